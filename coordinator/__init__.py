@@ -1,0 +1,1 @@
+"""groupd's coordinator: core, runtime, server, topics, command line."""

@@ -1,0 +1,279 @@
+"""Configuration: one frozen dataclass, built once, passed down.
+
+Each field names its Kafka key, default, range and meaning in `setting(...)`; `docs/config.md` is
+checked against this file. Unknown keys and values out of range are `ConfigError`s with one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any
+
+_INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+
+
+class ConfigError(ValueError):
+    """`str()` is one line that says what is wrong and how to mend it."""
+
+
+def setting(
+    key: str,
+    default: Any,
+    doc: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field with its Kafka name, bounds (inclusive) and meaning."""
+    return field(
+        default=default,
+        metadata={"key": key, "doc": doc, "low": low, "high": high, "choices": choices},
+    )
+
+
+@dataclass(frozen=True)
+class CoordinatorConfig:
+    """Every setting of the daemon. Names without Kafka's equivalent start with `groupd.`."""
+
+    # Consumer groups (KIP-848)
+    consumer_session_timeout_ms: int = setting(
+        "group.consumer.session.timeout.ms", 45000, "Session timeout of consumer members.", low=1
+    )
+    consumer_min_session_timeout_ms: int = setting(
+        "group.consumer.min.session.timeout.ms", 45000, "Least session timeout.", low=1
+    )
+    consumer_max_session_timeout_ms: int = setting(
+        "group.consumer.max.session.timeout.ms", 60000, "Largest session timeout.", low=1
+    )
+    consumer_heartbeat_interval_ms: int = setting(
+        "group.consumer.heartbeat.interval.ms", 5000, "Interval that members are told.", low=1
+    )
+    consumer_min_heartbeat_interval_ms: int = setting(
+        "group.consumer.min.heartbeat.interval.ms", 5000, "Least heartbeat interval.", low=1
+    )
+    consumer_max_heartbeat_interval_ms: int = setting(
+        "group.consumer.max.heartbeat.interval.ms", 15000, "Largest heartbeat interval.", low=1
+    )
+    consumer_assignment_interval_ms: int = setting(
+        "group.consumer.assignment.interval.ms",
+        1000,
+        "Least time between two target assignments of a group (KIP-1263); 0 = none.",
+        low=0,
+    )
+    consumer_min_assignment_interval_ms: int = setting(
+        "group.consumer.min.assignment.interval.ms", 0, "Least assignment interval.", low=0
+    )
+    consumer_max_assignment_interval_ms: int = setting(
+        "group.consumer.max.assignment.interval.ms", 15000, "Largest assignment interval.", low=0
+    )
+    consumer_assignor_offload_enable: bool = setting(
+        "group.consumer.assignor.offload.enable", True, "Accepted for compatibility."
+    )
+    consumer_max_size: int = setting(
+        "group.consumer.max.size", _INT_MAX, "Most members in a consumer group.", low=1
+    )
+    consumer_assignors: tuple[str, ...] = setting(
+        "group.consumer.assignors",
+        ("uniform", "range"),
+        "Server-side assignors; the first is the default. Built in: uniform, range, roundrobin, "
+        "sticky; others as an entry point of groupd.assignors or as module:Class.",
+    )
+    consumer_migration_policy: str = setting(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which live conversions between classic and consumer groups are allowed.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
+    consumer_regex_refresh_interval_ms: int = setting(
+        "group.consumer.regex.refresh.interval.ms",
+        600000,
+        "How often regular expressions are resolved again.",
+        low=10000,
+    )
+    rebalance_protocols: tuple[str, ...] = setting(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer", "streams"),
+        "Protocols that are served; must contain classic.",
+    )
+    group_version: int = setting(
+        "groupd.group.version", 1, "Finalized feature group.version.", low=0, high=1
+    )
+    # Classic groups
+    group_min_session_timeout_ms: int = setting(
+        "group.min.session.timeout.ms", 6000, "Least session timeout of classic members.", low=0
+    )
+    group_max_session_timeout_ms: int = setting(
+        "group.max.session.timeout.ms",
+        1800000,
+        "Largest session timeout of classic members.",
+        low=0,
+    )
+    group_initial_rebalance_delay_ms: int = setting(
+        "group.initial.rebalance.delay.ms",
+        3000,
+        "How long the first rebalance of an empty classic group waits for more members.",
+        low=0,
+    )
+    group_max_size: int = setting(
+        "group.max.size", _INT_MAX, "Most members in a classic group.", low=1
+    )
+    # Offsets and the log
+    offset_metadata_max_bytes: int = setting(
+        "offset.metadata.max.bytes", 4096, "Largest commit metadata, in UTF-16 units.", low=0
+    )
+    offsets_retention_minutes: int = setting(
+        "offsets.retention.minutes", 10080, "How long unused offsets are kept.", low=1
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        "offsets.retention.check.interval.ms", 600000, "How often offsets expire.", low=1
+    )
+    offsets_commit_timeout_ms: int = setting(
+        "offsets.commit.timeout.ms", 5000, "Longest wait for a write of the coordinator.", low=1
+    )
+    offsets_topic_num_partitions: int = setting(
+        "offsets.topic.num.partitions",
+        50,
+        "Partitions of __consumer_offsets; fixed once the data directory exists.",
+        low=1,
+        high=10000,
+    )
+    offsets_topic_replication_factor: int = setting(
+        "offsets.topic.replication.factor", 3, "Accepted for compatibility.", low=1, high=32767
+    )
+    # Topics
+    auto_create_topics_enable: bool = setting(
+        "auto.create.topics.enable", True, "Create a topic when a client asks for its metadata."
+    )
+    num_partitions: int = setting(
+        "num.partitions", 1, "Partitions of an automatically created topic.", low=1, high=10000
+    )
+    default_replication_factor: int = setting(
+        "default.replication.factor", 1, "Replication factor that new topics show.", low=1, high=3
+    )
+    message_max_bytes: int = setting(
+        "message.max.bytes", 1048588, "Largest record batch of a topic.", low=0
+    )
+    max_partitions_per_topic: int = setting(
+        "groupd.max.partitions.per.topic", 10000, "Most partitions of one topic.", low=1
+    )
+    max_topics: int = setting("groupd.max.topics", 10000, "Most topics.", low=1)
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes", 57671680, "Largest answer to one Fetch.", low=1024
+    )
+    # Transactions
+    transaction_max_timeout_ms: int = setting(
+        "transaction.max.timeout.ms", 900000, "Largest transaction timeout.", low=1
+    )
+    transaction_partition_verification_enable: bool = setting(
+        "transaction.partition.verification.enable",
+        True,
+        "Check that a partition was added to the transaction before writing to it.",
+    )
+    # The daemon
+    node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
+    socket_request_max_bytes: int = setting(
+        "socket.request.max.bytes", 104857600, "Largest request frame.", low=1024
+    )
+    max_connections: int = setting("max.connections", 20000, "Most open connections.", low=1)
+    connections_max_idle_ms: int = setting(
+        "connections.max.idle.ms", 600000, "A connection silent for so long is closed.", low=1
+    )
+    queued_max_requests: int = setting(
+        "groupd.connection.max.inflight",
+        1000,
+        "Requests of one connection under way before it is not read further.",
+        low=1,
+    )
+    write_buffer_max_bytes: int = setting(
+        "groupd.connection.write.buffer.max.bytes",
+        8388608,
+        "Unsent reply bytes of one connection before it is not read further.",
+        low=1024,
+    )
+    write_stall_timeout_ms: int = setting(
+        "groupd.connection.write.stall.timeout.ms",
+        60000,
+        "A client that does not read its replies for so long is dropped.",
+        low=1,
+    )
+
+    @property
+    def consumer_protocol_enabled(self) -> bool:
+        return "consumer" in self.rebalance_protocols and self.group_version >= 1
+
+
+FIELDS_BY_KEY: Mapping[str, Field[Any]] = {
+    entry.metadata["key"]: entry for entry in fields(CoordinatorConfig)
+}
+"""Kafka name -> dataclass field."""
+
+
+def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> CoordinatorConfig:
+    """`base` with the given Kafka-named settings. Raises ConfigError."""
+    changes: dict[str, Any] = {}
+    for key, text in settings.items():
+        entry = FIELDS_BY_KEY.get(key)
+        if entry is None:
+            raise ConfigError(f"unknown config key {key!r}; `groupd config` lists the known ones")
+        changes[entry.name] = parse_value(entry, text)
+    config = replace(base, **changes)
+    validate(config)
+    return config
+
+
+def parse_value(entry: Field[Any], text: str) -> Any:
+    """The typed value of one field from text, checked against its own bounds."""
+    key, meta, text = entry.metadata["key"], entry.metadata, text.strip()
+    if isinstance(entry.default, bool):
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"{key}={text}: must be true or false")
+        return text.lower() == "true"
+    if isinstance(entry.default, int):
+        return _parse_int(key, text, meta)
+    if isinstance(entry.default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if meta["choices"] and text.lower() not in meta["choices"]:
+        raise ConfigError(f"{key}={text}: must be one of {', '.join(meta['choices'])}")
+    return text.lower() if meta["choices"] else text
+
+
+def _parse_int(key: str, text: str, meta: Mapping[str, Any]) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise ConfigError(f"{key}={text}: must be a whole number") from None
+    low = -_LONG_MAX if meta["low"] is None else meta["low"]
+    high = _LONG_MAX if meta["high"] is None else meta["high"]
+    if not low <= value <= high:
+        span = f"at least {low}" if meta["high"] is None else f"between {low} and {high}"
+        raise ConfigError(f"{key}={text}: must be {span}")
+    return value
+
+
+def validate(config: CoordinatorConfig) -> None:
+    """Rules between settings. Raises ConfigError."""
+    for name in ("session.timeout", "heartbeat.interval", "assignment.interval"):
+        stem = f"consumer_{{}}{name.replace('.', '_')}_ms"
+        low, value, high = (getattr(config, stem.format(part)) for part in ("min_", "", "max_"))
+        if not low <= value <= high:
+            raise ConfigError(
+                f"group.consumer.{name}.ms={value}: must be between "
+                f"group.consumer.min.{name}.ms={low} and group.consumer.max.{name}.ms={high}; "
+                "change the bound with it"
+            )
+    if config.consumer_heartbeat_interval_ms >= config.consumer_session_timeout_ms:
+        raise ConfigError(
+            "group.consumer.heartbeat.interval.ms must be below group.consumer.session.timeout.ms"
+        )
+    if "classic" not in config.rebalance_protocols:
+        raise ConfigError("group.coordinator.rebalance.protocols must contain classic")
+    assignors = config.consumer_assignors
+    if not assignors or len(set(assignors)) != len(assignors):
+        raise ConfigError("group.consumer.assignors must name at least one assignor, each once")
+    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+        raise ConfigError(
+            "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"
+        )

@@ -1,0 +1,88 @@
+"""What every type of group offers to offsets, administration and routing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Protocol
+
+from protocol.messages.groups import ListedGroup
+from protocol.messages.offsets import CommitTopic
+from protocol.records.schema import Record
+
+
+class GroupType(Enum):
+    """Values as ListGroups v5 spells them."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+ExpirationBase = Callable[[int], "int | None"]
+"""Commit time (ms) -> the time from which retention counts; None = never expires."""
+
+
+class Group(Protocol):
+    """A group of any type. The checks raise `ApiError` with the code of the spec's tables."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def type(self) -> GroupType: ...
+
+    @property
+    def protocol_type(self) -> str:
+        """ "" for a simple group (offsets only)."""
+        ...
+
+    def state_name(self) -> str:
+        """As Kafka spells it: Empty, Stable, PreparingRebalance, Assigning, ..."""
+        ...
+
+    def is_empty(self) -> bool:
+        """No members."""
+        ...
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        topics: Sequence[CommitTopic],
+        *,
+        api_version: int,
+        transactional: bool,
+        skip_partition: Callable[[str, int], bool],
+    ) -> None:
+        """Offsets spec 3.1 from "Then, first match" on. `skip_partition(topic, partition)`:
+        partitions already refused on their own, which rule 7 leaves out."""
+        ...
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Offsets spec 3.2."""
+        ...
+
+    def check_offset_delete(self) -> None:
+        """Offsets spec 3.3, the group's part (NON_EMPTY_GROUP)."""
+        ...
+
+    def check_delete(self) -> None:
+        """NON_EMPTY_GROUP unless it may be deleted now."""
+        ...
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Offsets spec 3.3 "Subscribed"."""
+        ...
+
+    def offset_expiration_base(self) -> ExpirationBase:
+        """Offsets spec 4, the table of base times."""
+        ...
+
+    def tombstones(self) -> list[Record]:
+        """The group's own tombstones in the order of offsets spec 5.2, without offsets'."""
+        ...
+
+    def listed(self) -> ListedGroup: ...

@@ -1,0 +1,26 @@
+"""Everything the handlers of one shard share: groups, metadata, deadlines, configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.assignors.api import PartitionAssignor
+from coordinator.core.deadlines import Deadlines
+from coordinator.core.group import Group
+from coordinator.core.metadata_image import MetadataImage
+
+
+@dataclass(slots=True)
+class ShardState:
+    """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
+    and Kafka name. `new_id()` gives a fresh UUID string (36 characters)."""
+
+    config: CoordinatorConfig
+    new_id: Callable[[], str]
+    assignors: Mapping[str, PartitionAssignor]
+    image: MetadataImage = field(default_factory=MetadataImage)
+    groups: dict[str, Group] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    deadlines: Deadlines = field(default_factory=Deadlines)

@@ -1,0 +1,157 @@
+"""Inputs and outputs of the core, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.records.schema import Record
+
+RequestToken = int
+"""Names one waiting request; the shell maps it to a connection's reply slot."""
+
+NO_TOKEN: RequestToken = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Deadlines use `monotonic_ms`; persisted timestamps use `wall_ms`."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+class Operation(IntEnum):
+    """ACL operations, Kafka's codes."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+
+
+class Resource(Enum):
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+def allow_all(operation: Operation, resource: Resource, name: str) -> bool:
+    """The default authoriser."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who asks. `client_host` has Kafka's form "/127.0.0.1"; a null client id is "".
+
+    `allows(operation, resource, name)` answers for this request's principal.
+    """
+
+    token: RequestToken
+    api_version: int
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    allows: Callable[[Operation, Resource, str], bool] = allow_all
+
+
+class EventKind(Enum):
+    """Facts worth counting, logging or showing to an operator."""
+
+    GROUP_CREATED = "group-created"
+    GROUP_DELETED = "group-deleted"
+    GROUP_EPOCH_BUMPED = "group-epoch-bumped"
+    TARGET_INSTALLED = "target-installed"
+    MEMBER_JOINED = "member-joined"
+    MEMBER_REPLACED = "member-replaced"
+    MEMBER_EPOCH_ADVANCED = "member-epoch-advanced"
+    MEMBER_LEFT = "member-left"
+    MEMBER_FENCED = "member-fenced"
+    PARTITIONS_REVOKING = "partitions-revoking"
+    PARTITIONS_ASSIGNED = "partitions-assigned"
+    REBALANCE_STARTED = "rebalance-started"
+    REBALANCE_COMPLETED = "rebalance-completed"
+    ASSIGNOR_FAILED = "assignor-failed"
+    REGEX_RESOLVED = "regex-resolved"
+    GROUP_CONVERTED = "group-converted"
+    OFFSETS_COMMITTED = "offsets-committed"
+    OFFSETS_EXPIRED = "offsets-expired"
+    OFFSETS_DELETED = "offsets-deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
+
+    kind: EventKind
+    group_id: str
+    member_id: str = ""
+    epoch: int = -1
+    cause: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Asks the shell to call `shard.appended(completion, error, now)` once this outcome's
+    records are durable (error None) or have failed. Classic groups finish their SyncGroup and
+    static replacement there, as Kafka's append callbacks do. `data` belongs to `owner`."""
+
+    owner: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Slow pure work: the shell calls `run()` somewhere and feeds the result to
+    `shard.task_done(task, result, now)`; `result` is an Exception when `run` raised."""
+
+    kind: str
+    group_id: str
+    run: Callable[[], Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an input leads to.
+
+    `records`: atomic, in order. `replay`: apply the records to memory at once (False where the
+    handler has already changed a classic group itself). `replies` wait until the records are
+    durable; without records, until the pending records of group `gate` are ("*" = of the whole
+    shard, None = do not wait). `urgent`: replies that wait for nothing (answers to other,
+    parked requests that rest on no new record).
+    """
+
+    records: list[Record] = field(default_factory=list)
+    replies: list[tuple[RequestToken, Any]] = field(default_factory=list)
+    urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
+    gate: str | None = None
+    replay: bool = True
+    events: list[Event] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    completion: Completion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedAt:
+    """Where a replayed record stands in the log. `producer_id` >= 0 only inside a transaction."""
+
+    offset: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AppendError:
+    """Why an append failed, already mapped to the code that clients see."""
+
+    code: ErrorCode

@@ -1,0 +1,14 @@
+"""Version-free requests and replies: plain frozen data, no behaviour.
+
+One request class per API; `wire/api` maps bytes of any version to it and back. A field that a
+version lacks has the default that Kafka's message definition gives. Units stand in the names
+(`_ms`); topic ids are 16 raw bytes (`TopicId`), because bytes hash and compare in C.
+"""
+
+from __future__ import annotations
+
+TopicId = bytes
+"""A topic id: 16 raw bytes, the UUID in network order."""
+
+NO_TOPIC_ID: TopicId = bytes(16)
+"""The zero UUID: no topic id known or given."""

@@ -1,0 +1,1 @@
+"""Kafka's coordinator records and record batches: what the log holds."""

@@ -1,0 +1,40 @@
+"""What an API is, and the table of all APIs.
+
+Each `api/<name>.py` defines one `API`. ApiVersions is derived from this table, so what is
+advertised is exactly what can be decoded and answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.errors import ErrorCode
+
+Request = Any
+Reply = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API key.
+
+    `decode(frame, offset, version)` reads the body at `offset` (after the header) and raises
+    `protocol.wire.decode.MalformedRequest`. `encode(reply, version)` gives the body without
+    the header. `failure(request, code, message)` is the reply that carries an error of the
+    whole request in the place where this API has room for it.
+    """
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int
+    request_type: type
+    decode: Callable[[bytes, int, int], Request]
+    encode: Callable[[Reply, int], bytes | bytearray]
+    failure: Callable[[Request, ErrorCode, str | None], Reply]
+
+    def flexible(self, version: int) -> bool:
+        return version >= self.flexible_from

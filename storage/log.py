@@ -1,0 +1,160 @@
+"""The partition log: the one interface for `__consumer_offsets` shards and topic partitions.
+
+A log holds Kafka record batches v2 as opaque bytes, one row a batch, at consecutive offsets. The
+caller assigns the offsets: the base offset is already written into the payload, and the store
+refuses an append whose base offset is not the log's next one, or whose owner epoch is not the
+current one (`LogFenced`). Everything passed to one `append` call is durable together when it
+returns; after any other outcome the caller reloads.
+
+Storage sees names and bytes; it never looks into a payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class LogError(Exception):
+    """Base of the store's failures."""
+
+
+class LogFenced(LogError):
+    """Another owner holds the log, or its end is not where the writer believes."""
+
+    def __init__(self, logs: Sequence[str]) -> None:
+        super().__init__(f"fenced: {', '.join(logs)}")
+        self.logs = tuple(logs)
+
+
+class LogUnavailable(LogError):
+    """The store cannot be reached or refuses (disk full, connection lost). Retriable."""
+
+
+class LogCorrupt(LogError):
+    """Stored bytes are not what was written."""
+
+
+class StoreRefused(LogError):
+    """The store cannot be opened: locked, unwritable, newer schema. `str()` is one line that
+    says what and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """`start_offset`: first readable offset; `next_offset`: the log end."""
+
+    name: str
+    owner_epoch: int
+    start_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One batch for the log `name`; offsets `base_offset`..`last_offset` inclusive."""
+
+    name: str
+    owner_epoch: int
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    payload: bytes
+
+
+class PartitionLogs(Protocol):
+    """A set of named logs in one store."""
+
+    async def open(self, name: str) -> LogState:
+        """Create the log if missing, take ownership (owner epoch + 1), return its state."""
+        ...
+
+    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+        """`open` for many logs in one transaction."""
+        ...
+
+    async def append(self, batches: Sequence[Append]) -> None:
+        """Durably append all batches in one transaction, in the order given (several of one
+        log must follow each other). Raises LogFenced (naming the logs; nothing was written)
+        or LogUnavailable (what was written is unknown)."""
+        ...
+
+    async def read(
+        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
+    ) -> list[StoredBatch]:
+        """Batches from the one that contains `from_offset` on, up to `max_bytes` payload
+        bytes; with `min_one` the first one even if larger."""
+        ...
+
+    async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
+        """The first batch with max timestamp >= `timestamp_ms`."""
+        ...
+
+    async def with_max_timestamp(self, name: str) -> StoredBatch | None:
+        """The earliest batch that has the log's largest timestamp."""
+        ...
+
+    async def truncate_before(self, name: str, offset: int) -> None:
+        """Move the start offset up to `offset` and drop whole batches below it."""
+        ...
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Drop logs and all their batches."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """A row of the catalogue. `topic_id`: 16 bytes. `configs`: overrides, sorted by name."""
+
+    topic_id: bytes
+    name: str
+    partitions: int
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+class Catalogue(Protocol):
+    """Small durable facts beside the logs."""
+
+    async def cluster_id(self) -> str:
+        """The cluster id, made once (22 characters of base64url)."""
+        ...
+
+    async def topics(self) -> list[StoredTopic]: ...
+
+    async def put_topic(self, topic: StoredTopic) -> None:
+        """Insert or replace by topic id."""
+        ...
+
+    async def delete_topic(self, topic_id: bytes) -> None: ...
+
+    async def configs(self) -> list[tuple[int, str, str, str]]:
+        """(resource type, resource name, key, value) of broker and group overrides."""
+        ...
+
+    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+        """Set one override; None removes it."""
+        ...
+
+    async def next_producer_ids(self, count: int) -> int:
+        """Reserve `count` producer ids for ever; return the first."""
+        ...
+
+
+class Store(PartitionLogs, Catalogue, Protocol):
+    """Everything durable behind one URL."""
+
+    async def start(self) -> None:
+        """Connect, migrate, take the exclusive lock. Raises StoreRefused."""
+        ...
+
+    async def close(self) -> None: ...
