@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from protocol.wire.decode import MalformedRequest
 
@@ -27,6 +27,11 @@ _INT64 = Struct(">q")
 _UVARINT_BYTES_MAX = 5
 
 T = TypeVar("T")
+
+
+def _null(length: int) -> None:
+    if length != -1:
+        raise MalformedRequest(f"negative length {length}")
 
 
 class Reader:
@@ -45,11 +50,8 @@ class Reader:
         start = self.at
         self.at = start + size
         if self.at > self.limit:
-            self._fail(f"{size} bytes at {start} exceed the end at {self.limit}")
+            raise MalformedRequest(f"{size} bytes at {start} exceed the end at {self.limit}")
         return start
-
-    def _fail(self, reason: str) -> NoReturn:
-        raise MalformedRequest(reason)
 
     def unpack(self, layout: Struct) -> tuple[Any, ...]:
         """Several fixed-width fields at once: what hot decoders use."""
@@ -88,18 +90,19 @@ class Reader:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        self._fail("varint longer than 5 bytes")
+        raise MalformedRequest("varint longer than 5 bytes")
 
     def string(self) -> str:
         value = self.nullable_string()
         if value is None:
-            self._fail("null where a string is required")
+            raise MalformedRequest("null where a string is required")
         return value
 
     def nullable_string(self) -> str | None:
         length = self.uvarint() - 1 if self.flexible else self.int16()
         if length < 0:
-            return self._null(length)
+            _null(length)
+            return None
         start = self._advance(length)
         try:
             return self.data[start : start + length].decode()
@@ -110,37 +113,35 @@ class Reader:
         """The bytes as they stand, in one copy."""
         length = self.uvarint() - 1 if self.flexible else self.int32()
         if length < 0:
-            return self._null(length)
+            _null(length)
+            return None
         start = self._advance(length)
         return self.data[start : start + length]
-
-    def _null(self, length: int) -> None:
-        if length != -1:
-            self._fail(f"negative length {length}")
 
     def _array_length(self) -> int:
         length = self.uvarint() - 1 if self.flexible else self.int32()
         if length > self.limit - self.at:
-            self._fail(f"an array of {length} items in {self.limit - self.at} bytes")
+            raise MalformedRequest(f"an array of {length} items in {self.limit - self.at} bytes")
         return length
 
     def array(self, item: Callable[[], T]) -> tuple[T, ...]:
         """Calls `item` for each element; `item` reads at least one byte with this reader."""
         values = self.nullable_array(item)
         if values is None:
-            self._fail("null where an array is required")
+            raise MalformedRequest("null where an array is required")
         return values
 
     def nullable_array(self, item: Callable[[], T]) -> tuple[T, ...] | None:
         length = self._array_length()
         if length < 0:
-            return self._null(length)
+            _null(length)
+            return None
         return tuple([item() for _ in range(length)])
 
     def int32_array(self) -> tuple[int, ...]:
         length = self._array_length()
         if length < 0:
-            self._fail("null where an array is required")
+            raise MalformedRequest("null where an array is required")
         return self.unpack(Struct(f">{length}i"))
 
     def present(self) -> bool:
@@ -150,8 +151,9 @@ class Reader:
     def end(self) -> None:
         """Ends a struct: skips its tagged fields in the flexible encoding."""
         if self.flexible:
-            for _ in self.tagged():
-                pass
+            for _ in range(self.uvarint()):
+                self.uvarint()
+                self._advance(self.uvarint())
 
     def tagged(self) -> Iterator[tuple[int, Reader]]:
         """Ends a flexible struct: (tag, reader of that field's payload), skipped if not read."""
