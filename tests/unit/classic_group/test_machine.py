@@ -304,12 +304,11 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         for member in group.members.values():
             if member.is_new or not member.is_waiting:
                 expected.add(("classic-session", "g", member.member_id))
-        if group.state is State.PREPARING_REBALANCE:
-            expected.add(("classic-join", "g", ""))
-        if group.pending_sync:
-            expected.add(("classic-sync", "g", ""))
         set_now = {key for key, _ in deadlines.items()}
         assert expected <= set_now
+        joining = group.state is State.PREPARING_REBALANCE
+        assert (("classic-join", "g", "") in set_now) == joining
+        assert (("classic-sync", "g", "") in set_now) == bool(group.pending_sync)
         sessions = {key[2] for key in set_now if key[0] == "classic-session"}
         assert sessions <= group.pending_members | set(group.members)
         if group.state is State.COMPLETING_REBALANCE and not group.pending_sync:
