@@ -4,7 +4,7 @@ Why it exists beside kio: a frame comes from anyone who can reach the port, and 
 - reserves memory for an array before it looks at the bytes, so that one small frame with a
   huge compact array length aborts the whole process (no exception can be caught),
 - refuses tagged fields that it does not know, which KIP-482 wants skipped,
-- turns milliseconds into timedelta/datetime and parses record batches.
+- turns milliseconds into timedelta, which the messages would turn back.
 Tests use kio as the oracle instead.
 
 Rules: every read checks the limit first and raises `MalformedRequest`; an array may not

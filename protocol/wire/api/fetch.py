@@ -5,7 +5,7 @@ v11 rack and preferred read replica, v12 is flexible and adds the last fetched e
 diverging epoch, v13 names topics by id, v15 moves the replica id into a tagged field, v16 adds
 node endpoints to the reply, v17 and v18 only tagged fields that replicas send.
 
-A hot path, decoded by hand with one unpack per partition. Records are appended to the reply as
+A hot path: one unpack per partition. Records are appended to the reply as
 they come from the log, in one copy. Cluster id, replica directory id and a replica's high
 watermark are skipped: only replicas send them, and this broker leads alone.
 The preferred read replica is always -1 and a snapshot id is never given (KRaft logs only).

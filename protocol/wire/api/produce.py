@@ -4,11 +4,11 @@ v5 adds the log start offset to the reply, v8 error message and record errors, v
 v10 adds the current leader and node endpoints (KIP-951), v11 and v12 change error codes and
 transactions only (KIP-890), v13 names topics by id.
 
-A hot path, decoded by hand: kio parses and validates every record batch, while the broker
-checks batches itself and must store them byte for byte.
+A hot path: record batches are taken as raw bytes, in one copy; who appends them checks them,
+and they are stored byte for byte.
 
-librdkafka decides by the advertised minimum whether a broker knows newer compression types, so
-ApiVersions must advertise Produce from version 0 although 0-2 are refused (KAFKA-18659).
+Because of a bug in librdkafka ApiVersions must advertise Produce from version 0, although 0-2
+are refused (KAFKA-18659).
 """
 
 from __future__ import annotations
