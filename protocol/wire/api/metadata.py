@@ -19,29 +19,31 @@ from protocol.messages.cluster import (
     TopicInfo,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 9
 
-def decode(frame: bytes, offset: int, version: int) -> MetadataRequest:
-    reader = Reader(frame, offset, flexible=version >= 9)
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> MetadataRequest:
     topics: tuple[tuple[str | None, TopicId], ...] | None
-    if version >= 1:
-        topics = reader.nullable_array(lambda: _topic(reader, version))
+    if reader.version >= 1:
+        topics = reader.nullable_array(_topic)
     else:
-        topics = reader.array(lambda: _topic(reader, version)) or None
+        topics = reader.array(_topic) or None
     request = MetadataRequest(
         topics=topics,
-        allow_auto_topic_creation=reader.boolean() if version >= 4 else True,
-        include_cluster_authorized_operations=reader.boolean() if 8 <= version <= 10 else False,
-        include_topic_authorized_operations=reader.boolean() if version >= 8 else False,
+        allow_auto_topic_creation=reader.version < 4 or reader.boolean(),
+        include_cluster_authorized_operations=8 <= reader.version <= 10 and reader.boolean(),
+        include_topic_authorized_operations=reader.version >= 8 and reader.boolean(),
     )
     reader.end()
     return request
 
 
-def _topic(reader: Reader, version: int) -> tuple[str | None, TopicId]:
-    if version <= 9:
+def _topic(reader: Reader) -> tuple[str | None, TopicId]:
+    if reader.version <= 9:
         name: str | None = reader.string()
         topic_id = NO_TOPIC_ID
     else:
@@ -52,7 +54,7 @@ def _topic(reader: Reader, version: int) -> tuple[str | None, TopicId]:
 
 
 def encode(reply: MetadataReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 9)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 3:
         writer.int32(0)
     writer.array(reply.nodes, lambda node: _write_node(writer, node, version))
@@ -115,4 +117,4 @@ def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> Metadat
     return MetadataReply((), None, -1, topics, error=code)
 
 
-API = Api(3, "Metadata", 0, 13, 9, MetadataRequest, decode, encode, failure)
+API = Api(3, "Metadata", 0, 13, _FLEXIBLE_FROM, MetadataRequest, decode, encode, failure)

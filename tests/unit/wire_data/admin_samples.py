@@ -127,7 +127,11 @@ def delete_topics_reply(version: int) -> Sample:
 
 def create_partitions(_: int) -> Sample:
     message = m.CreatePartitionsRequest(
-        (m.GrownTopic(NAME, INT32_MAX), m.GrownTopic("t", 4, ((1, 2), ())), m.GrownTopic("u", 1, ())),
+        (
+            m.GrownTopic(NAME, INT32_MAX),
+            m.GrownTopic("t", 4, ((1, 2), ())),
+            m.GrownTopic("u", 1, ()),
+        ),
         0,
         True,
     )

@@ -31,9 +31,7 @@ class Case:
 
 
 CASES = (
-    Case(
-        "produce", (d.produce_full, d.produce_bare), (d.produce_reply, d.produce_reply_empty)
-    ),
+    Case("produce", (d.produce_full, d.produce_bare), (d.produce_reply, d.produce_reply_empty)),
     Case("fetch", (d.fetch_full, d.fetch_bare), (d.fetch_reply, d.fetch_reply_error)),
     Case("list_offsets", (d.list_offsets,), (d.list_offsets_reply,)),
     Case(

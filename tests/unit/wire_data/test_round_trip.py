@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode
 from tests.unit.wire_data.cases import CASES, VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.oracle import check_reply, read_reply, request_bytes
+
+REPLY_LISTS = ("topics", "responses", "results")
+PARTITIONED = {"produce", "fetch", "list_offsets", "offset_for_leader_epoch", "delete_records"}
 
 versioned = pytest.mark.parametrize(("case", "version"), VERSIONED, ids=VERSIONED_IDS)
 
@@ -33,9 +37,7 @@ def test_kio_reads_what_is_encoded(case: Case, version: int) -> None:
 @versioned
 def test_flexible_versions_are_kafkas(case: Case, version: int) -> None:
     module = import_module(f"kio.schema.{case.name}.v{version}.request")
-    flags = {
-        item.__flexible__ for item in vars(module).values() if hasattr(item, "__flexible__")
-    }
+    flags = {item.__flexible__ for item in vars(module).values() if hasattr(item, "__flexible__")}
     assert flags == {case.api.flexible(version)}
 
 
@@ -51,26 +53,19 @@ def test_failure_carries_the_code_everywhere(case: Case, version: int) -> None:
 
 @versioned
 def test_failure_names_every_item_of_the_request(case: Case, version: int) -> None:
-    request, values = case.requests[0](version)
+    request, _ = case.requests[0](version)
+    asked = getattr(request, "topics", getattr(request, "resources", ()))
     reply = case.api.failure(request, ErrorCode.INVALID_REQUEST, None)
     entity = read_reply(case.name, version, bytes(case.api.encode(reply, version)))
-    items = next(
-        (values[key] for key in ("topics", "topic_data", "resources") if key in values), []
+    answered: tuple[Any, ...] = next(
+        (value for key in REPLY_LISTS if (value := getattr(entity, key, None)) is not None), ()
     )
-    if version < 6 and case.name == "delete_topics":
-        items = values["topic_names"]
-    lists = [
-        value
-        for key in ("topics", "responses", "results")
-        if (value := getattr(entity, key, None)) is not None
-    ]
-    assert [len(value) for value in lists] == ([len(items)] if lists else [])
-    for item, answered in zip(items, lists[0] if lists else (), strict=True):
-        asked = item.get("partitions", item.get("partition_data")) if isinstance(item, dict) else None
-        if asked and hasattr(answered, "partitions") and case.name not in {"metadata"}:
-            assert len(answered.partitions) == len(asked)
-        if asked and hasattr(answered, "partition_responses"):
-            assert len(answered.partition_responses) == len(asked)
+    assert len(answered) == len(asked)
+    if case.name in PARTITIONED:
+        partitions = "partition_responses" if case.name == "produce" else "partitions"
+        assert [len(getattr(item, partitions)) for item in answered] == [
+            len(item.partitions) for item in asked
+        ]
 
 
 def test_keys_and_ranges() -> None:
@@ -92,9 +87,12 @@ def test_keys_and_ranges() -> None:
         "describe_topic_partitions": (75, 0, 0),
     }
     for case in CASES:
-        assert case.api.key == import_module(
-            f"kio.schema.{case.name}.v{case.api.max_version}.request"
-        ).__dict__[case.api.name + "Request"].__api_key__
+        assert (
+            case.api.key
+            == import_module(f"kio.schema.{case.name}.v{case.api.max_version}.request")
+            .__dict__[case.api.name + "Request"]
+            .__api_key__
+        )
 
 
 def _range(case: Case) -> tuple[int, int]:
