@@ -9,6 +9,7 @@ import typer
 
 from coordinator.cli import health, serve, show_config
 from coordinator.cli.bench.command import bench
+from coordinator.cli.demo.command import demo
 
 EXIT_USAGE = 2
 
@@ -23,6 +24,7 @@ app.command("serve")(serve.serve)
 app.command("config")(show_config.show_config)
 app.command("health")(health.health)
 app.command("bench")(bench)
+app.command("demo")(demo)
 
 
 @app.callback(invoke_without_command=True)

@@ -22,9 +22,14 @@ from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
-from protocol.wire.decode import MalformedRequest
-from protocol.wire.framing import FrameSplitter, FramingError
-from protocol.wire.header import RequestHeader, parse_request_header, reply_frame
+from protocol.wire.framing import FrameError, FrameSplitter
+from protocol.wire.header import (
+    RequestHeader,
+    parse_request_header,
+    reply_frame,
+    reply_header_version,
+)
+from protocol.wire.reader import MalformedRequest
 from protocol.wire.registry import Api
 
 log = structlog.get_logger("groupd.connection")
@@ -75,8 +80,8 @@ class Slot:
         if reply is not None:
             version = self.header.api_version
             body = self.api.encode(reply, version)
-            flexible = self.api.flexible(version) and self.api.key != API_VERSIONS_KEY
-            self.frame = reply_frame(self.header.correlation_id, body, flexible)
+            header_version = reply_header_version(self.api, version)
+            self.frame = reply_frame(self.header.correlation_id, header_version, body)
         self.done = True
         self.connection.slot_done(self)
 
@@ -139,7 +144,9 @@ class Connection(asyncio.Protocol):
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
-        except FramingError as error:
+        except FrameError as error:
+            self._frames.extend(error.frames)
+            self._pump()
             self._refuse(str(error))
             return
         self._pump()
@@ -206,7 +213,7 @@ class Connection(asyncio.Protocol):
 
     def _start(self, frame: bytes) -> None:
         try:
-            header, offset = parse_request_header(frame)
+            header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)
             if api is None or not api.min_version <= header.api_version <= api.max_version:
                 if header.api_key != API_VERSIONS_KEY:
@@ -214,7 +221,7 @@ class Connection(asyncio.Protocol):
                     return
                 self._answer_unknown_api_versions(header)
                 return
-            request = api.decode(frame, offset, header.api_version)
+            request = api.decode(frame, header.body_offset, header.api_version)
         except MalformedRequest as error:
             self._refuse(str(error))
             return
@@ -229,7 +236,7 @@ class Connection(asyncio.Protocol):
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # Every client may ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
-        known = RequestHeader(API_VERSIONS_KEY, 0, header.correlation_id, header.client_id)
+        known = header._replace(api_version=0)
         slot = Slot(self, api, known)
         self._slots.append(slot)
         slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from coordinator.cli.bench import workloads
-from coordinator.cli.bench.process import DaemonProcess
+from coordinator.cli.process import DaemonProcess
 from coordinator.cli.bench.workloads import Figure
 
 TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")

@@ -11,7 +11,7 @@ from struct import Struct
 
 from coordinator.cli.bench import frames
 from coordinator.cli.bench.load import LoadConnection, connect, run_all, run_for
-from coordinator.cli.bench.process import DaemonProcess
+from coordinator.cli.process import DaemonProcess
 
 TOPIC = "bench"
 GROUP_SIZE = 10

@@ -1,4 +1,4 @@
-"""A daemon of its own for a benchmark, and what the operating system says of it."""
+"""A daemon of its own, for benchmarks and the demo, and what the system says of it."""
 
 from __future__ import annotations
 
