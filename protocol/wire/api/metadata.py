@@ -5,9 +5,15 @@ cluster id, v3 throttle time, v4 the switch for automatic creation, v5 offline r
 leader epoch, v8 authorized operations, v9 is flexible, v10 adds topic ids, v11 drops the
 cluster's authorized operations, v12 lets a topic be asked for by id (name null), v13 adds the
 top-level error.
+
+The layout of v10 and v11 has ids and null names already, and Kafka answers INVALID_REQUEST where
+a client uses them. They are decoded alike here, so the handler may serve them.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
 
 from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
@@ -22,6 +28,8 @@ from protocol.wire.encode import Writer
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_PARTITION_V0 = Struct(">hii")
+_PARTITION_V7 = Struct(">hiii")
 _FLEXIBLE_FROM = 9
 
 
@@ -98,14 +106,22 @@ def _write_topic(writer: Writer, topic: TopicInfo, version: int) -> None:
     writer.end()
 
 
+# A reply may list thousands of partitions, and the same few node lists stand at all of them.
+@lru_cache(maxsize=1024)
+def _node_ids(node_ids: tuple[int, ...], flexible: bool) -> bytes:
+    writer = Writer(flexible)
+    writer.int32_array(node_ids)
+    return bytes(writer.buffer)
+
+
 def _write_partition(writer: Writer, partition: PartitionInfo, version: int) -> None:
-    writer.int16(partition.error)
-    writer.int32(partition.partition)
-    writer.int32(partition.leader)
+    head = (partition.error, partition.partition, partition.leader)
     if version >= 7:
-        writer.int32(partition.leader_epoch)
-    writer.int32_array(partition.replicas)
-    writer.int32_array(partition.isr)
+        writer.buffer += _PARTITION_V7.pack(*head, partition.leader_epoch)
+    else:
+        writer.buffer += _PARTITION_V0.pack(*head)
+    writer.buffer += _node_ids(partition.replicas, writer.flexible)
+    writer.buffer += _node_ids(partition.isr, writer.flexible)
     if version >= 5:
         writer.array_length(0)
     writer.end()
