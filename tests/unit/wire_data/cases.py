@@ -9,6 +9,7 @@ from importlib import import_module
 from protocol.wire.registry import Api
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import data_samples as d
+from tests.unit.wire_data import producer_samples as p
 from tests.unit.wire_data.data_samples import Sample
 
 Sampler = Callable[[int], Sample]
@@ -42,8 +43,8 @@ CASES = (
     Case("delete_records", (d.delete_records,), (d.delete_records_reply,)),
     Case(
         "init_producer_id",
-        (d.init_producer_id, d.init_producer_id_idempotent),
-        (d.init_producer_id_reply,),
+        (p.init_producer_id, p.init_producer_id_idempotent),
+        (p.init_producer_id_reply,),
     ),
     Case("create_topics", (a.create_topics,), (a.create_topics_reply,)),
     Case("delete_topics", (a.delete_topics,), (a.delete_topics_reply,)),
