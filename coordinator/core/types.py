@@ -136,6 +136,7 @@ class Outcome:
     urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
     gate: str | None = None
     replay: bool = True
+    atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     completion: Completion | None = None
