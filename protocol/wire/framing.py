@@ -12,22 +12,15 @@ from struct import Struct
 _LENGTH = Struct(">i")
 
 
-class FrameError(Exception):
-    """The stream cannot be cut any further; the connection has to be closed.
-
-    `frames`: the whole frames that stood before the bad one in the same chunk.
-    """
-
-    def __init__(self, reason: str, frames: list[bytes]) -> None:
-        super().__init__(reason)
-        self.frames = frames
+class FramingError(Exception):
+    """The stream cannot be cut any further; the connection has to be closed."""
 
 
-class FrameTooLarge(FrameError):
+class FrameTooLarge(FramingError):
     """A frame announces more bytes than the limit."""
 
 
-class MalformedFrame(FrameError):
+class MalformedFrame(FramingError):
     """A frame announces a negative length."""
 
 
@@ -40,15 +33,11 @@ class FrameSplitter:
         self.max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes kept of an unfinished frame, its length field included."""
-        return len(self._buffer)
-
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, without their length fields, possibly none.
 
-        Raises FrameTooLarge or MalformedFrame. No further call makes sense after that.
+        Raises FrameTooLarge or MalformedFrame; whole frames before the bad one in the same
+        chunk are dropped with it, as nothing has been done for them yet.
         """
         buffer = self._buffer
         if not buffer:
@@ -70,10 +59,9 @@ class FrameSplitter:
         while available - at >= 4:
             length: int = _LENGTH.unpack_from(data, at)[0]
             if length < 0:
-                raise MalformedFrame(f"frame of {length} bytes", frames)
+                raise MalformedFrame(f"frame of {length} bytes")
             if length > self.max_frame_bytes:
-                reason = f"frame of {length} bytes, the limit is {self.max_frame_bytes}"
-                raise FrameTooLarge(reason, frames)
+                raise FrameTooLarge(f"frame of {length} bytes, limit {self.max_frame_bytes}")
             end = at + 4 + length
             if end > available:
                 break
