@@ -36,6 +36,7 @@ class Operation(IntEnum):
     CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
 
 
 class Resource(Enum):
