@@ -48,11 +48,13 @@ class Broker:
         logs: PartitionLogs,
         clock: Clock,
         routes: Mapping[type, GroupRoute],
+        failure_for: Callable[[Any, Failure], Failure],
     ) -> None:
         self.config = config
         self.clock = clock
         self.started = False
         self.image = MetadataImage()
+        self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests()
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
@@ -60,6 +62,7 @@ class Broker:
         self.node = Node(config.node_id, "", -1)
         self._logs = logs
         self._routes = dict(routes)
+        self._failure_for = failure_for
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.shards = [
@@ -114,7 +117,7 @@ class Broker:
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, failure, resolve))
+        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:
@@ -176,8 +179,8 @@ class Broker:
 
     def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """The dynamic configs of one group as they stand now."""
-        for shard in self.shards:
-            shard.set_group_configs(group_id, configs)
+        self.group_configs[group_id] = configs
+        self.shard_of(group_id).set_group_configs(group_id, configs)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         for event in events:

@@ -8,6 +8,7 @@ from typing import Any
 from coordinator.core.classic_group import answers
 from coordinator.core.frontend import classic_group, consumer_group, offsets
 from coordinator.core.frontend.groups import find_coordinator
+from coordinator.core.offsets.refusals import refuse_fetch
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker, GroupRoute
@@ -170,17 +171,17 @@ def _fetch_one(
     group: OffsetFetchGroup,
     receive: Callable[[FetchedGroup], None],
 ) -> None:
-    try:
-        kept, finish = offsets.admit_fetch(context, group, broker.image)
-    except ApiError as error:
-        receive(offsets.failed_fetch(group, error.code))
+    kept, finish = offsets.admit_fetch(context, group, broker.image)
+    if kept is None:
+        receive(finish(None))
         return
+    version = context.api_version
     broker.ask(
         context,
         broker.shard_of(group.group_id),
         kept,
-        lambda asked, code, _: offsets.failed_fetch(asked, code),
-        lambda fetched: receive(fetched if fetched.error else finish(fetched)),
+        lambda asked, code, _: refuse_fetch(asked, code, version),
+        lambda fetched: receive(finish(fetched)),
     )
 
 
@@ -229,9 +230,7 @@ def _per_group(
     make_reply: Callable[[tuple[Any, ...]], Any],
 ) -> None:
     """Ask each group's shard; the answers in the order of the questions."""
-    gather = Gather(
-        len(asked), lambda parts: broker.reply(context, make_reply(tuple(parts)))
-    )
+    gather = Gather(len(asked), lambda parts: broker.reply(context, make_reply(tuple(parts))))
     for index, one in enumerate(asked):
         shard = broker.shard_of(one.group_id)
         broker.ask(context, shard, one, failure, gather.part(index))

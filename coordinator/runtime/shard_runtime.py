@@ -15,10 +15,17 @@ from typing import Any
 import structlog
 
 from coordinator.config import CoordinatorConfig
-from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.metadata_image import MetadataDelta
+from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import (
-    AppendError, Event, Instant, Outcome, RequestContext, Task)
+    AppendError,
+    AppliedAt,
+    Event,
+    Instant,
+    Outcome,
+    RequestContext,
+    Task,
+)
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.runtime.journal import Journal, JournalBatch, RecordsTooLarge
 from coordinator.runtime.loader import LoadFailed, load_shard
@@ -232,7 +239,7 @@ class ShardRuntime:
         offset = self._journal.next_offset
         try:
             for index, record in enumerate(records):
-                self.shard.replay(record, offset + index)
+                self.shard.replay(record, AppliedAt(offset + index))
         except Exception:
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
             self._fail(ErrorCode.NOT_COORDINATOR)

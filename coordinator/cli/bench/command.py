@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from coordinator.cli.bench import workloads
-from coordinator.cli.process import DaemonProcess
 from coordinator.cli.bench.workloads import Figure
+from coordinator.cli.process import DaemonProcess
 
 TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")
 

@@ -226,12 +226,12 @@ class Bench:
             LeavingMember(entry) if isinstance(entry, str) else LeavingMember(*entry)
             for entry in entries
         )
-        self.settle(
-            leave.handle(self.state, context, LeaveGroupRequest(group, members), self.now)
-        )
+        self.settle(leave.handle(self.state, context, LeaveGroupRequest(group, members), self.now))
         return context.token
 
-    def describe(self, group: str = "g", version: int = 6, operations: bool = False) -> DescribedGroup:
+    def describe(
+        self, group: str = "g", version: int = 6, operations: bool = False
+    ) -> DescribedGroup:
         return describe(self.state, self.context(version), group, operations)
 
     # Looking

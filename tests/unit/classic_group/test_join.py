@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.classic_group.harness import RANGE, WALL_MS, Bench
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.group import GroupType
@@ -13,6 +12,7 @@ from coordinator.core.types import EventKind
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupReply
 from protocol.records.schema import GroupMetadataKey, GroupMetadataValue, Record
+from tests.unit.classic_group.harness import RANGE, WALL_MS, Bench
 
 
 def created(bench: Bench) -> Record:
