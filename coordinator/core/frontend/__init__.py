@@ -1,0 +1,1 @@
+"""Checks that need neither shard nor group: protocol gates, authorisation, request shape."""
