@@ -10,9 +10,9 @@ from typing import Any
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
+from protocol.wire.reader import MalformedRequest
 
-class MalformedRequest(Exception):
-    """The bytes are no valid request of the version that their header names."""
+__all__ = ("MalformedRequest", "read_entity")
 
 
 @cache
@@ -26,6 +26,7 @@ def read_entity(api: str, class_name: str, version: int, frame: bytes, offset: i
     """The kio entity at `offset` of `frame`. Raises MalformedRequest."""
     try:
         entity, _ = _reader(api, class_name, version)(frame, offset)
-    except (SerialError, ValueError, OverflowError, IndexError, TypeError) as error:
+    # kio answers an unknown tagged field with KeyError.
+    except (SerialError, ValueError, OverflowError, IndexError, KeyError, TypeError) as error:
         raise MalformedRequest(f"{api} v{version}: {error}") from error
     return entity

@@ -1,1 +1,1 @@
-"""Checks that need neither shard nor group: protocol gates, authorisation, request shape."""
+"""What is checked before a request reaches its shard: access rights and topic metadata."""
