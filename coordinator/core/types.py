@@ -83,6 +83,7 @@ class EventKind(Enum):
     REBALANCE_COMPLETED = "rebalance-completed"
     ASSIGNOR_FAILED = "assignor-failed"
     REGEX_RESOLVED = "regex-resolved"
+    REGEX_FAILED = "regex-failed"
     GROUP_CONVERTED = "group-converted"
     OFFSETS_COMMITTED = "offsets-committed"
     OFFSETS_EXPIRED = "offsets-expired"
