@@ -260,8 +260,9 @@ class Bench:
     # Roads to a state
 
     def end_initial_rebalance(self) -> None:
-        """Arrivals after the first make it wait for a second round."""
-        self.advance(6000)
+        """Arrivals after the first make it wait for further rounds."""
+        while self.state_name == "PreparingRebalance":
+            self.advance(3000)
 
     def pending_id(self, client: str = "c", **options: Any) -> str:
         reply = self.replies[self.join(client=client, **options)]

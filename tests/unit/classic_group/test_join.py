@@ -1,4 +1,4 @@
-"""JoinGroup: ids, checks, the initial delay, capacity and rejoining (CL-01 to CL-24, CL-46 to 48)."""
+"""JoinGroup: ids, checks, initial delay, capacity, rejoining (CL-01 to CL-24, CL-46 to CL-48)."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def test_an_instance_id_with_a_pending_id_is_refused():
 def test_an_opaque_group_of_another_protocol_type():
     bench = Bench()
     options = {"protocol_type": "connect", "protocols": (("sessioned", b"\x00opaque"),)}
-    a, b = bench.stable(2, **options)
+    _, b = bench.stable(2, **options)
     assert bench.group.protocol_type == "connect"
     assert bench.group.subscribed_topics is None
     assert bench.replies[bench.sync(b, 1, protocol_type="connect")].assignment == b.encode()
