@@ -77,10 +77,11 @@ class Daemon:
         self._assignors: Mapping[str, PartitionAssignor] = {}
         self._store: Store
         self._data_plane: DataPlane
-        self._broker: Broker | None = None
+        self._broker: Broker
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
+        self._assembled = False
 
     # Start --------------------------------------------------------------------------------
 
@@ -124,11 +125,12 @@ class Daemon:
             offsets_view=OffsetsView(self._broker),
         )
         self._broker.start_writer()
+        self._assembled = True
         await self._data_plane.start()
         self._broker.image = self._data_plane.catalogue.image
         self._data_plane.catalogue.add_listener(self._broker.on_metadata)
         self._data_plane.group_overrides.add_listener(self._broker.on_group_configs)
-        for group, overrides in self._data_plane.group_overrides.all():
+        for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
 
@@ -222,6 +224,6 @@ class Daemon:
             self._listener.close_listener()
         if self._admin is not None:
             await self._admin.close()
-        if self._broker is not None:
+        if self._assembled:
             await self._broker.close()
         await self._store.close()

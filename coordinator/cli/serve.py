@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
 
 from coordinator.cli.parse import build_config, host_port, topic
+
+if TYPE_CHECKING:
+    from coordinator.daemon import Daemon
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
@@ -53,6 +56,7 @@ def serve(
 
     Prints one line on stdout once it serves; logs go to stderr.
     """
+    # Imported late: `groupd --help` and usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from coordinator.server.logs import configure_logging
 
@@ -80,7 +84,7 @@ def serve(
             raise click.UsageError(str(error)) from None
 
 
-async def _run(daemon: Daemon) -> None:  # noqa: F821 - imported late, for start-up time
+async def _run(daemon: Daemon) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -93,7 +93,10 @@ _CLASSIC_FAILURES: Mapping[type, Callable[[Any, ApiError], Any]] = {
 def _consumer_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> None:
-    consumer_group.check_heartbeat(broker.config, context, request, started=broker.started)
+    consumer_group.check_access(broker.config, context, request)
+    if not broker.started:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    consumer_group.check_request(broker.config, context, request)
     broker.to_shard(context, request, request.group_id)
 
 
@@ -204,21 +207,19 @@ def _describe_groups(
 def _consumer_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> None:
-    if not broker.config.consumer_protocol_enabled:
-        refused = ErrorCode.UNSUPPORTED_VERSION
-        groups = tuple(DescribedConsumerGroup(group, refused) for group in request.group_ids)
-        broker.reply(context, ConsumerGroupDescribeReply(groups))
-        return
-    asked = [
-        DescribeConsumerGroup(group, request.include_authorized_operations)
-        for group in request.group_ids
-    ]
+    refused, asked = [], []
+    for group in request.group_ids:
+        refusal = consumer_group.check_describe(broker.config, context, group)
+        if refusal is not None:
+            refused.append(refusal)
+        else:
+            asked.append(DescribeConsumerGroup(group, request.include_authorized_operations))
     _per_group(
         broker,
         context,
         asked,
         lambda one, code, message: DescribedConsumerGroup(one.group_id, code, message),
-        ConsumerGroupDescribeReply,
+        lambda found: ConsumerGroupDescribeReply((*refused, *found)),
     )
 
 
