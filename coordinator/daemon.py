@@ -53,3 +53,76 @@ class DaemonOptions:
     store_url: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+
+
+class Daemon:
+    """One broker process: everything between `start` and `stop`."""
+
+    def __init__(self, options: DaemonOptions, clock: Clock | None = None) -> None:
+        self.options = options
+        self.kafka_address = ("", 0)
+        self.admin_address = ("", 0)
+        self.connections = ConnectionStats()
+        self._config = options.config
+        self._clock: Clock = clock or SystemClock()
+        self._store: Store
+        self._broker: Broker
+        self._data_plane: DataPlane
+        self._listener: KafkaListener | None = None
+        self._admin: AdminServer | None = None
+        self._stopping = False
+
+    # Start --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Serve. Raises CannotStart; then nothing is left behind."""
+        try:
+            self._assignors = load_assignors(self._config.consumer_assignors)
+            self._store = create_store(self.options.store_url, self.options.data_dir)
+            await self._store.start()
+        except (StoreRefused, ConfigError) as refused:
+            raise CannotStart(str(refused)) from refused
+        try:
+            await self._assemble()
+            await self._open_ports()
+            await self._broker.load()
+            await self._create_topics()
+        except (CannotListen, StoreRefused, ConfigError) as refused:
+            await self._abandon()
+            raise CannotStart(str(refused)) from refused
+        except LogError as error:
+            await self._abandon()
+            raise CannotStart(f"the store cannot be read: {error}") from error
+        # What is loaded stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
+
+    async def _assemble(self) -> None:
+        await self._fix_offsets_partitions()
+        self._broker = Broker(
+            self._config, self._make_shard, self._store, self._clock, group_routes()
+        )
+        self._data_plane = DataPlane(
+            config=self._config,
+            store=self._store,
+            append=self._broker.writer.append,
+            new_topic_id=new_topic_id,
+            clock=self._clock,
+            offsets_log=OffsetsView(self._broker),
+        )
+        self._broker.start_writer()
+        await self._data_plane.start()
+        self._broker.image = self._data_plane.catalogue.image
+        self._data_plane.catalogue.add_listener(self._broker.on_metadata)
+        self._broker.serve_data(self._data_plane.handlers)
+
+    def _make_shard(self) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            ShardState(
+                config=self._config,
+                new_id=new_id,
+                assignors=self._assignors,
+                image=self._broker.image,
+            )
+        )

@@ -27,6 +27,7 @@ from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster import Node
 from storage.log import PartitionLogs
 
 log = structlog.get_logger("groupd.broker")
@@ -56,7 +57,7 @@ class Broker:
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
         self.durable_listeners: list[Callable[[int], None]] = []
-        self.node: tuple[int, str, int] = (config.node_id, "", -1)
+        self.node = Node(config.node_id, "", -1)
         self._logs = logs
         self._routes = dict(routes)
         self._data: dict[type, DataHandler] = {}
@@ -155,6 +156,14 @@ class Broker:
 
     def reply(self, context: RequestContext, reply: Any) -> None:
         self.waiting.answer(context.token, reply)
+
+    def failure_of(self, context: RequestContext) -> Failure:
+        """How the request behind `context.token` fails."""
+        return self.waiting.failure_of(context.token)
+
+    def node_for(self, key_type: int, key: str) -> Node | None:
+        """The coordinator of a key; this node is everything's, once it has started."""
+        return self.node if self.started else None
 
     # Metadata and events ------------------------------------------------------------------
 

@@ -138,6 +138,11 @@ class Reader:
             raise MalformedRequest("null bytes")
         return self._take(length)
 
+    def nullable_bytes(self) -> bytes | None:
+        """The bytes as they stand, in one copy."""
+        length = self._length32()
+        return None if length < 0 else self._take(length)
+
     def nullable_array(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
         """`item(reader)` as often as the array says; None for null."""
         length = self._length32()
@@ -175,6 +180,10 @@ class Reader:
         for _ in range(self.uvarint()):
             self.uvarint()
             self._take(self.uvarint())
+
+    def tagged_fields(self) -> dict[int, bytes]:
+        """Ends a flexible struct whose tagged fields matter: payload by tag."""
+        return {self.uvarint(): self._take(self.uvarint()) for _ in range(self.uvarint())}
 
     def _length32(self) -> int:
         """The length of bytes or an array; -1 for null."""

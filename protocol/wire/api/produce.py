@@ -4,11 +4,11 @@ v5 adds the log start offset to the reply, v8 error message and record errors, v
 v10 adds the current leader and node endpoints (KIP-951), v11 and v12 change error codes and
 transactions only (KIP-890), v13 names topics by id.
 
-A hot path, decoded by hand: kio parses and validates every record batch, while the broker
-checks batches itself and must store them byte for byte.
+A hot path: record batches are taken as raw bytes, in one copy; who appends them checks them,
+and they are stored byte for byte.
 
-librdkafka decides by the advertised minimum whether a broker knows newer compression types, so
-ApiVersions must advertise Produce from version 0 although 0-2 are refused (KAFKA-18659).
+Because of a bug in librdkafka ApiVersions must advertise Produce from version 0, although 0-2
+are refused (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from protocol.messages.data import (
 )
 from protocol.wire.encode import Writer
 from protocol.wire.leaders import current_leader, node_endpoints
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+# Partition, error, base offset, log append time.
 _PARTITION = Struct(">ihqq")
-"""partition, error, base offset, log append time"""
+_FLEXIBLE_FROM = 9
 
 
-def decode(frame: bytes, offset: int, version: int) -> ProduceRequest:
-    reader = Reader(frame, offset, flexible=version >= 9)
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> ProduceRequest:
     transactional_id = reader.nullable_string()
     acks = reader.int16()
     timeout_ms = reader.int32()
-    topics = reader.array(lambda: _topic(reader, version))
+    topics = reader.array(_topic)
     reader.end()
     return ProduceRequest(topics, acks, timeout_ms, transactional_id)
 
 
-def _topic(reader: Reader, version: int) -> ProduceTopic:
-    name = reader.string() if version <= 12 else ""
-    topic_id = reader.uuid() if version >= 13 else NO_TOPIC_ID
-    partitions = reader.array(lambda: _partition(reader))
+def _topic(reader: Reader) -> ProduceTopic:
+    name = reader.string() if reader.version <= 12 else ""
+    topic_id = reader.uuid() if reader.version >= 13 else NO_TOPIC_ID
+    partitions = reader.array(_partition)
     reader.end()
     return ProduceTopic(name, topic_id, partitions)
 
@@ -60,7 +61,7 @@ def _partition(reader: Reader) -> ProducePartition:
 
 
 def encode(reply: ProduceReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 9)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.array_length(len(reply.topics))
     for topic in reply.topics:
         if version >= 13:
@@ -113,4 +114,4 @@ def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> Pr
     )
 
 
-API = Api(0, "Produce", 3, 13, 9, ProduceRequest, decode, encode, failure)
+API = Api(0, "Produce", 3, 13, _FLEXIBLE_FROM, ProduceRequest, decode, encode, failure)
