@@ -310,7 +310,7 @@ class ClassicGroup:
         skip_partition: Callable[[str, int], bool],
     ) -> None:
         """Offsets spec 3.1, "Classic". An accepted plain commit also restarts the session:
-        `timers.offset_committed`."""
+        `on_offset_commit`."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and self.state is State.EMPTY:
