@@ -1,27 +1,20 @@
-"""What only a file can go through: crashes, damage, locks, foreign and newer files."""
+"""What only a file can go through: damage, locks, a full disk, threads."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import uvloop
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 
 from storage import batches, sql_logs
-from storage.log import Append, LogCorrupt, LogFenced, LogUnavailable, Store, StoreRefused
-from storage.migrate import migrate
+from storage.log import Append, LogCorrupt, LogFenced, LogUnavailable, Store
 from storage.open import create_store
-from storage.sqlite import SqliteBackend
-from storage.tables import SCHEMA_VERSION
 
 
 def batch(name: str, base: int, payload: bytes = b"") -> Append:
@@ -41,147 +34,11 @@ async def store(database: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def refusal(store: Store) -> str:
-    with pytest.raises(StoreRefused) as caught:
-        await store.start()
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
 def tamper(database: Path, statement: str) -> None:
     connection = sqlite3.connect(database)
     connection.execute(statement)
     connection.commit()
     connection.close()
-
-
-# Opening
-
-
-async def test_second_daemon_is_refused(store: Store, database: Path) -> None:
-    second = create_store(None, database.parent)
-    message = await refusal(second)
-    assert f"in use by another groupd (process {os.getpid()})" in message
-    await store.close()
-    await second.start()
-    await second.close()
-
-
-async def test_two_files_in_one_directory(store: Store, database: Path) -> None:
-    other = create_store(f"sqlite+aiosqlite:///{database.parent}/worker-2.sqlite", "unused")
-    await other.start()
-    assert await other.cluster_id() != await store.cluster_id()
-    await other.close()
-
-
-async def test_garbage_file(database: Path) -> None:
-    database.parent.mkdir()
-    database.write_bytes(b"these are not the bytes of a database" * 200)
-    message = await refusal(create_store(None, database.parent))
-    assert str(database) in message
-    assert "no SQLite database" in message
-
-
-async def test_database_of_another_program(database: Path) -> None:
-    database.parent.mkdir()
-    tamper(database, "CREATE TABLE photos (id INTEGER)")
-    message = await refusal(create_store(None, database.parent))
-    assert "not a groupd database" in message
-
-
-async def test_refused_start_lets_go_of_everything(store: Store, database: Path) -> None:
-    await store.close()
-    tamper(database, f"UPDATE meta SET schema_version = {SCHEMA_VERSION + 1}")
-    again = create_store(None, database.parent)
-    message = await refusal(again)
-    assert f"schema version {SCHEMA_VERSION + 1} is newer" in message
-    assert not [thread for thread in threading.enumerate() if "groupd" in thread.name]
-    tamper(database, f"UPDATE meta SET schema_version = {SCHEMA_VERSION}")
-    await again.start()
-    await again.close()
-
-
-async def test_damage_found_at_start(store: Store, database: Path) -> None:
-    await store.close()
-    with database.open("r+b") as file:
-        file.seek(100)
-        file.write(b"\xff" * 4000)
-    assert "damaged" in await refusal(create_store(None, database.parent))
-
-
-async def test_directory_that_cannot_be(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    message = await refusal(create_store(None, tmp_path / "file" / "data"))
-    assert "cannot be written" in message
-
-
-async def test_database_that_is_a_directory(database: Path) -> None:
-    database.mkdir(parents=True)
-    assert "cannot be opened" in await refusal(create_store(None, database.parent))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-async def test_unwritable_directory(database: Path) -> None:
-    database.parent.mkdir(mode=0o500)
-    assert "cannot be written" in await refusal(create_store(None, database.parent))
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["mysql://root:secret@host/db", "sqlite+aiosqlite:///", "sqlite+aiosqlite:///:memory:", "x"],
-)
-def test_unknown_urls(url: str) -> None:
-    with pytest.raises(StoreRefused, match="unknown store") as caught:
-        create_store(url, ".")
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("prefix", ["sqlite+aiosqlite:///", "sqlite:///"])
-async def test_relative_and_absolute_urls(
-    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for path in ("here.db", f"{tmp_path}/there.db"):
-        store = create_store(prefix + path, "unused")
-        await store.start()
-        await store.close()
-        assert Path(path).exists()
-    assert not Path("unused").exists()
-
-
-# Schema
-
-
-def test_migration_from_an_older_version(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/old.db")
-    seen: list[int] = []
-
-    def step(version: int) -> Callable[[Connection], None]:
-        def change(connection: Connection) -> None:
-            seen.append(version)
-            connection.execute(text(f"CREATE TABLE made_by_{version} (id INTEGER)"))
-
-        return change
-
-    def version(connection: Connection) -> int | None:
-        return connection.scalar(text("SELECT schema_version FROM meta"))
-
-    with engine.begin() as connection:
-        migrate(connection, "old.db", target=0)
-        assert version(connection) == 0
-    steps = {0: step(0), 1: step(1)}
-    with engine.begin() as connection:
-        migrate(connection, "old.db", steps, target=2)
-        assert version(connection) == 2
-    with engine.begin() as connection:
-        migrate(connection, "old.db", steps, target=2)
-        with pytest.raises(StoreRefused, match="newer than 1"):
-            migrate(connection, "old.db", steps, target=1)
-        with pytest.raises(StoreRefused, match="too old"):
-            migrate(connection, "old.db", steps, target=3)
-    assert seen == [0, 1]
-    engine.dispose()
 
 
 # Damage
@@ -404,62 +261,3 @@ async def test_commits_are_synchronous(store: Store) -> None:
 
     assert await store._backend.write(pragmas) == [2, "wal", 0]
     assert await store._backend.read(pragmas) == [2, "wal", 1]
-
-
-# Crashes
-
-_WRITER = """
-import asyncio, sys
-from storage.log import Append
-from storage.open import create_store
-
-async def main():
-    store = create_store(None, sys.argv[1])
-    await store.start()
-    names = [f"log-{number}" for number in range(5)]
-    states = await store.open_many(names)
-    base = states[names[0]].next_offset
-    while True:
-        await store.append([
-            Append(name, states[name].owner_epoch, base, base, base, b"%d" % base * 500)
-            for name in names
-        ])
-        base += 1
-        print(base, flush=True)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.crash
-async def test_lg_06_killed_while_appending(database: Path) -> None:
-    acknowledged = 0
-    for round_ in range(3):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(database.parent)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        for _ in range(20 + round_):
-            acknowledged = int(process.stdout.readline())
-        process.send_signal(signal.SIGKILL)
-        for line in process.stdout.read().splitlines():
-            acknowledged = int(line) if line.isdigit() else acknowledged
-        process.stdout.close()
-        assert process.wait() == -signal.SIGKILL
-        backend = SqliteBackend(database)
-        await backend.start()
-        check = await backend.read(
-            lambda connection: connection.exec_driver_sql("PRAGMA integrity_check").scalar()
-        )
-        await backend.close()
-        assert check == "ok"
-        store = create_store(None, database.parent)
-        await store.start()
-        states = await store.open_many([f"log-{number}" for number in range(5)])
-        (end,) = {state.next_offset for state in states.values()}
-        assert end in (acknowledged, acknowledged + 1)
-        for name in states:
-            found = await store.read(name, 0, 1 << 30)
-            assert [item.base_offset for item in found] == list(range(end))
-            assert all(item.payload == b"%d" % item.base_offset * 500 for item in found)
-        await store.close()
