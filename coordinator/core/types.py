@@ -36,6 +36,7 @@ class Operation(IntEnum):
     CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
 
 
 class Resource(Enum):
@@ -82,6 +83,7 @@ class EventKind(Enum):
     REBALANCE_COMPLETED = "rebalance-completed"
     ASSIGNOR_FAILED = "assignor-failed"
     REGEX_RESOLVED = "regex-resolved"
+    REGEX_FAILED = "regex-failed"
     GROUP_CONVERTED = "group-converted"
     OFFSETS_COMMITTED = "offsets-committed"
     OFFSETS_EXPIRED = "offsets-expired"
@@ -137,6 +139,7 @@ class Outcome:
     urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
     gate: str | None = None
     replay: bool = True
+    atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     completion: Completion | None = None
