@@ -1,11 +1,10 @@
 """Fetch (1): read record batches, waiting for new ones.
 
 Rules: only data below the high watermark; at least one batch in the first partition that has data,
-however large; an error, enough bytes, a limit that is reached or the end of the wait
-completes the request. Waiting costs
-nothing: appends set an event. Fetch sessions (KIP-227) are not kept: every full fetch is answered
-with session id 0, which tells clients to send full fetches, and a request inside any session gets
-FETCH_SESSION_ID_NOT_FOUND.
+however large; an error, enough bytes, a limit that is reached or the end of the wait completes
+the request. Waiting costs nothing: appends set an event. Fetch sessions (KIP-227) are not kept:
+every full fetch is answered with session id 0, which tells clients to send full fetches, and a
+request inside any session gets FETCH_SESSION_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
