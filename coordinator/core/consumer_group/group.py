@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group import offset_checks, records
@@ -17,10 +18,14 @@ from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberSt
 from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap, TargetHolders
 from coordinator.core.consumer_group.regexes import ResolvedRegexes
 from coordinator.core.group import ExpirationBase, GroupType
+from coordinator.core.types import Instant
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import ConsumerGroupRegexValue, Record
+
+if TYPE_CHECKING:
+    from coordinator.core.state import ShardState
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""
@@ -133,10 +138,14 @@ class ConsumerGroup:
             member,
             generation_or_epoch,
             topics,
-            api_version=api_version,
-            transactional=transactional,
+            api_version=None if transactional else api_version,
             skip_partition=skip_partition,
         )
+
+    def on_offset_commit(
+        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+    ) -> None:
+        """Nothing: only heartbeats prolong a consumer member's session."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None:

@@ -37,9 +37,7 @@ def find_coordinator(
     )
 
 
-def _find(
-    context: RequestContext, key_type: int, key: str, node_for: NodeFor
-) -> FoundCoordinator:
+def _find(context: RequestContext, key_type: int, key: str, node_for: NodeFor) -> FoundCoordinator:
     if key_type not in _DENIED:
         return FoundCoordinator(
             key,
@@ -51,7 +49,5 @@ def _find(
         return FoundCoordinator(key, error=denied, error_message="")
     node = node_for(key_type, key)
     if node is None:
-        return FoundCoordinator(
-            key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message=""
-        )
+        return FoundCoordinator(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message="")
     return FoundCoordinator(key, node.node_id, node.host, node.port, error_message="")
