@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
-from protocol.errors import ApiError
+from protocol.errors import ApiError, ErrorCode
 from tests.unit.consumer_group.harness import (
     BAR,
     FOO,
@@ -53,13 +53,17 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         return self.shard.group.members if GROUP in self.shard.state.groups else {}
 
     def send(self, member: str, epoch: int, **fields: Any) -> None:
-        client = self.clients.setdefault(member, Client())
+        client = self.clients.get(member) or Client()
         if member in INSTANCES:
             fields["instance"] = INSTANCES[member]
         try:
             client.take(self.shard.beat(epoch, member, **fields))
-        except ApiError:
-            del self.clients[member]
+        except ApiError as error:
+            if error.code is not ErrorCode.UNRELEASED_INSTANCE_ID:
+                # Fenced or unknown: drop everything and join again.
+                self.clients[member] = Client()
+        else:
+            self.clients[member] = client
 
     @rule(member=st.sampled_from(MEMBERS), names=SUBSCRIPTIONS)
     def join(self, member: str, names: list[str]) -> None:
@@ -151,19 +155,15 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 if self.shard.outcome.tasks:
                     self.shard.finish_task()
             self.shard.advance(1)
-        present = {
-            one: its
-            for one, its in self.group_members().items()
-            if its.member_epoch != LEAVE_STATIC_EPOCH
-        }
-        if len(present) == len(self.group_members()) and present:
+        members = self.group_members()
+        if members and members.keys() <= self.clients.keys():
             assert self.shard.group.state_name() == "Stable"
 
 
 TestConsumerGroup = ConsumerGroupMachine.TestCase
 TestConsumerGroup.settings = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=150,
+    stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
