@@ -24,7 +24,7 @@ from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
 from coordinator.core.deadlines import DeadlineKey
 from coordinator.core.metadata_image import MetadataDelta
-from coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.state import ShardState
 from coordinator.core.types import (
@@ -51,8 +51,6 @@ from protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 from protocol.records.schema import GroupMetadataKey, OffsetCommitKey, Record
-
-SWEEP: DeadlineKey = ("offsets-sweep", "", "")
 
 Handler = Callable[[RequestContext, Any, Instant], Outcome]
 
@@ -87,16 +85,13 @@ class GroupCoordinatorShard:
 
     def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
         """A deadline that `pop_due` has taken off."""
-        if key == SWEEP:
-            self._arm_sweep(now)
+        if key == SWEEP_DEADLINE:
             return self.offsets.sweep(now)
         if key[0] in classic_timers.KINDS:
             return classic_timers.expire(self.state, key, now)
         return consumer_timers.expire(self.state, key, now)
 
-    def appended(
-        self, completion: Completion, error: AppendError | None, now: Instant
-    ) -> Outcome:
+    def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
         """An outcome's records are durable, or have failed."""
         return appended(self.state, completion, error, now)
 
@@ -121,7 +116,7 @@ class GroupCoordinatorShard:
 
     def on_loaded(self, now: Instant) -> Outcome:
         """The log has been replayed: start timers; every member gets a full session."""
-        self._arm_sweep(now)
+        self.offsets.start(now)
         consumer = consumer_timers.on_loaded(self.state, now)
         classic = lifecycle.on_loaded(self.state, now)
         classic.events[:0] = consumer.events
@@ -144,7 +139,7 @@ class GroupCoordinatorShard:
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""
-        self.offsets.replay_marker(producer_id, commit)
+        self.offsets.replay_marker(producer_id, commit=commit)
 
     # Deadlines ----------------------------------------------------------------------------
 
@@ -162,7 +157,7 @@ class GroupCoordinatorShard:
         return [(g.type.value, g.state_name()) for g in self.state.groups.values()]
 
     def offset_count(self) -> int:
-        return self.offsets.count
+        return self.offsets.store.count
 
     # Handlers -----------------------------------------------------------------------------
 
@@ -197,7 +192,3 @@ class GroupCoordinatorShard:
         self, context: RequestContext, request: DeleteGroupsRequest, now: Instant
     ) -> Outcome:
         return admin.delete_groups(self.state, self.offsets, context, request.group_ids, now)
-
-    def _arm_sweep(self, now: Instant) -> None:
-        interval_ms = self.state.config.offsets_retention_check_interval_ms
-        self.state.deadlines.set(SWEEP, now.monotonic_ms + interval_ms)

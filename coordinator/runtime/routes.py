@@ -8,6 +8,7 @@ from typing import Any
 from coordinator.core.classic_group import answers
 from coordinator.core.frontend import classic_group, consumer_group, offsets
 from coordinator.core.frontend.groups import find_coordinator
+from coordinator.core.offsets.refusals import refuse_fetch
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker, GroupRoute
@@ -92,7 +93,10 @@ _CLASSIC_FAILURES: Mapping[type, Callable[[Any, ApiError], Any]] = {
 def _consumer_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> None:
-    consumer_group.check_heartbeat(broker.config, context, request, started=broker.started)
+    consumer_group.check_access(broker.config, context, request)
+    if not broker.started:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    consumer_group.check_request(broker.config, context, request)
     broker.to_shard(context, request, request.group_id)
 
 
@@ -170,17 +174,17 @@ def _fetch_one(
     group: OffsetFetchGroup,
     receive: Callable[[FetchedGroup], None],
 ) -> None:
-    try:
-        kept, finish = offsets.admit_fetch(context, group, broker.image)
-    except ApiError as error:
-        receive(offsets.failed_fetch(group, error.code))
+    kept, finish = offsets.admit_fetch(context, group, broker.image)
+    if kept is None:
+        receive(finish(None))
         return
+    version = context.api_version
     broker.ask(
         context,
         broker.shard_of(group.group_id),
         kept,
-        lambda asked, code, _: offsets.failed_fetch(asked, code),
-        lambda fetched: receive(fetched if fetched.error else finish(fetched)),
+        lambda asked, code, _: refuse_fetch(asked, code, version),
+        lambda fetched: receive(finish(fetched)),
     )
 
 
@@ -203,21 +207,19 @@ def _describe_groups(
 def _consumer_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> None:
-    if not broker.config.consumer_protocol_enabled:
-        refused = ErrorCode.UNSUPPORTED_VERSION
-        groups = tuple(DescribedConsumerGroup(group, refused) for group in request.group_ids)
-        broker.reply(context, ConsumerGroupDescribeReply(groups))
-        return
-    asked = [
-        DescribeConsumerGroup(group, request.include_authorized_operations)
-        for group in request.group_ids
-    ]
+    refused, asked = [], []
+    for group in request.group_ids:
+        refusal = consumer_group.check_describe(broker.config, context, group)
+        if refusal is not None:
+            refused.append(refusal)
+        else:
+            asked.append(DescribeConsumerGroup(group, request.include_authorized_operations))
     _per_group(
         broker,
         context,
         asked,
         lambda one, code, message: DescribedConsumerGroup(one.group_id, code, message),
-        ConsumerGroupDescribeReply,
+        lambda found: ConsumerGroupDescribeReply((*refused, *found)),
     )
 
 
@@ -229,9 +231,7 @@ def _per_group(
     make_reply: Callable[[tuple[Any, ...]], Any],
 ) -> None:
     """Ask each group's shard; the answers in the order of the questions."""
-    gather = Gather(
-        len(asked), lambda parts: broker.reply(context, make_reply(tuple(parts)))
-    )
+    gather = Gather(len(asked), lambda parts: broker.reply(context, make_reply(tuple(parts))))
     for index, one in enumerate(asked):
         shard = broker.shard_of(one.group_id)
         broker.ask(context, shard, one, failure, gather.part(index))

@@ -12,15 +12,22 @@ from struct import Struct
 _LENGTH = Struct(">i")
 
 
-class FramingError(Exception):
-    """The stream cannot be cut any further; the connection has to be closed."""
+class FrameError(Exception):
+    """The stream cannot be cut any further; the connection has to be closed.
+
+    `frames`: the whole frames that stood before the bad one in the same chunk.
+    """
+
+    def __init__(self, reason: str, frames: list[bytes]) -> None:
+        super().__init__(reason)
+        self.frames = frames
 
 
-class FrameTooLarge(FramingError):
+class FrameTooLarge(FrameError):
     """A frame announces more bytes than the limit."""
 
 
-class MalformedFrame(FramingError):
+class MalformedFrame(FrameError):
     """A frame announces a negative length."""
 
 
@@ -36,8 +43,7 @@ class FrameSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, without their length fields, possibly none.
 
-        Raises FrameTooLarge or MalformedFrame; whole frames before the bad one in the same
-        chunk are dropped with it, as nothing has been done for them yet.
+        Raises FrameTooLarge or MalformedFrame. No further call makes sense after that.
         """
         buffer = self._buffer
         if not buffer:
@@ -59,9 +65,10 @@ class FrameSplitter:
         while available - at >= 4:
             length: int = _LENGTH.unpack_from(data, at)[0]
             if length < 0:
-                raise MalformedFrame(f"frame of {length} bytes")
+                raise MalformedFrame(f"frame of {length} bytes", frames)
             if length > self.max_frame_bytes:
-                raise FrameTooLarge(f"frame of {length} bytes, limit {self.max_frame_bytes}")
+                reason = f"frame of {length} bytes, the limit is {self.max_frame_bytes}"
+                raise FrameTooLarge(reason, frames)
             end = at + 4 + length
             if end > available:
                 break

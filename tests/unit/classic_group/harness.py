@@ -226,12 +226,12 @@ class Bench:
             LeavingMember(entry) if isinstance(entry, str) else LeavingMember(*entry)
             for entry in entries
         )
-        self.settle(
-            leave.handle(self.state, context, LeaveGroupRequest(group, members), self.now)
-        )
+        self.settle(leave.handle(self.state, context, LeaveGroupRequest(group, members), self.now))
         return context.token
 
-    def describe(self, group: str = "g", version: int = 6, operations: bool = False) -> DescribedGroup:
+    def describe(
+        self, group: str = "g", version: int = 6, operations: bool = False
+    ) -> DescribedGroup:
         return describe(self.state, self.context(version), group, operations)
 
     # Looking
@@ -260,8 +260,9 @@ class Bench:
     # Roads to a state
 
     def end_initial_rebalance(self) -> None:
-        """Arrivals after the first make it wait for a second round."""
-        self.advance(6000)
+        """Arrivals after the first make it wait for further rounds."""
+        while self.state_name == "PreparingRebalance":
+            self.advance(3000)
 
     def pending_id(self, client: str = "c", **options: Any) -> str:
         reply = self.replies[self.join(client=client, **options)]

@@ -1,11 +1,10 @@
-"""JoinGroup: ids, checks, the initial delay, capacity and rejoining (CL-01 to CL-24, CL-46 to 48)."""
+"""JoinGroup: ids, checks, initial delay, capacity, rejoining (CL-01 to CL-24, CL-46 to CL-48)."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from tests.unit.classic_group.harness import RANGE, WALL_MS, Bench
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.group import GroupType
@@ -13,6 +12,7 @@ from coordinator.core.types import EventKind
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupReply
 from protocol.records.schema import GroupMetadataKey, GroupMetadataValue, Record
+from tests.unit.classic_group.harness import RANGE, WALL_MS, Bench
 
 
 def created(bench: Bench) -> Record:
@@ -346,7 +346,7 @@ def test_an_instance_id_with_a_pending_id_is_refused():
 def test_an_opaque_group_of_another_protocol_type():
     bench = Bench()
     options = {"protocol_type": "connect", "protocols": (("sessioned", b"\x00opaque"),)}
-    a, b = bench.stable(2, **options)
+    _, b = bench.stable(2, **options)
     assert bench.group.protocol_type == "connect"
     assert bench.group.subscribed_topics is None
     assert bench.replies[bench.sync(b, 1, protocol_type="connect")].assignment == b.encode()
