@@ -1,7 +1,7 @@
-"""Checks of ConsumerGroupHeartbeat before the shard is asked (spec 2, rows 1-9).
+"""Front-end checks of ConsumerGroupHeartbeat and ConsumerGroupDescribe (spec 2, rows 1-9).
 
-Row 4 (coordinator not started) comes between our own rows, so the shell says whether it has
-`started`; row 10 (partition not hosted, loading) is the shell's.
+Order: `check_access` (rows 1-3), then the shell's row 4 (coordinator not started), then
+`check_request` (rows 5-9), then the shell's row 10 (partition not hosted, loading).
 """
 
 from __future__ import annotations
@@ -9,27 +9,16 @@ from __future__ import annotations
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from protocol.messages.consumer_group import (
+    ConsumerGroupHeartbeatRequest,
+    DescribedConsumerGroup,
+)
 
 FIRST_CLIENT_ID_VERSION = 1
 """From this version on the client generates its member id (KIP-1082)."""
 
 
-def check_heartbeat(
-    config: CoordinatorConfig,
-    context: RequestContext,
-    request: ConsumerGroupHeartbeatRequest,
-    *,
-    started: bool = True,
-) -> None:
-    """Rows 1-9 in order. Raises ApiError."""
-    _check_access(config, context, request)
-    if not started:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    _check_request(config, context, request)
-
-
-def _check_access(
+def check_access(
     config: CoordinatorConfig, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> None:
     """Rows 1-3: protocol enabled, READ on the group, DESCRIBE on every named topic."""
@@ -42,7 +31,7 @@ def _check_access(
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _check_request(
+def check_request(
     config: CoordinatorConfig, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> None:
     """Rows 5-9: the shape of the request."""
@@ -88,6 +77,20 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid("TopicPartitions must be empty when joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be given when joining.")
+
+
+def check_describe(
+    config: CoordinatorConfig, context: RequestContext, group_id: str
+) -> DescribedConsumerGroup | None:
+    """One group of a Describe request: its refusal, or None if the shard may be asked.
+
+    Groups refused for lack of DESCRIBE stand first in the reply; the caller orders them.
+    """
+    if not config.consumer_protocol_enabled:
+        return DescribedConsumerGroup(group_id, ErrorCode.UNSUPPORTED_VERSION)
+    if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
+        return DescribedConsumerGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return None
 
 
 def _invalid(message: str) -> ApiError:

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.frontend.consumer_group import check_heartbeat
+from coordinator.core.frontend.consumer_group import check_access, check_describe, check_request
 from coordinator.core.group import GroupType
 from coordinator.core.types import Operation, RequestContext, Resource, allow_all
 from protocol.errors import ApiError, ErrorCode
@@ -36,8 +36,12 @@ def check(
     }
     request = ConsumerGroupHeartbeatRequest(**{**JOIN, **fields})
     context = RequestContext(1, version, allows=allows)
+    config = CoordinatorConfig(**settings)
     try:
-        check_heartbeat(CoordinatorConfig(**settings), context, request, started=started)
+        check_access(config, context, request)
+        if not started:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        check_request(config, context, request)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE
@@ -50,6 +54,24 @@ def test_cg_01_02_protocol_disabled(epoch: int) -> None:
     assert check(rebalance_protocols=("classic",), member_epoch=epoch) is off
 
 
+def test_cg_02_describe_gate_and_authorisation() -> None:
+    classic_only = CoordinatorConfig(rebalance_protocols=("classic",))
+    context = RequestContext(1, 1)
+    for group in ("a", "b"):
+        refusal = check_describe(classic_only, context, group)
+        assert refusal is not None
+        assert (refusal.group_id, refusal.error) == (group, ErrorCode.UNSUPPORTED_VERSION)
+    assert check_describe(CoordinatorConfig(), context, "a") is None
+    denied = RequestContext(
+        1,
+        1,
+        allows=lambda op, kind, name: (op, kind) != (Operation.DESCRIBE, Resource.GROUP),
+    )
+    refusal = check_describe(CoordinatorConfig(), denied, "a")
+    assert refusal is not None
+    assert refusal.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
 def test_a_join_passes() -> None:
     assert check() is ErrorCode.NONE
     empty = {"subscribed_topic_names": (), "subscribed_topic_regex": None}
@@ -59,7 +81,7 @@ def test_a_join_passes() -> None:
 
 def test_cg_03_member_id_is_checked_first() -> None:
     with pytest.raises(ApiError, match="MemberId"):
-        check_heartbeat(
+        check_request(
             CoordinatorConfig(),
             RequestContext(1, 1),
             ConsumerGroupHeartbeatRequest(**{**JOIN, "member_id": "", "group_id": ""}),
