@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
+from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, topic
+
+if TYPE_CHECKING:
+    from coordinator.daemon import Daemon
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
@@ -53,13 +56,14 @@ def serve(
 
     Prints one line on stdout once it serves; logs go to stderr.
     """
+    # Imported late: `groupd --help` and usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from coordinator.server.logs import configure_logging
 
     if log_format not in ("text", "json"):
-        raise click.UsageError(f"--log-format {log_format}: must be text or json")
+        raise UsageError(f"--log-format {log_format}: must be text or json")
     if log_level not in ("debug", "info", "warning", "error"):
-        raise click.UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
+        raise UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=host_port(advertised, "--advertised") if advertised else None,
@@ -77,10 +81,10 @@ def serve(
         try:
             runner.run(_run(Daemon(options)))
         except CannotStart as error:
-            raise click.UsageError(str(error)) from None
+            raise UsageError(str(error)) from None
 
 
-async def _run(daemon: Daemon) -> None:  # noqa: F821 - imported late, for start-up time
+async def _run(daemon: Daemon) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

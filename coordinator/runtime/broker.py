@@ -27,6 +27,7 @@ from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster import Node
 from storage.log import PartitionLogs
 
 log = structlog.get_logger("groupd.broker")
@@ -34,7 +35,8 @@ log = structlog.get_logger("groupd.broker")
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
 GroupRoute = Callable[["Broker", RequestContext, Any], None]
-MakeShard = Callable[[], GroupCoordinatorShard]
+MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
+"""(topics, dynamic group configs) -> a fresh shard."""
 
 
 class Broker:
@@ -47,25 +49,29 @@ class Broker:
         logs: PartitionLogs,
         clock: Clock,
         routes: Mapping[type, GroupRoute],
+        failure_for: Callable[[Any, Failure], Failure],
     ) -> None:
         self.config = config
         self.clock = clock
         self.started = False
         self.image = MetadataImage()
+        self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests()
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
         self.durable_listeners: list[Callable[[int], None]] = []
-        self.node: tuple[int, str, int] = (config.node_id, "", -1)
+        self.node = Node(config.node_id, "", -1)
         self._logs = logs
+        self._make_shard = make_shard
         self._routes = dict(routes)
+        self._failure_for = failure_for
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.shards = [
             ShardRuntime(
                 partition,
                 config,
-                make_shard,
+                self._fresh_shard,
                 logs,
                 self.writer,
                 self.waiting,
@@ -113,7 +119,7 @@ class Broker:
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, failure, resolve))
+        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:
@@ -156,6 +162,14 @@ class Broker:
     def reply(self, context: RequestContext, reply: Any) -> None:
         self.waiting.answer(context.token, reply)
 
+    def failure_of(self, context: RequestContext) -> Failure:
+        """How the request behind `context.token` fails."""
+        return self.waiting.failure_of(context.token)
+
+    def node_for(self, key_type: int, key: str) -> Node | None:
+        """The coordinator of a key; this node is everything's, once it has started."""
+        return self.node if self.started else None
+
     # Metadata and events ------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta) -> None:
@@ -167,8 +181,11 @@ class Broker:
 
     def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """The dynamic configs of one group as they stand now."""
-        for shard in self.shards:
-            shard.set_group_configs(group_id, configs)
+        self.group_configs[group_id] = configs
+        self.shard_of(group_id).set_group_configs(group_id, configs)
+
+    def _fresh_shard(self) -> GroupCoordinatorShard:
+        return self._make_shard(self.image, self.group_configs)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         for event in events:

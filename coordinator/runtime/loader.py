@@ -7,9 +7,15 @@ import asyncio
 import structlog
 
 from coordinator.core.shard import GroupCoordinatorShard
-from protocol.records.batch import iter_batches, iter_records
-from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_key, decode_value
-from protocol.records.schema import Record
+from coordinator.core.types import AppliedAt
+from protocol.records.batch import (
+    BatchRecord,
+    CorruptBatch,
+    decode_marker,
+    iter_batches,
+    iter_records,
+)
+from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 from storage.log import LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.loader")
@@ -34,11 +40,13 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, READ_BYTES)
         if not batches:
-            raise LoadFailed(f"{state.name}: nothing at offset {offset}, log end {state.next_offset}")
+            raise LoadFailed(
+                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
+            )
         for stored in batches:
             try:
                 applied += _replay_batch(shard, stored.payload, skipped)
-            except (CorruptRecord, ValueError) as error:
+            except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
             offset = stored.last_offset + 1
             if applied % YIELD_EVERY < stored.last_offset - stored.base_offset + 1:
@@ -51,14 +59,34 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
 def _replay_batch(shard: GroupCoordinatorShard, payload: bytes, skipped: dict[int, int]) -> int:
     applied = 0
     for batch in iter_batches(payload):
+        header = batch.header
+        producer_id = header.producer_id if header.is_transactional else -1
         for raw in iter_records(batch):
-            if raw.key is None:
-                continue
-            try:
-                key = decode_key(raw.key)
-            except UnknownRecordType as unknown:
-                skipped[unknown.record_type] = skipped.get(unknown.record_type, 0) + 1
-                continue
-            shard.replay(Record(key, decode_value(key, raw.value)), raw.offset)
-            applied += 1
+            if header.is_control:
+                _replay_marker(shard, header.producer_id, raw)
+            elif raw.key is not None:
+                at = AppliedAt(raw.offset, producer_id, header.producer_epoch)
+                applied += _replay_record(shard, raw.key, raw.value, at, skipped)
     return applied
+
+
+def _replay_marker(shard: GroupCoordinatorShard, producer_id: int, raw: BatchRecord) -> None:
+    marker = decode_marker(raw)
+    if marker is not None:
+        shard.replay_marker(producer_id, marker.committed)
+
+
+def _replay_record(
+    shard: GroupCoordinatorShard,
+    key: bytes,
+    value: bytes | None,
+    at: AppliedAt,
+    skipped: dict[int, int],
+) -> int:
+    try:
+        record = decode_record(key, value)
+    except UnknownRecordType as unknown:
+        skipped[unknown.record_type] = skipped.get(unknown.record_type, 0) + 1
+        return 0
+    shard.replay(record, at)
+    return 1

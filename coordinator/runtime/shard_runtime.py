@@ -10,15 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import structlog
 
 from coordinator.config import CoordinatorConfig
-from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.metadata_image import MetadataDelta
+from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import (
-    AppendError, Event, Instant, Outcome, RequestContext, Task)
+    AppendError,
+    AppliedAt,
+    Completion,
+    Event,
+    Instant,
+    Outcome,
+    RequestContext,
+    Task,
+)
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.runtime.journal import Journal, JournalBatch, RecordsTooLarge
 from coordinator.runtime.loader import LoadFailed, load_shard
@@ -193,9 +202,7 @@ class ShardRuntime:
             else:
                 self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
-                completion = outcome.completion
-                now = self._clock.now()
-                self.input(lambda: self.shard.appended(completion, None, now))
+                self._complete(outcome.completion, None)
         self._answer(outcome.urgent)
         if outcome.events:
             self._on_events(self.partition, outcome.events)
@@ -232,7 +239,7 @@ class ShardRuntime:
         offset = self._journal.next_offset
         try:
             for index, record in enumerate(records):
-                self.shard.replay(record, offset + index)
+                self.shard.replay(record, AppliedAt(offset + index))
         except Exception:
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
             self._fail(ErrorCode.NOT_COORDINATOR)
@@ -247,12 +254,11 @@ class ShardRuntime:
             self._waiting.fail(token, code)
         if context is not None:
             self._waiting.fail(context.token, code)
-        self._complete(outcome, AppendError(code))
-
-    def _complete(self, outcome: Outcome, error: AppendError | None) -> None:
         if outcome.completion is not None:
-            completion, now = outcome.completion, self._clock.now()
-            self.input(lambda: self.shard.appended(completion, error, now))
+            self._complete(outcome.completion, AppendError(code))
+
+    def _complete(self, completion: Completion, error: AppendError | None) -> None:
+        self.input(partial(self.shard.appended, completion, error, self._clock.now()))
 
     def _answer(self, replies: list[tuple[int, Any]]) -> None:
         for token, reply in replies:
@@ -308,8 +314,7 @@ class ShardRuntime:
     def _settle(self, batch: JournalBatch) -> None:
         self._answer(batch.replies)
         for completion in batch.completions:
-            now = self._clock.now()
-            self.input(lambda c=completion, n=now: self.shard.appended(c, None, n))
+            self._complete(completion, None)
 
     # Failure ------------------------------------------------------------------------------
 
@@ -350,7 +355,7 @@ class ShardRuntime:
         self._timer = self._timer_at = None
         now = self._clock.now()
         for key in self.shard.pop_due(now.monotonic_ms):
-            self.input(lambda k=key: self.shard.expire(k, now))
+            self.input(partial(self.shard.expire, key, now))
         self._arm_timer()
 
     def _arm_commit_timer(self) -> None:

@@ -16,13 +16,16 @@ from protocol.errors import ErrorCode
 Resolve = Callable[[Any], None]
 """Takes the reply message; None = this request has no reply."""
 
+Failure = Callable[[Any, ErrorCode, "str | None"], Any]
+"""(request, code, message) -> the reply that carries the error."""
+
 
 @dataclass(slots=True)
 class Waiter:
-    """`failure(request, code, message)` makes the reply that carries an error."""
+    """One unanswered request."""
 
     request: Any
-    failure: Callable[[Any, ErrorCode, str | None], Any]
+    failure: Failure
     resolve: Resolve
 
 
@@ -43,6 +46,10 @@ class WaitingRequests:
         self._next += 1
         self._waiters[token] = waiter
         return token
+
+    def failure_of(self, token: RequestToken) -> Failure:
+        """The failure function of a request that still waits."""
+        return self._waiters[token].failure
 
     def answer(self, token: RequestToken, reply: Any) -> None:
         waiter = self._waiters.pop(token, None)

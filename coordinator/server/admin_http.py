@@ -97,7 +97,9 @@ class AdminServer:
         ]
         if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        writer.write(connection.send(h11.Response(status_code=reply.status, headers=headers)) or b"")
+        writer.write(
+            connection.send(h11.Response(status_code=reply.status, headers=headers)) or b""
+        )
         if not head:
             writer.write(connection.send(h11.Data(data=reply.body)) or b"")
         await writer.drain()

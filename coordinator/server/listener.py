@@ -69,9 +69,7 @@ class KafkaListener:
             connection.close()
 
     def _connection(self) -> Connection:
-        return Connection(
-            self._config, self._clock, self._submit, self._stats, self._connections
-        )
+        return Connection(self._config, self._clock, self._submit, self._stats, self._connections)
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms

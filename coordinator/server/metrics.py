@@ -88,9 +88,7 @@ class CoordinatorCollector(Collector):
                 counts[state] = counts.get(state, 0) + 1
         totals = {"classic": sum(classic.values()), "consumer": sum(consumer.values())}
         yield labelled(PREFIX + "group_count", "Groups by protocol.", "protocol", totals)
-        yield labelled(
-            PREFIX + "classic_group_count", "Classic groups by state.", "state", classic
-        )
+        yield labelled(PREFIX + "classic_group_count", "Classic groups by state.", "state", classic)
         yield labelled(
             PREFIX + "consumer_group_count", "Consumer groups by state.", "state", consumer
         )

@@ -40,11 +40,6 @@ class FrameSplitter:
         self.max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes kept of an unfinished frame, its length field included."""
-        return len(self._buffer)
-
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, without their length fields, possibly none.
 

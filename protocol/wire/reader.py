@@ -104,25 +104,27 @@ class Reader:
         return value
 
     def nullable_string(self) -> str | None:
-        if self.flexible:
-            length = self.uvarint() - 1
+        data = self.data
+        if not self.flexible:
+            length: int = _INT16.unpack_from(data, self.at)[0]
+            at = self.at + 2
+        elif data[self.at] < 0x80:
+            # Nearly every string: one length byte, no further call.
+            length = data[self.at] - 1
+            at = self.at + 1
         else:
-            length = _INT16.unpack_from(self.data, self.at)[0]
-            self.at += 2
-        if length <= 0:
-            if length == 0:
-                return ""
-            if length == -1:
-                return None
-            raise MalformedRequest(f"string of {length} bytes")
-        if length > _STRING_BYTES_MAX:
-            raise MalformedRequest(f"string of {length} bytes")
-        at = self.at
+            length = self.uvarint() - 1
+            at = self.at
         end = at + length
-        if end > len(self.data):
-            raise MalformedRequest(f"string of {length} bytes, {len(self.data) - at} left")
+        if length < 0:
+            if length != -1:
+                raise MalformedRequest(f"string of {length} bytes")
+            self.at = at
+            return None
+        if length > _STRING_BYTES_MAX or end > len(data):
+            raise MalformedRequest(f"string of {length} bytes, {len(data) - at} left")
         self.at = end
-        return self.data[at:end].decode()
+        return data[at:end].decode()
 
     def string(self) -> str:
         value = self.nullable_string()
@@ -135,6 +137,11 @@ class Reader:
         if length < 0:
             raise MalformedRequest("null bytes")
         return self._take(length)
+
+    def nullable_bytes(self) -> bytes | None:
+        """The bytes as they stand, in one copy."""
+        length = self._length32()
+        return None if length < 0 else self._take(length)
 
     def nullable_array(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
         """`item(reader)` as often as the array says; None for null."""
@@ -166,10 +173,17 @@ class Reader:
             return
         if self.data[self.at] == 0:
             self.at += 1
-            return
+        else:
+            self._skip_tagged_fields()
+
+    def _skip_tagged_fields(self) -> None:
         for _ in range(self.uvarint()):
             self.uvarint()
             self._take(self.uvarint())
+
+    def tagged_fields(self) -> dict[int, bytes]:
+        """Ends a flexible struct whose tagged fields matter: payload by tag."""
+        return {self.uvarint(): self._take(self.uvarint()) for _ in range(self.uvarint())}
 
     def _length32(self) -> int:
         """The length of bytes or an array; -1 for null."""

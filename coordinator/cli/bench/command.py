@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from coordinator.cli.bench import workloads
-from coordinator.cli.process import DaemonProcess
 from coordinator.cli.bench.workloads import Figure
+from coordinator.cli.process import DaemonProcess
 
 TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")
 
@@ -30,18 +30,16 @@ def bench(
     flags = (*TEST_FLAGS, *(("--store", store) if store else ()))
     figures: list[Figure] = []
     for count, window in ((100, 1), (100, 8), (1000, 1)):
-        figures += _measure(
-            uvloop,
-            flags,
-            lambda d, c=count, w=window: _one(workloads.steady_heartbeats(d, c, w, seconds)),
-        )
+        figures += _measure(uvloop, flags, partial(_heartbeats, count, window, seconds))
     figures += _measure(uvloop, flags, lambda d: _commits_and_fetches(d, seconds))
     figures += _measure(uvloop, flags, lambda d: workloads.joins_and_memory(d, members))
     _print(figures, store or "SQLite, synchronous=FULL")
 
 
-async def _one(workload: Coroutine[Any, Any, Figure]) -> list[Figure]:
-    return [await workload]
+async def _heartbeats(
+    members: int, window: int, seconds: float, daemon: DaemonProcess
+) -> list[Figure]:
+    return [await workloads.steady_heartbeats(daemon, members, window, seconds)]
 
 
 async def _commits_and_fetches(daemon: DaemonProcess, seconds: float) -> list[Figure]:

@@ -168,9 +168,7 @@ async def commits(
 async def fetches(daemon: DaemonProcess, connections: int, seconds: float) -> Figure:
     """OffsetFetch of 10 partitions."""
     loads = [
-        await connect(
-            daemon.kafka, itertools.repeat(frames.offset_fetch(f"commit-{i}", TOPIC, 10))
-        )
+        await connect(daemon.kafka, itertools.repeat(frames.offset_fetch(f"commit-{i}", TOPIC, 10)))
         for i in range(connections)
     ]
     cpu = daemon.cpu_seconds()

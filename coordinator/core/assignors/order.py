@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from coordinator.core.partitioning import string_hash
 from protocol.messages import TopicId
 
 T = TypeVar("T")
@@ -48,14 +49,6 @@ def signed_key(topic_id: TopicId) -> tuple[int, int]:
     return high, low
 
 
-def string_hash(text: str) -> int:
-    value = 0
-    units = utf16_key(text)
-    for index in range(0, len(units), 2):
-        value = (31 * value + (units[index] << 8 | units[index + 1])) & _MASK32
-    return value
-
-
 def topic_hash(topic_id: TopicId) -> int:
     mixed = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
     return ((mixed >> 32) ^ mixed) & _MASK32
@@ -65,7 +58,7 @@ def hash_table_order(items: Collection[T], hash_of: Callable[[T], int], capacity
     """Ascending buckets, insertion order inside one."""
 
     def bucket(item: T) -> int:
-        value = hash_of(item)
+        value = hash_of(item) & _MASK32
         return (value ^ (value >> 16)) & (capacity - 1)
 
     return sorted(items, key=bucket)

@@ -14,16 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.classic_group.subscription import MalformedSubscription, subscribed_topics
 from coordinator.core.group import ExpirationBase, GroupType
-from coordinator.core.types import RequestToken
+from coordinator.core.types import Instant, RequestToken
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.classic_group import JoinProtocol
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import GroupMetadataKey, Record
+
+if TYPE_CHECKING:
+    from coordinator.core.state import ShardState
+
+SESSION = "classic-session"
+"""Deadline kind: the session of a member or pending id."""
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 UNKNOWN_TIMESTAMP_MS = -1
@@ -301,7 +308,7 @@ class ClassicGroup:
         skip_partition: Callable[[str, int], bool],
     ) -> None:
         """Offsets spec 3.1, "Classic". An accepted plain commit also restarts the session:
-        `timers.offset_committed`."""
+        `on_offset_commit`."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and self.state is State.EMPTY:
@@ -314,6 +321,16 @@ class ClassicGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if self.state is State.COMPLETING_REBALANCE and not transactional:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def on_offset_commit(
+        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+    ) -> None:
+        """A plain commit is a sign of life in Stable and PreparingRebalance (offsets spec 3.1).
+        An unknown or empty member id does nothing."""
+        member = self.members.get(member_id)
+        if member is not None and self.state in (State.STABLE, State.PREPARING_REBALANCE):
+            key = (SESSION, self.group_id, member_id)
+            state.deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Classic groups ignore both."""

@@ -11,8 +11,8 @@ another one did, it is stale and does nothing.
 from __future__ import annotations
 
 from coordinator.core.classic_group import rebalance
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.turn import JOIN, SESSION, SYNC, Turn, arm_session
+from coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from coordinator.core.classic_group.turn import JOIN, SYNC, Turn
 from coordinator.core.deadlines import DeadlineKey
 from coordinator.core.state import ShardState
 from coordinator.core.types import EventKind, Instant, Outcome
@@ -37,14 +37,6 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     elif kind == SYNC:
         _sync(turn)
     return turn.outcome
-
-
-def offset_committed(state: ShardState, group: ClassicGroup, member_id: str, now: Instant) -> None:
-    """A plain OffsetCommit was accepted: in Stable and PreparingRebalance it is a sign of life
-    (offsets spec 3.1). An unknown or empty member id does nothing."""
-    member = group.members.get(member_id)
-    if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-        arm_session(state, group, member_id, member.session_timeout_ms, now)
 
 
 def _session(turn: Turn, member_id: str) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.classic_group.group import SESSION, ClassicGroup
 from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
-SESSION = "classic-session"
 JOIN = "classic-join"
 SYNC = "classic-sync"
 

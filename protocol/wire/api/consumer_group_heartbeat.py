@@ -16,6 +16,12 @@ from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
+# What follows the member epoch when nothing has changed: every field null, the timeout -1, no
+# tagged fields. Settled members send nothing else, so it is worth one comparison.
+_UNCHANGED = (
+    b"\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00",
+    b"\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00\x00",
+)
 # Throttle time (always 0) and error; member epoch and heartbeat interval.
 _HEAD = Struct(">4xh")
 _EPOCH_AND_INTERVAL = Struct(">ii")
@@ -26,10 +32,15 @@ _ASSIGNMENT = b"\x01"
 
 @decoder(_FLEXIBLE_FROM)
 def decode(reader: Reader) -> ConsumerGroupHeartbeatRequest:
+    group_id = reader.string()
+    member_id = reader.string()
+    member_epoch = reader.int32()
+    if reader.data[reader.at :] == _UNCHANGED[reader.version]:
+        return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch)
     request = ConsumerGroupHeartbeatRequest(
-        group_id=reader.string(),
-        member_id=reader.string(),
-        member_epoch=reader.int32(),
+        group_id,
+        member_id,
+        member_epoch,
         instance_id=reader.nullable_string(),
         rack_id=reader.nullable_string(),
         rebalance_timeout_ms=reader.int32(),

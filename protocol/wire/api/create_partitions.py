@@ -10,13 +10,15 @@ from protocol.messages.topics import (
     GrownTopic,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 2
 
-def decode(frame: bytes, offset: int, version: int) -> CreatePartitionsRequest:
-    reader = Reader(frame, offset, flexible=version >= 2)
-    topics = reader.array(lambda: _topic(reader))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> CreatePartitionsRequest:
+    topics = reader.array(_topic)
     timeout_ms = reader.int32()
     validate_only = reader.boolean()
     reader.end()
@@ -26,7 +28,7 @@ def decode(frame: bytes, offset: int, version: int) -> CreatePartitionsRequest:
 def _topic(reader: Reader) -> GrownTopic:
     name = reader.string()
     count = reader.int32()
-    assignments = reader.nullable_array(lambda: _assignment(reader))
+    assignments = reader.nullable_array(_assignment)
     reader.end()
     return GrownTopic(name, count, assignments)
 
@@ -38,7 +40,7 @@ def _assignment(reader: Reader) -> tuple[int, ...]:
 
 
 def encode(reply: CreatePartitionsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 2)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.results))
     for result in reply.results:
@@ -58,4 +60,6 @@ def failure(
     )
 
 
-API = Api(37, "CreatePartitions", 0, 3, 2, CreatePartitionsRequest, decode, encode, failure)
+API = Api(
+    37, "CreatePartitions", 0, 3, _FLEXIBLE_FROM, CreatePartitionsRequest, decode, encode, failure
+)

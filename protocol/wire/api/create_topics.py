@@ -16,13 +16,15 @@ from protocol.messages.topics import (
     NewTopic,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 5
 
-def decode(frame: bytes, offset: int, version: int) -> CreateTopicsRequest:
-    reader = Reader(frame, offset, flexible=version >= 5)
-    topics = reader.array(lambda: _topic(reader))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> CreateTopicsRequest:
+    topics = reader.array(_topic)
     timeout_ms = reader.int32()
     validate_only = reader.boolean()
     reader.end()
@@ -34,8 +36,8 @@ def _topic(reader: Reader) -> NewTopic:
         name=reader.string(),
         partitions=reader.int32(),
         replication_factor=reader.int16(),
-        assignments=reader.array(lambda: _assignment(reader)),
-        configs=reader.array(lambda: _config(reader)),
+        assignments=reader.array(_assignment),
+        configs=reader.array(_config),
     )
     reader.end()
     return topic
@@ -56,7 +58,7 @@ def _config(reader: Reader) -> tuple[str, str | None]:
 
 
 def encode(reply: CreateTopicsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 5)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.topics))
     for topic in reply.topics:
@@ -98,4 +100,4 @@ def failure(
     )
 
 
-API = Api(19, "CreateTopics", 2, 7, 5, CreateTopicsRequest, decode, encode, failure)
+API = Api(19, "CreateTopics", 2, 7, _FLEXIBLE_FROM, CreateTopicsRequest, decode, encode, failure)

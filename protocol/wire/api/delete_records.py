@@ -11,13 +11,15 @@ from protocol.messages.data import (
     DeleteRecordsTopic,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 2
 
-def decode(frame: bytes, offset: int, version: int) -> DeleteRecordsRequest:
-    reader = Reader(frame, offset, flexible=version >= 2)
-    topics = reader.array(lambda: _topic(reader))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> DeleteRecordsRequest:
+    topics = reader.array(_topic)
     timeout_ms = reader.int32()
     reader.end()
     return DeleteRecordsRequest(topics, timeout_ms)
@@ -25,7 +27,7 @@ def decode(frame: bytes, offset: int, version: int) -> DeleteRecordsRequest:
 
 def _topic(reader: Reader) -> DeleteRecordsTopic:
     name = reader.string()
-    partitions = reader.array(lambda: _partition(reader))
+    partitions = reader.array(_partition)
     reader.end()
     return DeleteRecordsTopic(name, partitions)
 
@@ -38,7 +40,7 @@ def _partition(reader: Reader) -> tuple[int, int]:
 
 
 def encode(reply: DeleteRecordsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 2)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.topics))
     for topic in reply.topics:
@@ -66,4 +68,4 @@ def failure(request: DeleteRecordsRequest, code: ErrorCode, _: str | None) -> De
     )
 
 
-API = Api(21, "DeleteRecords", 0, 2, 2, DeleteRecordsRequest, decode, encode, failure)
+API = Api(21, "DeleteRecords", 0, 2, _FLEXIBLE_FROM, DeleteRecordsRequest, decode, encode, failure)

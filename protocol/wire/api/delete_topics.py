@@ -9,20 +9,22 @@ from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 4
 
-def decode(frame: bytes, offset: int, version: int) -> DeleteTopicsRequest:
-    reader = Reader(frame, offset, flexible=version >= 4)
-    topics = reader.array(lambda: _topic(reader, version))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> DeleteTopicsRequest:
+    topics = reader.array(_topic)
     timeout_ms = reader.int32()
     reader.end()
     return DeleteTopicsRequest(topics, timeout_ms)
 
 
-def _topic(reader: Reader, version: int) -> tuple[str | None, TopicId]:
-    if version <= 5:
+def _topic(reader: Reader) -> tuple[str | None, TopicId]:
+    if reader.version <= 5:
         return reader.string(), NO_TOPIC_ID
     name = reader.nullable_string()
     topic_id = reader.uuid()
@@ -31,7 +33,7 @@ def _topic(reader: Reader, version: int) -> tuple[str | None, TopicId]:
 
 
 def encode(reply: DeleteTopicsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 4)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.topics))
     for topic in reply.topics:
@@ -56,4 +58,4 @@ def failure(
     )
 
 
-API = Api(20, "DeleteTopics", 1, 6, 4, DeleteTopicsRequest, decode, encode, failure)
+API = Api(20, "DeleteTopics", 1, 6, _FLEXIBLE_FROM, DeleteTopicsRequest, decode, encode, failure)

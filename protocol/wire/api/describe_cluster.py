@@ -6,18 +6,19 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.cluster import DescribeClusterReply, DescribeClusterRequest
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
 _BROKERS = 1
+_FLEXIBLE_FROM = 0
 
 
-def decode(frame: bytes, offset: int, version: int) -> DescribeClusterRequest:
-    reader = Reader(frame, offset, flexible=True)
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> DescribeClusterRequest:
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=reader.boolean(),
-        endpoint_type=reader.int8() if version >= 1 else _BROKERS,
-        include_fenced_brokers=reader.boolean() if version >= 2 else False,
+        endpoint_type=reader.int8() if reader.version >= 1 else _BROKERS,
+        include_fenced_brokers=reader.version >= 2 and reader.boolean(),
     )
     reader.end()
     return request
@@ -52,4 +53,6 @@ def failure(
     return DescribeClusterReply(code, message, request.endpoint_type)
 
 
-API = Api(60, "DescribeCluster", 0, 2, 0, DescribeClusterRequest, decode, encode, failure)
+API = Api(
+    60, "DescribeCluster", 0, 2, _FLEXIBLE_FROM, DescribeClusterRequest, decode, encode, failure
+)

@@ -15,15 +15,17 @@ from protocol.messages.topics import (
     DescribedConfigs,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 4
 
-def decode(frame: bytes, offset: int, version: int) -> DescribeConfigsRequest:
-    reader = Reader(frame, offset, flexible=version >= 4)
-    resources = reader.array(lambda: _resource(reader))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> DescribeConfigsRequest:
+    resources = reader.array(_resource)
     include_synonyms = reader.boolean()
-    include_documentation = reader.boolean() if version >= 3 else False
+    include_documentation = reader.version >= 3 and reader.boolean()
     reader.end()
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
 
@@ -31,13 +33,13 @@ def decode(frame: bytes, offset: int, version: int) -> DescribeConfigsRequest:
 def _resource(reader: Reader) -> ConfigResource:
     resource_type = reader.int8()
     name = reader.string()
-    keys = reader.nullable_array(reader.string)
+    keys = reader.nullable_array(Reader.string)
     reader.end()
     return ConfigResource(resource_type, name, keys)
 
 
 def encode(reply: DescribeConfigsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 4)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.results))
     for result in reply.results:
@@ -77,4 +79,6 @@ def failure(
     )
 
 
-API = Api(32, "DescribeConfigs", 1, 4, 4, DescribeConfigsRequest, decode, encode, failure)
+API = Api(
+    32, "DescribeConfigs", 1, 4, _FLEXIBLE_FROM, DescribeConfigsRequest, decode, encode, failure
+)

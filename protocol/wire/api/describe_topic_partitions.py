@@ -13,15 +13,18 @@ from protocol.messages.cluster import (
     TopicInfo,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 0
 
-def decode(frame: bytes, offset: int, _: int) -> DescribeTopicPartitionsRequest:
-    reader = Reader(frame, offset, flexible=True)
-    topics = reader.array(lambda: _topic(reader))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> DescribeTopicPartitionsRequest:
+    topics = reader.array(_topic)
     limit = reader.int32()
-    cursor = _cursor(reader) if reader.present() else None
+    # The byte before a nullable struct: negative = null.
+    cursor = _cursor(reader) if reader.int8() >= 0 else None
     reader.end()
     return DescribeTopicPartitionsRequest(topics, limit, cursor)
 
@@ -88,7 +91,7 @@ API = Api(
     "DescribeTopicPartitions",
     0,
     0,
-    0,
+    _FLEXIBLE_FROM,
     DescribeTopicPartitionsRequest,
     decode,
     encode,

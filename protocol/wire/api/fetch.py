@@ -5,7 +5,7 @@ v11 rack and preferred read replica, v12 is flexible and adds the last fetched e
 diverging epoch, v13 names topics by id, v15 moves the replica id into a tagged field, v16 adds
 node endpoints to the reply, v17 and v18 only tagged fields that replicas send.
 
-A hot path, decoded by hand with one unpack per partition. Records are appended to the reply as
+A hot path: one unpack per partition. Records are appended to the reply as
 they come from the log, in one copy. Cluster id, replica directory id and a replica's high
 watermark are skipped: only replicas send them, and this broker leads alone.
 The preferred read replica is always -1 and a snapshot id is never given (KRaft logs only).
@@ -28,7 +28,7 @@ from protocol.messages.data import (
 )
 from protocol.wire.encode import Writer
 from protocol.wire.leaders import current_leader, node_endpoints
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
 _PARTITION_V4 = Struct(">iqi")
@@ -40,24 +40,25 @@ _FETCHED_V5 = Struct(">ihqqq")
 _ABORTED = Struct(">qq")
 _DIVERGING = Struct(">iqx")
 _REPLICA_STATE_TAG = 1
+_FLEXIBLE_FROM = 12
 
 
-def decode(frame: bytes, offset: int, version: int) -> FetchRequest:
-    reader = Reader(frame, offset, flexible=version >= 12)
-    replica_id = reader.int32() if version <= 14 else -1
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> FetchRequest:
+    replica_id = reader.int32() if reader.version <= 14 else -1
     max_wait_ms = reader.int32()
     min_bytes = reader.int32()
     max_bytes = reader.int32()
     isolation_level = reader.int8()
-    session_id = reader.int32() if version >= 7 else 0
-    session_epoch = reader.int32() if version >= 7 else -1
-    topics = reader.array(lambda: _topic(reader, version))
-    forgotten = reader.array(lambda: _forgotten(reader, version)) if version >= 7 else ()
-    rack_id = reader.string() if version >= 11 else ""
-    if version >= 15:
-        for tag, field in reader.tagged():
-            if tag == _REPLICA_STATE_TAG:
-                replica_id = field.int32()
+    session_id = reader.int32() if reader.version >= 7 else 0
+    session_epoch = reader.int32() if reader.version >= 7 else -1
+    topics = reader.array(_topic)
+    forgotten = reader.array(_forgotten) if reader.version >= 7 else ()
+    rack_id = reader.string() if reader.version >= 11 else ""
+    if reader.version >= 15:
+        state = reader.tagged_fields().get(_REPLICA_STATE_TAG)
+        if state is not None:
+            replica_id = Reader(state, 0, reader.version, flexible=True).int32()
     else:
         reader.end()
     return FetchRequest(
@@ -74,27 +75,27 @@ def decode(frame: bytes, offset: int, version: int) -> FetchRequest:
     )
 
 
-def _topic(reader: Reader, version: int) -> FetchDataTopic:
-    name, topic_id = _name_or_id(reader, version)
-    partitions = reader.array(lambda: _partition(reader, version))
+def _topic(reader: Reader) -> FetchDataTopic:
+    name, topic_id = _name_or_id(reader)
+    partitions = reader.array(_partition)
     reader.end()
     return FetchDataTopic(name, topic_id, partitions)
 
 
-def _name_or_id(reader: Reader, version: int) -> tuple[str, bytes]:
-    return ("", reader.uuid()) if version >= 13 else (reader.string(), NO_TOPIC_ID)
+def _name_or_id(reader: Reader) -> tuple[str, bytes]:
+    return ("", reader.uuid()) if reader.version >= 13 else (reader.string(), NO_TOPIC_ID)
 
 
-def _partition(reader: Reader, version: int) -> FetchPartition:
+def _partition(reader: Reader) -> FetchPartition:
     leader_epoch = last_fetched_epoch = log_start = -1
-    if version >= 12:
+    if reader.version >= 12:
         (partition, leader_epoch, fetch_offset, last_fetched_epoch, log_start, max_bytes) = (
             reader.unpack(_PARTITION_V12)
         )
         reader.end()
-    elif version >= 9:
+    elif reader.version >= 9:
         partition, leader_epoch, fetch_offset, log_start, max_bytes = reader.unpack(_PARTITION_V9)
-    elif version >= 5:
+    elif reader.version >= 5:
         partition, fetch_offset, log_start, max_bytes = reader.unpack(_PARTITION_V5)
     else:
         partition, fetch_offset, max_bytes = reader.unpack(_PARTITION_V4)
@@ -103,15 +104,15 @@ def _partition(reader: Reader, version: int) -> FetchPartition:
     )
 
 
-def _forgotten(reader: Reader, version: int) -> ForgottenTopic:
-    name, topic_id = _name_or_id(reader, version)
+def _forgotten(reader: Reader) -> ForgottenTopic:
+    name, topic_id = _name_or_id(reader)
     partitions = reader.int32_array()
     reader.end()
     return ForgottenTopic(name, topic_id, partitions)
 
 
 def encode(reply: FetchReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 12)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     if version >= 7:
         writer.int16(reply.error)
@@ -185,4 +186,4 @@ def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply
     )
 
 
-API = Api(1, "Fetch", 4, 18, 12, FetchRequest, decode, encode, failure)
+API = Api(1, "Fetch", 4, 18, _FLEXIBLE_FROM, FetchRequest, decode, encode, failure)

@@ -11,13 +11,15 @@ from protocol.messages.topics import (
     IncrementalAlterConfigsRequest,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 1
 
-def decode(frame: bytes, offset: int, version: int) -> IncrementalAlterConfigsRequest:
-    reader = Reader(frame, offset, flexible=version >= 1)
-    resources = reader.array(lambda: _resource(reader))
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> IncrementalAlterConfigsRequest:
+    resources = reader.array(_resource)
     validate_only = reader.boolean()
     reader.end()
     return IncrementalAlterConfigsRequest(resources, validate_only)
@@ -26,7 +28,7 @@ def decode(frame: bytes, offset: int, version: int) -> IncrementalAlterConfigsRe
 def _resource(reader: Reader) -> AlterResource:
     resource_type = reader.int8()
     name = reader.string()
-    configs = reader.array(lambda: _config(reader))
+    configs = reader.array(_config)
     reader.end()
     return AlterResource(resource_type, name, configs)
 
@@ -40,7 +42,7 @@ def _config(reader: Reader) -> AlterConfig:
 
 
 def encode(reply: IncrementalAlterConfigsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 1)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.results))
     for result in reply.results:
@@ -65,5 +67,13 @@ def failure(
 
 
 API = Api(
-    44, "IncrementalAlterConfigs", 0, 1, 1, IncrementalAlterConfigsRequest, decode, encode, failure
+    44,
+    "IncrementalAlterConfigs",
+    0,
+    1,
+    _FLEXIBLE_FROM,
+    IncrementalAlterConfigsRequest,
+    decode,
+    encode,
+    failure,
 )

@@ -9,26 +9,28 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 2
 
-def decode(frame: bytes, offset: int, version: int) -> InitProducerIdRequest:
-    reader = Reader(frame, offset, flexible=version >= 2)
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> InitProducerIdRequest:
     request = InitProducerIdRequest(
         transactional_id=reader.nullable_string(),
         transaction_timeout_ms=reader.int32(),
-        producer_id=reader.int64() if version >= 3 else -1,
-        producer_epoch=reader.int16() if version >= 3 else -1,
-        enable_2pc=reader.boolean() if version >= 6 else False,
-        keep_prepared_txn=reader.boolean() if version >= 6 else False,
+        producer_id=reader.int64() if reader.version >= 3 else -1,
+        producer_epoch=reader.int16() if reader.version >= 3 else -1,
+        enable_2pc=reader.version >= 6 and reader.boolean(),
+        keep_prepared_txn=reader.version >= 6 and reader.boolean(),
     )
     reader.end()
     return request
 
 
 def encode(reply: InitProducerIdReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 2)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.int16(reply.error)
     writer.int64(reply.producer_id)
@@ -44,4 +46,6 @@ def failure(_: InitProducerIdRequest, code: ErrorCode, __: str | None) -> InitPr
     return InitProducerIdReply(code)
 
 
-API = Api(22, "InitProducerId", 0, 6, 2, InitProducerIdRequest, decode, encode, failure)
+API = Api(
+    22, "InitProducerId", 0, 6, _FLEXIBLE_FROM, InitProducerIdRequest, decode, encode, failure
+)

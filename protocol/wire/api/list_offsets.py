@@ -18,37 +18,39 @@ from protocol.messages.data import (
     ListOffsetsTopic,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 6
 
-def decode(frame: bytes, offset: int, version: int) -> ListOffsetsRequest:
-    reader = Reader(frame, offset, flexible=version >= 6)
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> ListOffsetsRequest:
     replica_id = reader.int32()
-    isolation_level = reader.int8() if version >= 2 else READ_UNCOMMITTED
-    topics = reader.array(lambda: _topic(reader, version))
-    timeout_ms = reader.int32() if version >= 10 else 0
+    isolation_level = reader.int8() if reader.version >= 2 else READ_UNCOMMITTED
+    topics = reader.array(_topic)
+    timeout_ms = reader.int32() if reader.version >= 10 else 0
     reader.end()
     return ListOffsetsRequest(topics, isolation_level, replica_id, timeout_ms)
 
 
-def _topic(reader: Reader, version: int) -> ListOffsetsTopic:
+def _topic(reader: Reader) -> ListOffsetsTopic:
     name = reader.string()
-    partitions = reader.array(lambda: _partition(reader, version))
+    partitions = reader.array(_partition)
     reader.end()
     return ListOffsetsTopic(name, partitions)
 
 
-def _partition(reader: Reader, version: int) -> ListOffsetsPartition:
+def _partition(reader: Reader) -> ListOffsetsPartition:
     partition = reader.int32()
-    leader_epoch = reader.int32() if version >= 4 else -1
+    leader_epoch = reader.int32() if reader.version >= 4 else -1
     timestamp_ms = reader.int64()
     reader.end()
     return ListOffsetsPartition(partition, timestamp_ms, leader_epoch)
 
 
 def encode(reply: ListOffsetsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 6)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 2:
         writer.int32(0)
     writer.array_length(len(reply.topics))
@@ -80,4 +82,4 @@ def failure(request: ListOffsetsRequest, code: ErrorCode, _: str | None) -> List
     )
 
 
-API = Api(2, "ListOffsets", 1, 11, 6, ListOffsetsRequest, decode, encode, failure)
+API = Api(2, "ListOffsets", 1, 11, _FLEXIBLE_FROM, ListOffsetsRequest, decode, encode, failure)

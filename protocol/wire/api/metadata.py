@@ -5,9 +5,15 @@ cluster id, v3 throttle time, v4 the switch for automatic creation, v5 offline r
 leader epoch, v8 authorized operations, v9 is flexible, v10 adds topic ids, v11 drops the
 cluster's authorized operations, v12 lets a topic be asked for by id (name null), v13 adds the
 top-level error.
+
+The layout of v10 and v11 has ids and null names already, and Kafka answers INVALID_REQUEST where
+a client uses them. They are decoded alike here, so the handler may serve them.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
 
 from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
@@ -19,29 +25,33 @@ from protocol.messages.cluster import (
     TopicInfo,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_PARTITION_V0 = Struct(">hii")
+_PARTITION_V7 = Struct(">hiii")
+_FLEXIBLE_FROM = 9
 
-def decode(frame: bytes, offset: int, version: int) -> MetadataRequest:
-    reader = Reader(frame, offset, flexible=version >= 9)
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> MetadataRequest:
     topics: tuple[tuple[str | None, TopicId], ...] | None
-    if version >= 1:
-        topics = reader.nullable_array(lambda: _topic(reader, version))
+    if reader.version >= 1:
+        topics = reader.nullable_array(_topic)
     else:
-        topics = reader.array(lambda: _topic(reader, version)) or None
+        topics = reader.array(_topic) or None
     request = MetadataRequest(
         topics=topics,
-        allow_auto_topic_creation=reader.boolean() if version >= 4 else True,
-        include_cluster_authorized_operations=reader.boolean() if 8 <= version <= 10 else False,
-        include_topic_authorized_operations=reader.boolean() if version >= 8 else False,
+        allow_auto_topic_creation=reader.version < 4 or reader.boolean(),
+        include_cluster_authorized_operations=8 <= reader.version <= 10 and reader.boolean(),
+        include_topic_authorized_operations=reader.version >= 8 and reader.boolean(),
     )
     reader.end()
     return request
 
 
-def _topic(reader: Reader, version: int) -> tuple[str | None, TopicId]:
-    if version <= 9:
+def _topic(reader: Reader) -> tuple[str | None, TopicId]:
+    if reader.version <= 9:
         name: str | None = reader.string()
         topic_id = NO_TOPIC_ID
     else:
@@ -52,7 +62,7 @@ def _topic(reader: Reader, version: int) -> tuple[str | None, TopicId]:
 
 
 def encode(reply: MetadataReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 9)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 3:
         writer.int32(0)
     writer.array(reply.nodes, lambda node: _write_node(writer, node, version))
@@ -96,14 +106,22 @@ def _write_topic(writer: Writer, topic: TopicInfo, version: int) -> None:
     writer.end()
 
 
+# A reply may list thousands of partitions, and the same few node lists stand at all of them.
+@lru_cache(maxsize=1024)
+def _node_ids(node_ids: tuple[int, ...], flexible: bool) -> bytes:
+    writer = Writer(flexible)
+    writer.int32_array(node_ids)
+    return bytes(writer.buffer)
+
+
 def _write_partition(writer: Writer, partition: PartitionInfo, version: int) -> None:
-    writer.int16(partition.error)
-    writer.int32(partition.partition)
-    writer.int32(partition.leader)
+    head = (partition.error, partition.partition, partition.leader)
     if version >= 7:
-        writer.int32(partition.leader_epoch)
-    writer.int32_array(partition.replicas)
-    writer.int32_array(partition.isr)
+        writer.buffer += _PARTITION_V7.pack(*head, partition.leader_epoch)
+    else:
+        writer.buffer += _PARTITION_V0.pack(*head)
+    writer.buffer += _node_ids(partition.replicas, writer.flexible)
+    writer.buffer += _node_ids(partition.isr, writer.flexible)
     if version >= 5:
         writer.array_length(0)
     writer.end()
@@ -115,4 +133,4 @@ def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> Metadat
     return MetadataReply((), None, -1, topics, error=code)
 
 
-API = Api(3, "Metadata", 0, 13, 9, MetadataRequest, decode, encode, failure)
+API = Api(3, "Metadata", 0, 13, _FLEXIBLE_FROM, MetadataRequest, decode, encode, failure)

@@ -25,8 +25,10 @@ from protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 8
 # Results: partition and error; the pad byte is the empty set of tagged fields.
+# Partition and offset, from v6 on leader epoch, then length of metadata and number of tags.
 _COMMIT = Struct(">iq")
 _COMMIT_WITH_EPOCH = Struct(">iqi")
+_COMMIT_FLEXIBLE = Struct(">iqiBB")
 _RESULT = Struct(">ih").pack
 _RESULT_FLEXIBLE = Struct(">ihx").pack
 
@@ -50,17 +52,32 @@ def _read_topic(reader: Reader) -> CommitTopic:
     by_id = reader.version >= 10
     name = "" if by_id else reader.string()
     topic_id = reader.uuid() if by_id else NO_TOPIC_ID
-    read = _read_partition if reader.version >= 6 else _read_partition_without_epoch
-    topic = CommitTopic(name, reader.array(read), topic_id)
+    if reader.flexible:
+        partitions = reader.array(_read_partition_flexible)
+    elif reader.version >= 6:
+        partitions = reader.array(_read_partition)
+    else:
+        partitions = reader.array(_read_partition_without_epoch)
     reader.end()
-    return topic
+    return CommitTopic(name, partitions, topic_id)
+
+
+def _read_partition_flexible(reader: Reader) -> CommitPartition:
+    # Metadata is nearly always null or empty, and then the partition is one fixed layout.
+    data, at = reader.data, reader.at
+    index, offset, leader_epoch, metadata_length, tagged = _COMMIT_FLEXIBLE.unpack_from(data, at)
+    if metadata_length <= 1 and tagged == 0:
+        reader.at = at + _COMMIT_FLEXIBLE.size
+        return CommitPartition(index, offset, leader_epoch, "" if metadata_length else None)
+    reader.at = at + _COMMIT_WITH_EPOCH.size
+    partition = CommitPartition(index, offset, leader_epoch, reader.nullable_string())
+    reader.end()
+    return partition
 
 
 def _read_partition(reader: Reader) -> CommitPartition:
     index, offset, leader_epoch = reader.unpack(_COMMIT_WITH_EPOCH)
-    partition = CommitPartition(index, offset, leader_epoch, reader.nullable_string())
-    reader.end()
-    return partition
+    return CommitPartition(index, offset, leader_epoch, reader.nullable_string())
 
 
 def _read_partition_without_epoch(reader: Reader) -> CommitPartition:

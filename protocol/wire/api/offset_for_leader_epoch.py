@@ -12,23 +12,24 @@ from protocol.messages.data import (
     OffsetForLeaderEpochRequest,
 )
 from protocol.wire.encode import Writer
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
 _DEBUGGING_CONSUMER = -2
+_FLEXIBLE_FROM = 4
 
 
-def decode(frame: bytes, offset: int, version: int) -> OffsetForLeaderEpochRequest:
-    reader = Reader(frame, offset, flexible=version >= 4)
-    replica_id = reader.int32() if version >= 3 else _DEBUGGING_CONSUMER
-    topics = reader.array(lambda: _topic(reader))
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> OffsetForLeaderEpochRequest:
+    replica_id = reader.int32() if reader.version >= 3 else _DEBUGGING_CONSUMER
+    topics = reader.array(_topic)
     reader.end()
     return OffsetForLeaderEpochRequest(topics, replica_id)
 
 
 def _topic(reader: Reader) -> LeaderEpochTopic:
     name = reader.string()
-    partitions = reader.array(lambda: _partition(reader))
+    partitions = reader.array(_partition)
     reader.end()
     return LeaderEpochTopic(name, partitions)
 
@@ -42,7 +43,7 @@ def _partition(reader: Reader) -> LeaderEpochPartition:
 
 
 def encode(reply: OffsetForLeaderEpochReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 4)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.topics))
     for topic in reply.topics:
@@ -73,4 +74,14 @@ def failure(
     )
 
 
-API = Api(23, "OffsetForLeaderEpoch", 2, 4, 4, OffsetForLeaderEpochRequest, decode, encode, failure)
+API = Api(
+    23,
+    "OffsetForLeaderEpoch",
+    2,
+    4,
+    _FLEXIBLE_FROM,
+    OffsetForLeaderEpochRequest,
+    decode,
+    encode,
+    failure,
+)

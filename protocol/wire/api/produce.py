@@ -1,14 +1,15 @@
-"""Produce (0), v3-13.
+"""Produce (0), v0-13.
 
-v5 adds the log start offset to the reply, v8 error message and record errors, v9 is flexible,
-v10 adds the current leader and node endpoints (KIP-951), v11 and v12 change error codes and
-transactions only (KIP-890), v13 names topics by id.
+v1 adds throttle time, v2 the log append time, v3 the transactional id, v5 the log start offset,
+v8 error message and record errors, v9 is flexible, v10 adds the current leader and node endpoints
+(KIP-951), v11 and v12 change error codes and transactions only (KIP-890), v13 names topics by id.
 
-A hot path, decoded by hand: kio parses and validates every record batch, while the broker
-checks batches itself and must store them byte for byte.
+A hot path: record batches are taken as raw bytes, in one copy; who appends them checks them,
+and they are stored byte for byte.
 
-librdkafka decides by the advertised minimum whether a broker knows newer compression types, so
-ApiVersions must advertise Produce from version 0 although 0-2 are refused (KAFKA-18659).
+v0-2 date from before record batches. They are served because librdkafka up to 2.8 turns
+compression off unless version 0 is advertised (KAFKA-18659); older message formats inside are
+refused per partition, by whoever appends.
 """
 
 from __future__ import annotations
@@ -27,27 +28,28 @@ from protocol.messages.data import (
 )
 from protocol.wire.encode import Writer
 from protocol.wire.leaders import current_leader, node_endpoints
-from protocol.wire.read import Reader
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
-_PARTITION = Struct(">ihqq")
-"""partition, error, base offset, log append time"""
+# Partition, error, base offset.
+_PARTITION = Struct(">ihq")
+_FLEXIBLE_FROM = 9
 
 
-def decode(frame: bytes, offset: int, version: int) -> ProduceRequest:
-    reader = Reader(frame, offset, flexible=version >= 9)
-    transactional_id = reader.nullable_string()
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> ProduceRequest:
+    transactional_id = reader.nullable_string() if reader.version >= 3 else None
     acks = reader.int16()
     timeout_ms = reader.int32()
-    topics = reader.array(lambda: _topic(reader, version))
+    topics = reader.array(_topic)
     reader.end()
     return ProduceRequest(topics, acks, timeout_ms, transactional_id)
 
 
-def _topic(reader: Reader, version: int) -> ProduceTopic:
-    name = reader.string() if version <= 12 else ""
-    topic_id = reader.uuid() if version >= 13 else NO_TOPIC_ID
-    partitions = reader.array(lambda: _partition(reader))
+def _topic(reader: Reader) -> ProduceTopic:
+    name = reader.string() if reader.version <= 12 else ""
+    topic_id = reader.uuid() if reader.version >= 13 else NO_TOPIC_ID
+    partitions = reader.array(_partition)
     reader.end()
     return ProduceTopic(name, topic_id, partitions)
 
@@ -60,7 +62,7 @@ def _partition(reader: Reader) -> ProducePartition:
 
 
 def encode(reply: ProduceReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 9)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.array_length(len(reply.topics))
     for topic in reply.topics:
         if version >= 13:
@@ -71,7 +73,8 @@ def encode(reply: ProduceReply, version: int) -> bytearray:
         for partition in topic.partitions:
             _write_partition(writer, partition, version)
         writer.end()
-    writer.int32(0)
+    if version >= 1:
+        writer.int32(0)
     if version >= 10 and reply.node_endpoints:
         writer.tagged([(0, node_endpoints(reply.node_endpoints))])
     else:
@@ -84,8 +87,9 @@ def _write_partition(writer: Writer, partition: ProducedPartition, version: int)
         partition.partition,
         partition.error,
         partition.base_offset,
-        partition.log_append_time_ms,
     )
+    if version >= 2:
+        writer.int64(partition.log_append_time_ms)
     if version >= 5:
         writer.int64(partition.log_start_offset)
     if version >= 8:
@@ -113,4 +117,4 @@ def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> Pr
     )
 
 
-API = Api(0, "Produce", 3, 13, 9, ProduceRequest, decode, encode, failure)
+API = Api(0, "Produce", 0, 13, _FLEXIBLE_FROM, ProduceRequest, decode, encode, failure)

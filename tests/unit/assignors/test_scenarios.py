@@ -376,3 +376,18 @@ def test_unchanged_member_gets_its_prior_object(
 def test_prior_partition_beyond_the_topic_is_dropped(assignor: str, kind: str) -> None:
     result = run(assignor, "T1=2", "A *: T1[1,5]; B *: T1[7]", kind)
     assert result == expected_of("A T1[1]; B T1[0]")
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected"),
+    [
+        ("", "A t0[0] t1[0]; B t0[1,2]; C t9[0-8]"),
+        (" t9[9]", "A t0[2] t1[0]; B t0[0,1]; C t9[0-9]"),
+    ],
+)
+def test_sticky_moves_new_partitions_first_unless_a_subscription_was_lost(
+    lost: str, expected: str
+) -> None:
+    """t0[2] is placed on A before A takes t1[0] as well, and then one must go to B."""
+    members = f"A t0,t1: t0[0]{lost}; B t0; C t1,t9: t9[0-8]"
+    assert run("sticky", f"t0=3 t1=1 t9={10 if lost else 9}", members) == expected_of(expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.classic_group import replay, timers
+from coordinator.core.classic_group import replay
 from coordinator.core.classic_group.describe import describe
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.group import Group
@@ -136,15 +136,15 @@ def test_cl_75_a_commit_extends_the_session():
     bench = Bench()
     (a,) = bench.completing(1)
     bench.advance(2000)
-    timers.offset_committed(bench.state, bench.group, a, bench.now)
+    bench.group.on_offset_commit(a, None, bench.now, bench.state)
     assert bench.session_due_in(a) == 8000
     bench.sync_all([a])
     bench.advance(2000)
-    timers.offset_committed(bench.state, bench.group, a, bench.now)
+    bench.group.on_offset_commit(a, None, bench.now, bench.state)
     assert (bench.session_due_in(a), bench.state_name) == (10_000, "Stable")
     bench.enter("B")
     bench.advance(2000)
-    timers.offset_committed(bench.state, bench.group, a, bench.now)
+    bench.group.on_offset_commit(a, None, bench.now, bench.state)
     assert (bench.session_due_in(a), bench.state_name) == (10_000, "PreparingRebalance")
 
 
