@@ -164,7 +164,7 @@ class Daemon:
 
     async def _open_ports(self) -> None:
         frontend = Frontend(self._broker)
-        self._listener = KafkaListener(self._config, self._clock, frontend.submit, self.connections)
+        self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
         host, port = self.options.advertised or self.kafka_address
         node = Node(self._config.node_id, host, port)

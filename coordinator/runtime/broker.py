@@ -72,6 +72,7 @@ class Broker:
                 partition,
                 config,
                 self._fresh_shard,
+                self._bring_up_to_date,
                 logs,
                 self.writer,
                 self.waiting,
@@ -186,6 +187,11 @@ class Broker:
 
     def _fresh_shard(self) -> GroupCoordinatorShard:
         return self._make_shard(self.image, self.group_configs)
+
+    def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
+        shard.state.image = self.image
+        for group, configs in self.group_configs.items():
+            shard.set_group_configs(group, configs)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         for event in events:
