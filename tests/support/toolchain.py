@@ -1,4 +1,4 @@
-"""Finds what the tests need beside Python. What is missing is a failure that says the one command."""
+"""Finds what the tests need beside Python; what is missing fails with the one command to run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ DRIVER = ROOT / "tests" / "clients" / "java" / "target"
 def java() -> str:
     """Path of a Java runtime, 17 or newer."""
     found = shutil.which("java")
-    assert found is not None, "no java on PATH: run `make test-setup` (Debian: default-jdk-headless)"
+    assert found is not None, (
+        "no java on PATH: run `make test-setup` (Debian: default-jdk-headless)"
+    )
     return found
 
 
