@@ -1,6 +1,6 @@
 """One small admin interface over every client's own: what `test_admin.py` asks of each of them.
 
-Errors come out as Kafka's names (`TOPIC_ALREADY_EXISTS`) in `AdminError`; what a client cannot do at all
+Errors come out as Kafka's names (`TOPIC_ALREADY_EXISTS`) in `AdminError`; what a client cannot do
 raises NotImplementedError and is left out by the tests' parameters.
 """
 
@@ -190,8 +190,11 @@ class KafkaPythonAdmin:
 
 
 class AiokafkaAdmin:
-    """aiokafka's AIOKafkaAdminClient, on an event loop of its own. It cannot delete groups, nor alter
-    configs the incremental way; offsets are altered by a consumer that commits."""
+    """aiokafka's AIOKafkaAdminClient, on an event loop of its own.
+
+    It cannot delete groups, nor alter configs the incremental way; offsets are altered by a
+    consumer that commits.
+    """
 
     def __init__(self, bootstrap: str, _: Path) -> None:
         self._bootstrap = bootstrap

@@ -45,15 +45,15 @@ def test_topics_are_created_listed_described_grown_and_deleted(admin: Admin, uni
 def test_mistakes_about_topics_are_named(admin: Admin, unique: str) -> None:
     name = f"mistake-{unique}"
     admin.create_topic(name, 2)
-    with pytest.raises(AdminError, match="^TOPIC_ALREADY_EXISTS$"):
+    with pytest.raises(AdminError, match=r"^TOPIC_ALREADY_EXISTS$"):
         admin.create_topic(name, 2)
     with pytest.raises(
-        AdminError, match="^(INVALID_TOPIC_EXCEPTION|TOPIC_EXCEPTION|INVALID_TOPIC)$"
+        AdminError, match=r"^(INVALID_TOPIC_EXCEPTION|TOPIC_EXCEPTION|INVALID_TOPIC)$"
     ):
         admin.create_topic("not/legal", 1)
-    with pytest.raises(AdminError, match="^INVALID_PARTITIONS$"):
+    with pytest.raises(AdminError, match=r"^INVALID_PARTITIONS$"):
         admin.grow_topic(name, 2)
-    with pytest.raises(AdminError, match="^UNKNOWN_TOPIC_OR_PART"):
+    with pytest.raises(AdminError, match=r"^UNKNOWN_TOPIC_OR_PART"):
         admin.delete_topic(f"absent-{unique}")
 
 
@@ -99,7 +99,7 @@ def test_a_group_without_members_is_deleted_with_its_offsets(
     admin.alter_offsets(group, {(name, 0): 0})
     admin.delete_group(group)
     assert group not in admin.list_groups()
-    with pytest.raises(AdminError, match="^GROUP_ID_NOT_FOUND$"):
+    with pytest.raises(AdminError, match=r"^GROUP_ID_NOT_FOUND$"):
         admin.delete_group(group)
 
 
@@ -122,9 +122,9 @@ def test_a_live_group_is_described_and_protected(
             lambda: admin.describe_group(group.group_id)[0].upper() == "STABLE", SETTLE_S, "stable"
         )
         assert admin.describe_group(group.group_id)[1] == 2
-    with pytest.raises(AdminError, match="^(NON_EMPTY_GROUP|GROUP_NOT_EMPTY)$"):
+    with pytest.raises(AdminError, match=r"^(NON_EMPTY_GROUP|GROUP_NOT_EMPTY)$"):
         admin.delete_group(group.group_id)
-    with pytest.raises(AdminError, match="^UNKNOWN_MEMBER_ID$"):
+    with pytest.raises(AdminError, match=r"^UNKNOWN_MEMBER_ID$"):
         admin.alter_offsets(group.group_id, {(name, 0): 1})
 
 
@@ -188,5 +188,5 @@ def test_java_creates_topics_with_ids_and_sees_the_cluster(
     again = java.call("create_topics", topics={name: 2})[name]
     assert again["id"] != first["id"]
     assert java.call("describe_cluster")["nodes"] == [peer.bootstrap]
-    with pytest.raises(AdminError, match="^INVALID_CONFIG$"):
+    with pytest.raises(AdminError, match=r"^INVALID_CONFIG$"):
         java.call("create_topics", topics={f"{name}-x": 1}, configs={"no.such.config": "1"})

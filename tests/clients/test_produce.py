@@ -1,4 +1,4 @@
-"""Producers of every client: idempotence, compression, headers, null keys and values, large records."""
+"""Producers of every client: idempotence, compression, headers, null keys, large records."""
 
 from __future__ import annotations
 
