@@ -1,1 +1,1 @@
-
+"""The `groupd` command."""

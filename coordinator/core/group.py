@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from coordinator.core.types import Instant
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import Record
+
+if TYPE_CHECKING:
+    from coordinator.core.state import ShardState
 
 
 class GroupType(Enum):
@@ -59,6 +63,14 @@ class Group(Protocol):
     ) -> None:
         """Offsets spec 3.1 from "Then, first match" on. `skip_partition(topic, partition)`:
         partitions already refused on their own, which rule 7 leaves out."""
+        ...
+
+    def on_offset_commit(
+        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+    ) -> None:
+        """A plain (not transactional) commit of this group has passed all checks. Soft state
+        only: a classic group in Stable or PreparingRebalance restarts the member's session
+        timer (offsets spec 3.1, classic rule 6); other types do nothing."""
         ...
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

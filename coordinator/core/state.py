@@ -15,7 +15,8 @@ from coordinator.core.metadata_image import MetadataImage
 @dataclass(slots=True)
 class ShardState:
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
-    and Kafka name. `new_id()` gives a fresh UUID string (36 characters)."""
+    and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
+    whose regular expressions are being resolved; soft, as a new group has no object yet."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -24,3 +25,4 @@ class ShardState:
     groups: dict[str, Group] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
+    regex_tasks: set[str] = field(default_factory=set)

@@ -36,6 +36,7 @@ class Operation(IntEnum):
     CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
 
 
 class Resource(Enum):
@@ -82,6 +83,7 @@ class EventKind(Enum):
     REBALANCE_COMPLETED = "rebalance-completed"
     ASSIGNOR_FAILED = "assignor-failed"
     REGEX_RESOLVED = "regex-resolved"
+    REGEX_FAILED = "regex-failed"
     GROUP_CONVERTED = "group-converted"
     OFFSETS_COMMITTED = "offsets-committed"
     OFFSETS_EXPIRED = "offsets-expired"
@@ -128,7 +130,8 @@ class Outcome:
     handler has already changed a classic group itself). `replies` wait until the records are
     durable; without records, until the pending records of group `gate` are ("*" = of the whole
     shard, None = do not wait). `urgent`: replies that wait for nothing (answers to other,
-    parked requests that rest on no new record).
+    parked requests that rest on no new record). `transaction`: (producer id, epoch) when the
+    records belong into a transactional batch of that producer.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -136,9 +139,11 @@ class Outcome:
     urgent: list[tuple[RequestToken, Any]] = field(default_factory=list)
     gate: str | None = None
     replay: bool = True
+    atomic: bool = True
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     completion: Completion | None = None
+    transaction: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-
+"""Sockets, admin HTTP, metrics: the outermost layer of the daemon."""

@@ -101,6 +101,8 @@ class FetchRequest:
     session_epoch: int = -1
     forgotten: tuple[ForgottenTopic, ...] = ()
     rack_id: str = ""
+    replica_id: int = -1
+    """-1 = a consumer, -2 = a debugging consumer, else the node id of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class FetchedPartition:
     records: bytes | memoryview = b""
     diverging_epoch: tuple[int, int] | None = None
     """(leader epoch, end offset) where the reader's log diverges."""
+    current_leader: tuple[int, int] | None = None
+    """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,7 @@ class FetchReply:
     error: ErrorCode = ErrorCode.NONE
     session_id: int = 0
     topics: tuple[FetchedDataTopic, ...] = ()
+    node_endpoints: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

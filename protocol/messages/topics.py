@@ -58,6 +58,8 @@ class CreatedTopic:
     partitions: int = -1
     replication_factor: int = -1
     configs: tuple[ConfigValue, ...] = ()
+    config_error: ErrorCode = ErrorCode.NONE
+    """Why `configs` are not given although the topic was created."""
 
 
 @dataclass(frozen=True, slots=True)

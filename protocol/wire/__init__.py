@@ -1,1 +1,1 @@
-"""Bytes to messages and back. Only this package knows kio and version numbers' layouts."""
+"""Bytes to messages and back. Only this package knows version numbers' layouts."""

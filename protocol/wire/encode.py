@@ -8,7 +8,7 @@ appends to one bytearray; an encoder of an API is one function for all its versi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from struct import Struct
+from struct import Struct, pack
 from typing import TypeVar
 
 _INT16 = Struct(">h")
@@ -93,7 +93,8 @@ class Writer:
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)
         self.array_length(len(items))
-        self.buffer += Struct(f">{len(items)}i").pack(*items)
+        # The function keeps compiled formats; a Struct of its own costs 0.5 us a call.
+        self.buffer += pack(f">{len(items)}i", *items)
 
     def end(self) -> None:
         """Ends a struct: no tagged fields in the flexible encoding, nothing in the older one."""

@@ -21,7 +21,7 @@ class Api:
     """One API key.
 
     `decode(frame, offset, version)` reads the body at `offset` (after the header) and raises
-    `protocol.wire.decode.MalformedRequest`. `encode(reply, version)` gives the body without
+    `protocol.wire.reader.MalformedRequest`. `encode(reply, version)` gives the body without
     the header. `failure(request, code, message)` is the reply that carries an error of the
     whole request in the place where this API has room for it.
     """

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply, HeartbeatRequest
-from protocol.wire.decode import read_entity
 from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
+_FLEXIBLE_FROM = 4
 
-def decode(frame: bytes, offset: int, version: int) -> HeartbeatRequest:
-    entity = read_entity("heartbeat", "HeartbeatRequest", version, frame, offset)
-    return HeartbeatRequest(
-        group_id=entity.group_id,
-        generation_id=entity.generation_id,
-        member_id=entity.member_id,
-        group_instance_id=entity.group_instance_id if version >= 3 else None,
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> HeartbeatRequest:
+    request = HeartbeatRequest(
+        group_id=reader.string(),
+        generation_id=reader.int32(),
+        member_id=reader.string(),
+        group_instance_id=reader.nullable_string() if reader.version >= 3 else None,
     )
+    reader.end()
+    return request
 
 
 def encode(reply: HeartbeatReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= 4)
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 1:
         writer.int32(0)
     writer.int16(reply.error)
@@ -32,4 +36,4 @@ def failure(_: HeartbeatRequest, code: ErrorCode, __: str | None) -> HeartbeatRe
     return HeartbeatReply(code)
 
 
-API = Api(12, "Heartbeat", 0, 4, 4, HeartbeatRequest, decode, encode, failure)
+API = Api(12, "Heartbeat", 0, 4, _FLEXIBLE_FROM, HeartbeatRequest, decode, encode, failure)

@@ -1,0 +1,87 @@
+"""`groupd bench`: runs the workloads and prints a table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coordinator.cli.bench import workloads
+from coordinator.cli.bench.workloads import Figure
+from coordinator.cli.process import DaemonProcess
+
+TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")
+
+
+def bench(
+    seconds: Annotated[float, typer.Option(help="Seconds for each timed workload.")] = 5.0,
+    members: Annotated[int, typer.Option(help="Members for the join and memory figures.")] = 10_000,
+    store: Annotated[
+        str | None, typer.Option(help="Store URL of the daemon under test; default SQLite.")
+    ] = None,
+) -> None:
+    """Measure heartbeats, commits, fetches, joins and memory on this machine."""
+    import uvloop
+
+    flags = (*TEST_FLAGS, *(("--store", store) if store else ()))
+    figures: list[Figure] = []
+    for count, window in ((100, 1), (100, 8), (1000, 1)):
+        figures += _measure(uvloop, flags, partial(_heartbeats, count, window, seconds))
+    figures += _measure(uvloop, flags, lambda d: _commits_and_fetches(d, seconds))
+    figures += _measure(uvloop, flags, lambda d: workloads.joins_and_memory(d, members))
+    _print(figures, store or "SQLite, synchronous=FULL")
+
+
+async def _heartbeats(
+    members: int, window: int, seconds: float, daemon: DaemonProcess
+) -> list[Figure]:
+    return [await workloads.steady_heartbeats(daemon, members, window, seconds)]
+
+
+async def _commits_and_fetches(daemon: DaemonProcess, seconds: float) -> list[Figure]:
+    return [
+        await workloads.commits(daemon, 1, 1, seconds),
+        await workloads.commits(daemon, 100, 10, seconds),
+        await workloads.fetches(daemon, 100, seconds),
+    ]
+
+
+def _measure(
+    loop: Any,
+    flags: tuple[str, ...],
+    workload: Callable[[DaemonProcess], Coroutine[Any, Any, list[Figure]]],
+) -> list[Figure]:
+    """A fresh daemon for each workload, so that none pays for another."""
+    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+        path = Path(directory)
+        with DaemonProcess(*flags, data_dir=path) as daemon:
+            figures: list[Figure] = loop.run(workload(daemon))
+            return figures
+
+
+def _print(figures: list[Figure], store: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"groupd on this machine; store: {store}")
+    for column in ("workload", "rate", "unit", "daemon CPU", "p50", "p99", ""):
+        table.add_column(column, justify="left" if column in ("workload", "") else "right")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            f"{figure.rate:,.0f}" if figure.rate >= 100 else f"{figure.rate:,.1f}",
+            figure.unit,
+            _cell(figure.cpu_us, "{:.1f} us"),
+            _cell(figure.p50_ms, "{:.2f} ms"),
+            _cell(figure.p99_ms, "{:.2f} ms"),
+            figure.note,
+        )
+    Console(width=140).print(table)
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)

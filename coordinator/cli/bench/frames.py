@@ -1,0 +1,90 @@
+"""Request frames of the load generator, ready to send.
+
+A frame has its correlation id at bytes 8 to 12, so repeating a request is one slice assignment.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from protocol.wire.encode import Writer
+
+_HEAD = Struct(">ihhi")
+CLIENT_ID = "groupd-bench"
+
+
+def request_frame(api_key: int, version: int, body: bytes | bytearray, flexible: bool) -> bytes:
+    """A whole frame with correlation id 0."""
+    head = Writer(flexible=False)
+    head.nullable_string(CLIENT_ID)
+    if flexible:
+        head.int8(0)
+    length = 8 + len(head.buffer) + len(body)
+    return _HEAD.pack(length, api_key, version, 0) + head.buffer + body
+
+
+def consumer_heartbeat(
+    group: str,
+    member: str,
+    epoch: int,
+    topics: tuple[str, ...] | None = None,
+    owned: tuple[tuple[bytes, tuple[int, ...]], ...] | None = None,
+) -> bytes:
+    """ConsumerGroupHeartbeat v1. `topics` given = a full request, as at a join."""
+    writer = Writer(flexible=True)
+    writer.string(group)
+    writer.string(member)
+    writer.int32(epoch)
+    writer.nullable_string(None)
+    writer.nullable_string(None)
+    writer.int32(-1 if topics is None else 45000)
+    if topics is None:
+        writer.null_array()
+    else:
+        writer.array(topics, writer.string)
+    writer.nullable_string(None)
+    writer.nullable_string(None)
+    if owned is None:
+        writer.null_array()
+    else:
+        writer.array_length(len(owned))
+        for topic_id, partitions in owned:
+            writer.uuid(topic_id)
+            writer.int32_array(partitions)
+            writer.end()
+    writer.end()
+    return request_frame(68, 1, writer.buffer, flexible=True)
+
+
+def offset_commit(group: str, topic: str, partitions: int, offset: int) -> bytes:
+    """OffsetCommit v9 without a member: what an admin tool or a simple consumer sends."""
+    writer = Writer(flexible=True)
+    writer.string(group)
+    writer.int32(-1)
+    writer.string("")
+    writer.nullable_string(None)
+    writer.array_length(1)
+    writer.string(topic)
+    writer.array_length(partitions)
+    for partition in range(partitions):
+        writer.int32(partition)
+        writer.int64(offset)
+        writer.int32(-1)
+        writer.nullable_string(None)
+        writer.end()
+    writer.end()
+    writer.end()
+    return request_frame(8, 9, writer.buffer, flexible=True)
+
+
+def offset_fetch(group: str, topic: str, partitions: int) -> bytes:
+    """OffsetFetch v7 of one topic."""
+    writer = Writer(flexible=True)
+    writer.string(group)
+    writer.array_length(1)
+    writer.string(topic)
+    writer.int32_array(range(partitions))
+    writer.end()
+    writer.boolean(False)
+    writer.end()
+    return request_frame(9, 7, writer.buffer, flexible=True)

@@ -1,0 +1,212 @@
+"""The workloads: steady heartbeats, joins, durable commits, offset fetches, memory."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+from coordinator.cli.bench import frames
+from coordinator.cli.bench.load import LoadConnection, connect, run_all, run_for
+from coordinator.cli.process import DaemonProcess
+
+TOPIC = "bench"
+GROUP_SIZE = 10
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured line: what, how many a second, what it cost."""
+
+    name: str
+    rate: float
+    unit: str
+    cpu_us: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    note: str = ""
+
+
+def member_names(count: int) -> list[tuple[str, str]]:
+    """(group, member) for `count` members in groups of `GROUP_SIZE`."""
+    return [(f"bench-{i // GROUP_SIZE}", f"member-{i:07d}") for i in range(count)]
+
+
+class JoinedMembers:
+    """KIP-848 members that have joined; knows each member's epoch."""
+
+    def __init__(self, daemon: DaemonProcess, count: int, connections: int) -> None:
+        self.members = member_names(count)
+        self.epochs: dict[str, int] = {}
+        self._daemon = daemon
+        self._connections = connections
+
+    async def join(self) -> float:
+        """All members join, each once; seconds until the last answer."""
+        parts: list[Iterator[bytes]] = [
+            iter(
+                [
+                    frames.consumer_heartbeat(group, member, 0, (TOPIC,), ())
+                    for group, member in self.members[first :: self._connections]
+                ]
+            )
+            for first in range(self._connections)
+        ]
+        loads = [await connect(self._daemon.kafka, part, 1, self._note) for part in parts]
+        seconds = await run_all(loads)
+        for load in loads:
+            load.close()
+        return seconds
+
+    async def settle(self, rounds: int = 6) -> None:
+        """Heartbeat everyone, owning what was assigned, until epochs no longer move."""
+        owned: dict[str, tuple[tuple[bytes, tuple[int, ...]], ...]] = {}
+        for _ in range(rounds):
+            before = dict(self.epochs)
+            await self._round(owned)
+            if before == self.epochs:
+                return
+
+    async def _round(self, owned: dict[str, tuple[tuple[bytes, tuple[int, ...]], ...]]) -> None:
+        def source(first: int) -> Iterator[bytes]:
+            for group, member in self.members[first :: self._connections]:
+                epoch = self.epochs[member]
+                yield frames.consumer_heartbeat(group, member, epoch, owned=owned.get(member, ()))
+
+        loads = [
+            await connect(self._daemon.kafka, source(first), 1, self._note)
+            for first in range(self._connections)
+        ]
+        await run_all(loads)
+        for load in loads:
+            load.close()
+
+    def _note(self, reply: bytes) -> None:
+        """Member id and epoch out of a ConsumerGroupHeartbeat reply (correlation, tags,
+        throttle, error, message, member id, epoch)."""
+        error = _INT16.unpack_from(reply, 9)[0]
+        if error:
+            raise RuntimeError(f"join failed with error {error}")
+        at = 11
+        at += max(reply[at], 1)  # compact nullable message
+        length = reply[at] - 1
+        member = reply[at + 1 : at + 1 + length].decode()
+        self.epochs[member] = _INT32.unpack_from(reply, at + 1 + length)[0]
+
+
+def _figure(
+    name: str, unit: str, loads: list[LoadConnection], seconds: float, cpu: float, note: str = ""
+) -> Figure:
+    count = sum(load.replies for load in loads)
+    latencies = sorted(itertools.chain.from_iterable(load.latencies for load in loads))
+    return Figure(
+        name,
+        count / seconds,
+        unit,
+        cpu_us=cpu / count * 1e6,
+        p50_ms=statistics.median(latencies) * 1000,
+        p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
+        note=note,
+    )
+
+
+async def steady_heartbeats(
+    daemon: DaemonProcess, members: int, window: int, seconds: float
+) -> Figure:
+    """Settled KIP-848 members, a connection each, `window` heartbeats in flight."""
+    joined = JoinedMembers(daemon, members, min(members, 50))
+    await joined.join()
+    await joined.settle()
+    loads = []
+    for group, member in joined.members:
+        frame = frames.consumer_heartbeat(group, member, joined.epochs[member])
+        loads.append(await connect(daemon.kafka, itertools.repeat(frame), window))
+    cpu = daemon.cpu_seconds()
+    elapsed = await run_for(loads, seconds)
+    figure = _figure(
+        f"heartbeats, {members} members, {window} in flight",
+        "heartbeats/s",
+        loads,
+        elapsed,
+        daemon.cpu_seconds() - cpu,
+    )
+    for load in loads:
+        load.close()
+    return figure
+
+
+async def commits(
+    daemon: DaemonProcess, connections: int, partitions: int, seconds: float
+) -> Figure:
+    """Durable OffsetCommits of simple groups, one in flight a connection."""
+    loads = [
+        await connect(
+            daemon.kafka,
+            itertools.repeat(frames.offset_commit(f"commit-{i}", TOPIC, partitions, 42)),
+        )
+        for i in range(connections)
+    ]
+    cpu = daemon.cpu_seconds()
+    elapsed = await run_for(loads, seconds)
+    figure = _figure(
+        f"commits of {partitions} partitions, {connections} connections",
+        "commits/s",
+        loads,
+        elapsed,
+        daemon.cpu_seconds() - cpu,
+    )
+    for load in loads:
+        load.close()
+    return figure
+
+
+async def fetches(daemon: DaemonProcess, connections: int, seconds: float) -> Figure:
+    """OffsetFetch of 10 partitions."""
+    loads = [
+        await connect(daemon.kafka, itertools.repeat(frames.offset_fetch(f"commit-{i}", TOPIC, 10)))
+        for i in range(connections)
+    ]
+    cpu = daemon.cpu_seconds()
+    elapsed = await run_for(loads, seconds)
+    figure = _figure(
+        f"offset fetches of 10 partitions, {connections} connections",
+        "fetches/s",
+        loads,
+        elapsed,
+        daemon.cpu_seconds() - cpu,
+    )
+    for load in loads:
+        load.close()
+    return figure
+
+
+async def joins_and_memory(daemon: DaemonProcess, members: int) -> list[Figure]:
+    """Members join groups of ten; the rate, and the memory that they cost."""
+    daemon.settle()
+    before = daemon.resident_bytes()
+    joined = JoinedMembers(daemon, members, 50)
+    cpu = daemon.cpu_seconds()
+    seconds = await joined.join()
+    cpu = daemon.cpu_seconds() - cpu
+    await asyncio.sleep(0)
+    daemon.settle()
+    grown = daemon.resident_bytes() - before
+    return [
+        Figure(
+            f"joins, {members} members in groups of {GROUP_SIZE}",
+            members / seconds,
+            "joins/s",
+            cpu_us=cpu / members * 1e6,
+        ),
+        Figure(
+            "resident memory for 10,000 members",
+            grown / members * 10_000 / 1e6,
+            "MB",
+            note=f"idle daemon {before / 1e6:.0f} MB",
+        ),
+    ]

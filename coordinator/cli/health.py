@@ -1,0 +1,32 @@
+"""`groupd health`: asks a running daemon whether it is ready (for container health checks)."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.parse import host_port
+
+
+def health(
+    admin: Annotated[
+        str, typer.Option(help="Admin address of the daemon, HOST:PORT.")
+    ] = "127.0.0.1:9644",
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 3.0,
+) -> None:
+    """Exit 0 when the daemon at --admin is ready, 1 when it is not."""
+    host, port = host_port(admin, "--admin")
+    try:
+        connection = http.client.HTTPConnection(host, port, timeout=timeout)
+        connection.request("GET", "/readyz")
+        reply = connection.getresponse()
+        body = reply.read().decode(errors="replace").strip()
+    except OSError as error:
+        print(f"groupd: no answer from {admin}: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(body)
+    if reply.status != 200:
+        raise typer.Exit(1)

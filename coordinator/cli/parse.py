@@ -1,0 +1,87 @@
+"""Parsing of flags; every error is a `UsageError` with one line."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from coordinator.cli.errors import UsageError
+from coordinator.config import ConfigError, CoordinatorConfig, with_settings
+
+
+def host_port(text: str, flag: str) -> tuple[str, int]:
+    """("127.0.0.1", 9092) from "127.0.0.1:9092"; an IPv6 host stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"{flag} {text}: must be HOST:PORT with a port from 0 to 65535")
+    return host, int(port)
+
+
+def topic(text: str) -> tuple[str, int]:
+    """("orders", 6) from "orders:6"."""
+    name, colon, count = text.rpartition(":")
+    if not colon or not name or not count.isdecimal() or int(count) < 1:
+        raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
+    return name, int(count)
+
+
+def key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {text}: must be KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def config_file(path: Path) -> dict[str, str]:
+    """Kafka-named settings from a TOML file, or from a `.properties` file."""
+    try:
+        raw = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--config {path}: is not UTF-8 text") from None
+    if path.suffix == ".properties":
+        return _properties(path, raw)
+    try:
+        return dict(_flatten(tomllib.loads(raw), ""))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--config {path}: not valid TOML: {error}") from None
+
+
+def build_config(path: Path | None, sets: Iterable[str]) -> CoordinatorConfig:
+    """The defaults, then the file, then `--set`, checked as a whole."""
+    settings = config_file(path) if path is not None else {}
+    settings.update(key_value(item) for item in sets)
+    try:
+        return with_settings(CoordinatorConfig(), settings)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+
+
+def _properties(path: Path, raw: str) -> dict[str, str]:
+    settings = {}
+    for number, line in enumerate(raw.splitlines(), start=1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise UsageError(f"--config {path}: line {number} is not KEY=VALUE")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]:
+    """TOML tables nest at dots: `[group.consumer]` with `max.size = 5` is a valid spelling."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            yield prefix + key, str(value).lower()
+        elif isinstance(value, list):
+            yield prefix + key, ",".join(str(part) for part in value)
+        else:
+            yield prefix + key, str(value)

@@ -1,0 +1,87 @@
+"""A daemon of its own, for benchmarks and the demo, and what the system says of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+READY_TIMEOUT_S = 30.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class DaemonProcess:
+    """`groupd serve` as a child process; context manager."""
+
+    def __init__(self, *flags: str, data_dir: Path) -> None:
+        self._flags = flags
+        self._data_dir = data_dir
+        self._log = (data_dir / "daemon.log").open("wb")
+        self._process: subprocess.Popen[str] | None = None
+        self.kafka = ("", 0)
+        self.admin = ("", 0)
+
+    def __enter__(self) -> DaemonProcess:
+        command = [sys.executable, "-m", "coordinator", "serve"]
+        command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        command += ["--data-dir", str(self._data_dir / "data"), "--log-level", "warning"]
+        self._process = subprocess.Popen(
+            [*command, *self._flags], stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.startswith("groupd ready"):
+            log = (self._data_dir / "daemon.log").read_text(errors="replace")
+            raise RuntimeError(f"the daemon did not start: {log.strip()[-500:]}")
+        fields = dict(part.split("=", 1) for part in line.split()[2:])
+        self.kafka = _address(fields["kafka"])
+        self.admin = _address(fields["admin"])
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
+        self._log.close()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def resident_bytes(self) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def settle(self) -> None:
+        """Let the daemon finish background work before memory is read."""
+        time.sleep(0.3)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)

@@ -1,0 +1,115 @@
+"""`groupd serve`: run the daemon until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.parse import build_config, host_port, topic
+
+if TYPE_CHECKING:
+    from coordinator.daemon import Daemon
+
+SHUTDOWN_LIMIT_S = 4.5
+"""A shutdown that takes longer is cut off: the promise is 5 s."""
+
+
+def serve(
+    listen: Annotated[
+        str, typer.Option(help="Kafka address, HOST:PORT; port 0 takes any free port.")
+    ] = "127.0.0.1:9092",
+    advertised: Annotated[
+        str | None, typer.Option(help="Address that clients are told, HOST:PORT.")
+    ] = None,
+    admin: Annotated[
+        str, typer.Option(help="Admin HTTP address (/healthz /readyz /metrics /config).")
+    ] = "127.0.0.1:9644",
+    data_dir: Annotated[Path, typer.Option(help="Where the embedded store lives.")] = Path(
+        "./groupd-data"
+    ),
+    store: Annotated[
+        str | None,
+        typer.Option(help="Store URL; default SQLite in the data directory, memory:// for tests."),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
+    ] = None,
+    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Serve Kafka clients until SIGTERM or SIGINT.
+
+    Prints one line on stdout once it serves; logs go to stderr.
+    """
+    # Imported late: `groupd --help` and usage errors need none of it.
+    from coordinator.daemon import CannotStart, Daemon, DaemonOptions
+    from coordinator.server.logs import configure_logging
+
+    if log_format not in ("text", "json"):
+        raise UsageError(f"--log-format {log_format}: must be text or json")
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
+    options = DaemonOptions(
+        listen=host_port(listen, "--listen"),
+        advertised=host_port(advertised, "--advertised") if advertised else None,
+        admin=host_port(admin, "--admin"),
+        data_dir=data_dir,
+        store_url=store,
+        topics=tuple(topic(item) for item in topics or ()),
+        config=build_config(config, sets or ()),
+    )
+    configure_logging(log_format, log_level)
+
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(_run(Daemon(options)))
+        except CannotStart as error:
+            raise UsageError(str(error)) from None
+
+
+async def _run(daemon: Daemon) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(1)  # the second one: at once
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await daemon.start()
+    try:
+        kafka, admin = daemon.kafka_address, daemon.admin_address
+        print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
+        await stop.wait()
+    finally:
+        try:
+            async with asyncio.timeout(SHUTDOWN_LIMIT_S):
+                await daemon.stop()
+        except TimeoutError:
+            print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
+            sys.stderr.flush()
+            os._exit(1)
+
+
+def _address(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,37 @@
+"""`groupd config`: the known config keys with defaults, ranges and meanings."""
+
+from __future__ import annotations
+
+from dataclasses import Field
+from typing import Any
+
+import typer
+
+from coordinator.config import FIELDS_BY_KEY
+
+
+def span(entry: Field[Any]) -> str:
+    """The range of a field in words; "" when there is none."""
+    low, high, choices = (entry.metadata[name] for name in ("low", "high", "choices"))
+    if choices:
+        return " | ".join(choices)
+    if isinstance(entry.default, bool):
+        return "true | false"
+    if low is None and high is None:
+        return ""
+    return f">= {low}" if high is None else f"{low} to {high}"
+
+
+def shown(value: Any) -> str:
+    """A value as it is written in a config file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def show_config() -> None:
+    """List every config key with its default, range and meaning."""
+    for key, entry in sorted(FIELDS_BY_KEY.items()):
+        bounds = span(entry)
+        typer.echo(f"{key}={shown(entry.default)}" + (f"  [{bounds}]" if bounds else ""))
+        typer.echo(f"    {entry.metadata['doc']}")

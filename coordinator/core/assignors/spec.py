@@ -1,0 +1,116 @@
+"""What the coordinator hands to an assignor: a concrete `GroupSpec` and a `TopicDescriber`.
+
+Rules: members iterate ascending by id (the canonical order, assignors spec section 2); the
+inverted map behind `is_assigned` is built on first use, because `range` never asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coordinator.core.assignors.api import (
+    Assignment,
+    AssignorError,
+    MemberSpec,
+    SubscriptionType,
+    TopicDescriber,
+)
+from coordinator.core.metadata_image import MetadataImage
+from protocol.messages import TopicId
+
+
+class AssignmentSpec:
+    """A `GroupSpec` over plain data. `members` may come in any order; it is not copied if it is
+    already ascending. With `keep_order` its order is left alone (comparison modes, tests)."""
+
+    __slots__ = ("_assigned", "_members", "_subscription_type")
+
+    def __init__(
+        self,
+        members: Mapping[str, MemberSpec],
+        subscription_type: SubscriptionType,
+        *,
+        keep_order: bool = False,
+    ) -> None:
+        ids = list(members)
+        if not keep_order and (ordered := sorted(ids)) != ids:
+            members = {member_id: members[member_id] for member_id in ordered}
+        self._members = members
+        self._subscription_type = subscription_type
+        self._assigned: dict[TopicId, set[int]] | None = None
+
+    @property
+    def members(self) -> Mapping[str, MemberSpec]:
+        return self._members
+
+    @property
+    def subscription_type(self) -> SubscriptionType:
+        return self._subscription_type
+
+    def is_assigned(self, topic_id: TopicId, partition: int) -> bool:
+        if self._assigned is None:
+            self._assigned = _inverted(self._members.values())
+        return partition in self._assigned.get(topic_id, ())
+
+
+def _inverted(members: Iterable[MemberSpec]) -> dict[TopicId, set[int]]:
+    held: dict[TopicId, set[int]] = {}
+    for member in members:
+        for topic_id, partitions in member.assigned.items():
+            owned = held.get(topic_id)
+            if owned is None:
+                owned = held[topic_id] = set()
+            owned.update(partitions)
+    return held
+
+
+class ImageDescriber:
+    """A `TopicDescriber` over the metadata image of one moment."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._topics = image.by_id
+
+    def num_partitions(self, topic_id: TopicId) -> int:
+        topic = self._topics.get(topic_id)
+        return -1 if topic is None else topic.partitions
+
+    def name(self, topic_id: TopicId) -> str | None:
+        topic = self._topics.get(topic_id)
+        return None if topic is None else topic.name
+
+    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
+        topic = self._topics.get(topic_id)
+        if topic is None or not 0 <= partition < len(topic.racks):
+            return frozenset()
+        return frozenset(topic.racks[partition])
+
+
+def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> dict[TopicId, int]:
+    """Partition count of each topic, in the order given. Raises AssignorError for a topic that
+    the describer does not know."""
+    counts: dict[TopicId, int] = {}
+    for topic_id in topic_ids:
+        count = topics.num_partitions(topic_id)
+        if count < 0:
+            raise AssignorError(f"a member subscribes to the unknown topic {topic_id.hex()}")
+        counts[topic_id] = count
+    return counts
+
+
+def settled(prior: Assignment, built: dict[TopicId, tuple[int, ...]]) -> Assignment:
+    """`built`, or the member's prior object when nothing changed."""
+    return prior if built == prior else built
+
+
+def with_added(
+    kept: Mapping[TopicId, tuple[int, ...]], added: Mapping[TopicId, list[int]]
+) -> dict[TopicId, tuple[int, ...]]:
+    """`kept` plus `added`, topics and partitions ascending."""
+    merged: dict[TopicId, tuple[int, ...]] = {}
+    for topic_id in sorted({*kept, *added}):
+        more = added.get(topic_id)
+        have = kept.get(topic_id, ())
+        merged[topic_id] = tuple(sorted((*have, *more))) if more else have
+    return merged

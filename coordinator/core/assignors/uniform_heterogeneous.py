@@ -1,0 +1,221 @@
+"""`uniform` where subscriptions differ (assignors spec, section 5).
+
+Keep the still valid prior, fill what is unassigned topic by topic, then even out the loads
+inside each topic's subscriber set. Balance is local: chains through overlapping subscriptions
+may stay uneven. Donors and receivers are chosen by level sweeps over the subscribers sorted by
+load: a sweep takes from (gives to) every member of one load once before it moves on to the
+next load, which is what picking the extreme (load, position) each time comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from coordinator.core.assignors.order import CANONICAL, Order, signed_key
+from coordinator.core.assignors.spec import partition_counts, settled
+from protocol.messages import TopicId
+
+_ROUNDS_MAX = 16
+
+
+def assign_heterogeneous(
+    spec: GroupSpec, topics: TopicDescriber, order: Order
+) -> Mapping[str, Assignment]:
+    """No member subscribes to anything: no entries."""
+    members = spec.members
+    member_ids = list(members) if order is CANONICAL else order.members(members.keys())
+    table = _Table(spec, member_ids, topics)
+    if not table.subscribers:
+        return {}
+    for topic_id in table.topic_ids:
+        table.fill(topic_id)
+    _balance(table)
+    built = table.assignments()
+    return {
+        member_id: settled(members[member_id].assigned, built[index])
+        for index, member_id in enumerate(member_ids)
+    }
+
+
+def _balance(table: _Table) -> None:
+    """Rounds over the shared topics until one full turn moves nothing, at most 16."""
+    shared = [topic for topic in table.topic_ids if len(table.subscribers[topic]) > 1]
+    last_moved = -1
+    for _ in range(_ROUNDS_MAX):
+        for index, topic_id in enumerate(shared):
+            if index == last_moved:
+                return
+            if table.balance(topic_id) or last_moved < 0:
+                last_moved = index
+
+
+class _Table:
+    """Who owns what while the assignment is computed; members are indices in member order.
+
+    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics.
+    """
+
+    __slots__ = ("loads", "owners", "subscribers", "topic_ids")
+
+    def __init__(self, spec: GroupSpec, member_ids: list[str], topics: TopicDescriber) -> None:
+        self.subscribers: dict[TopicId, list[int]] = {}
+        members = [spec.members[member_id] for member_id in member_ids]
+        for index, member in enumerate(members):
+            for topic_id in member.topic_ids:
+                self.subscribers.setdefault(topic_id, []).append(index)
+        counts = partition_counts(sorted(self.subscribers), topics)
+        self.owners = {topic_id: [-1] * count for topic_id, count in counts.items()}
+        self.loads = [0] * len(members)
+        self.topic_ids = sorted(
+            counts,
+            key=lambda topic: (
+                -counts[topic] / len(self.subscribers[topic]),
+                len(self.subscribers[topic]),
+                signed_key(topic),
+            ),
+        )
+        for index, member in enumerate(members):
+            for topic_id, partitions in member.assigned.items():
+                if topic_id in member.topic_ids:
+                    self._keep(index, topic_id, partitions)
+
+    def _keep(self, index: int, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
+        owners = self.owners[topic_id]
+        count = len(owners)
+        for partition in partitions:
+            # A partition that no longer exists is dropped.
+            if partition < count:
+                owners[partition] = index
+                self.loads[index] += 1
+
+    def _by_load(self, topic_id: TopicId) -> list[int]:
+        # The subscribers are in index order and the sort is stable: by (load, index).
+        return sorted(self.subscribers[topic_id], key=self.loads.__getitem__)
+
+    def fill(self, topic_id: TopicId) -> None:
+        owners = self.owners[topic_id]
+        free = [partition for partition, owner in enumerate(owners) if owner < 0]
+        if not free:
+            return
+        receivers = _Receivers(self._by_load(topic_id), self.loads)
+        for partition in free:
+            index = receivers.take()
+            owners[partition] = index
+            self.loads[index] += 1
+
+    def balance(self, topic_id: TopicId) -> bool:
+        """Move partitions of one topic from its most to its least loaded subscribers until they
+        differ by one or no loaded one owns any. True if something moved."""
+        loads = self.loads
+        ranked = self._by_load(topic_id)
+        if loads[ranked[-1]] - loads[ranked[0]] <= 1:
+            return False
+        owners = self.owners[topic_id]
+        held: dict[int, list[int]] = {}
+        for partition, owner in enumerate(owners):
+            held.setdefault(owner, []).append(partition)
+        donors = _Donors(ranked, loads, held)
+        receivers = _Receivers(ranked, loads)
+        moved = False
+        while (donor := donors.peek()) >= 0 and loads[donor] - receivers.level() > 1:
+            partition = held[donor].pop()
+            receiver = receivers.take()
+            owners[partition] = receiver
+            loads[donor] -= 1
+            loads[receiver] += 1
+            donors.advance()
+            moved = True
+        return moved
+
+    def assignments(self) -> list[dict[TopicId, tuple[int, ...]]]:
+        """Per member index; topics and partitions ascending."""
+        lists: list[dict[TopicId, list[int]]] = [{} for _ in self.loads]
+        for topic_id in sorted(self.owners):
+            for partition, owner in enumerate(self.owners[topic_id]):
+                mine = lists[owner]
+                if topic_id in mine:
+                    mine[topic_id].append(partition)
+                else:
+                    mine[topic_id] = [partition]
+        return [
+            {topic_id: tuple(partitions) for topic_id, partitions in mine.items()} for mine in lists
+        ]
+
+
+class _Receivers:
+    """Least loaded first, ties to the lower position, over a list sorted by load. The members
+    of the lowest load are always a prefix `ranked[:_end]`; the caller raises the load of each
+    member taken by one."""
+
+    __slots__ = ("_end", "_level", "_loads", "_next", "_ranked")
+
+    def __init__(self, ranked: list[int], loads: list[int]) -> None:
+        self._ranked, self._loads = ranked, loads
+        self._level = loads[ranked[0]]
+        self._next = self._end = 0
+        self._extend()
+
+    def _extend(self) -> None:
+        ranked, loads, end = self._ranked, self._loads, self._end
+        while end < len(ranked) and loads[ranked[end]] <= self._level:
+            end += 1
+        self._end = end
+
+    def level(self) -> int:
+        """Load of the next receiver."""
+        if self._next == self._end:
+            self._level += 1
+            self._next = 0
+            self._extend()
+        return self._level
+
+    def take(self) -> int:
+        self.level()
+        index = self._ranked[self._next]
+        self._next += 1
+        return index
+
+
+class _Donors:
+    """Most loaded first, ties to the higher position. One without partitions of the topic swaps
+    places with the last active one and is out. The most loaded ones are always the suffix
+    `ranked[_start:_active]`; the caller lowers the load of each donor by one, then advances."""
+
+    __slots__ = ("_active", "_held", "_loads", "_position", "_ranked", "_start")
+
+    def __init__(self, ranked: list[int], loads: list[int], held: Mapping[int, list[int]]) -> None:
+        self._ranked, self._loads, self._held = ranked, loads, held
+        self._active = self._start = len(ranked)
+        self._position = self._active - 1
+        self._next_level()
+
+    def _next_level(self) -> None:
+        if self._active == 0:
+            self._position = -1
+            return
+        ranked, loads = self._ranked, self._loads
+        level = loads[ranked[self._active - 1]]
+        start = self._start = min(self._start, self._active)
+        while start > 0 and loads[ranked[start - 1]] >= level:
+            start -= 1
+        self._start = start
+        self._position = self._active - 1
+
+    def peek(self) -> int:
+        """The next donor, or -1."""
+        ranked = self._ranked
+        while self._position >= 0:
+            index = ranked[self._position]
+            if self._held.get(index):
+                return index
+            last = self._active - 1
+            ranked[self._position], ranked[last] = ranked[last], index
+            self._active = last
+            self.advance()
+        return -1
+
+    def advance(self) -> None:
+        self._position -= 1
+        if self._position < self._start:
+            self._next_level()

@@ -1,0 +1,57 @@
+"""What happens once the records of a classic handler are durable, or have failed.
+
+Kafka calls it the append callback. Memory has changed before the append, so a failure is mended
+here and not rolled back (classic spec, section 5, last column). A failed PreparingRebalance ->
+Empty record needs nothing: memory keeps the new generation, and the shell answers a waiting
+LeaveGroup with the error.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group import static, sync
+from coordinator.core.classic_group.completions import (
+    OWNER,
+    GroupCreated,
+    LeaderSynced,
+    StaticReplaced,
+)
+from coordinator.core.classic_group.group import State
+from coordinator.core.classic_group.turn import Turn, cancel_timers
+from coordinator.core.state import ShardState
+from coordinator.core.types import AppendError, Completion, EventKind, Instant, Outcome
+from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+
+
+def appended(
+    state: ShardState, completion: Completion, error: AppendError | None, now: Instant
+) -> Outcome:
+    """`completion.owner` is `completions.OWNER`. All answers are urgent: what they rest on is
+    durable, or known to have failed. A group that is gone meanwhile is left alone."""
+    assert completion.owner == OWNER
+    done: GroupCreated | LeaderSynced | StaticReplaced = completion.data
+    group = done.group
+    if state.groups.get(group.group_id) is not group or group.state is State.DEAD:
+        return Outcome(replay=False)
+    turn = Turn(state, group, now)
+    if isinstance(done, LeaderSynced):
+        sync.finish(turn, done, error)
+    elif isinstance(done, StaticReplaced):
+        static.finish(turn, done, error)
+    elif error is not None:
+        _uncreate(turn, done, error)
+    return turn.outcome
+
+
+def _uncreate(turn: Turn, done: GroupCreated, error: AppendError) -> None:
+    """The group never was: whoever waits in it is told why."""
+    group, groups = turn.group, turn.state.groups
+    for member in group.sorted_members():
+        turn.answer_join(member, JoinGroupReply(error.code))
+        turn.answer_sync(member, SyncGroupReply(error.code))
+    cancel_timers(turn.state, group)
+    group.transition(State.DEAD, turn.now.wall_ms)
+    if done.previous is None:
+        del groups[group.group_id]
+    else:
+        groups[group.group_id] = done.previous
+    turn.event(EventKind.GROUP_DELETED, cause=f"its record was not written: {error.code.name}")

@@ -1,0 +1,384 @@
+"""ClassicGroup: the members of a classic group, their votes and the group's state.
+
+Rules. Handlers of this package change the object directly and then write a record (Kafka does the
+same; `Outcome.replay` is False for them); replay builds a fresh object at load. The group keeps
+counts (parked Joins, supporters of a protocol) so that no request costs a walk over all members:
+members, protocols and parked tokens are therefore only changed through its methods.
+
+A group that only holds offsets ("simple" group) is a ClassicGroup too: Empty, no protocol type,
+generation 0, no record of its own. Source: classic spec, sections 2-5; offsets spec, 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.subscription import MalformedSubscription, subscribed_topics
+from coordinator.core.group import ExpirationBase, GroupType
+from coordinator.core.types import Instant, RequestToken
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import JoinProtocol
+from protocol.messages.groups import ListedGroup
+from protocol.messages.offsets import CommitTopic
+from protocol.records.schema import GroupMetadataKey, Record
+
+if TYPE_CHECKING:
+    from coordinator.core.state import ShardState
+
+SESSION = "classic-session"
+"""Deadline kind: the session of a member or pending id."""
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+UNKNOWN_TIMESTAMP_MS = -1
+
+
+class State(Enum):
+    """Values as they stand on the wire."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+_PREVIOUS: dict[State, frozenset[State]] = {
+    State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
+    State.PREPARING_REBALANCE: frozenset({State.EMPTY, State.STABLE, State.COMPLETING_REBALANCE}),
+    State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE}),
+    State.STABLE: frozenset({State.COMPLETING_REBALANCE}),
+    State.DEAD: frozenset(State),
+}
+
+
+class ClassicGroup:
+    """`protocol_type` "" and `protocol_name`, `leader_id` None = none yet.
+
+    `static_members`: instance id -> member id. `pending_members`: ids given out with
+    MEMBER_ID_REQUIRED and not yet used. `pending_sync`: members of this generation that have not
+    synced. `initial_*`: the first rebalance of an empty group (its timer's last delay and what
+    may still be added). `assigning_generation`: the generation whose leader's assignment is
+    being written, -1 if none. `subscribed_topics`: None = not known.
+    """
+
+    __slots__ = (
+        "_joins_parked",
+        "_supporters",
+        "assigning_generation",
+        "generation",
+        "group_id",
+        "initial_delay_ms",
+        "initial_rebalance",
+        "initial_remaining_ms",
+        "leader_id",
+        "member_added",
+        "members",
+        "pending_members",
+        "pending_sync",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "subscribed_topics",
+        "sync_generation",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        state: State = State.EMPTY,
+        state_timestamp_ms: int = UNKNOWN_TIMESTAMP_MS,
+        generation: int = 0,
+        protocol_type: str = "",
+    ) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.state_timestamp_ms = state_timestamp_ms
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, ClassicGroupMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_members: set[str] = set()
+        self.pending_sync: set[str] = set()
+        self.subscribed_topics: frozenset[str] | None = None
+        self.initial_rebalance = False
+        self.member_added = False
+        self.initial_delay_ms = 0
+        self.initial_remaining_ms = 0
+        self.sync_generation = -1
+        self.assigning_generation = -1
+        self._joins_parked = 0
+        self._supporters: Counter[str] = Counter()
+
+    @classmethod
+    def simple(cls, group_id: str) -> ClassicGroup:
+        """A group known only by its offsets; made by the replay of an offset record."""
+        return cls(group_id)
+
+    # Membership
+
+    def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
+        """The first member sets the protocol type and is the leader."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self.pending_members.discard(member.member_id)
+        self._supporters.update(member.protocol_names())
+
+    def remove(self, member_id: str) -> ClassicGroupMember | None:
+        """Forget a member or a pending id. Its parked requests must have been taken before."""
+        self.pending_members.discard(member_id)
+        self.pending_sync.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        assert not member.is_waiting, "a parked request would be lost"
+        self._supporters.subtract(member.protocol_names())
+        instance_id = member.group_instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = min(self.members, default=None)
+        return member
+
+    def update(
+        self,
+        member: ClassicGroupMember,
+        protocols: tuple[JoinProtocol, ...],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        self._supporters.subtract(member.protocol_names())
+        member.protocols = protocols
+        self._supporters.update(member.protocol_names())
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def rename(self, member: ClassicGroupMember, new_id: str) -> None:
+        """Give a static member's slot another id; leader and pending-sync follow."""
+        assert member.group_instance_id is not None, "only static members are replaced"
+        old_id = member.member_id
+        del self.members[old_id]
+        member.member_id = new_id
+        self.members[new_id] = member
+        self.static_members[member.group_instance_id] = new_id
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        if old_id in self.pending_sync:
+            self.pending_sync.remove(old_id)
+            self.pending_sync.add(new_id)
+
+    def sorted_members(self) -> list[ClassicGroupMember]:
+        return [self.members[member_id] for member_id in sorted(self.members)]
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
+        """Classic spec J15. A static member may omit its instance id.
+
+        Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+        """
+        if instance_id is not None:
+            mapped = self.static_members.get(instance_id)
+            if mapped is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if mapped != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    # Parked requests
+
+    @property
+    def joins_parked(self) -> int:
+        return self._joins_parked
+
+    def park_join(self, member: ClassicGroupMember, token: RequestToken) -> None:
+        """A later Join takes the slot; the one before needs no answer (its connection is gone)."""
+        if member.join_token is None:
+            self._joins_parked += 1
+        member.join_token = token
+
+    def take_join(self, member: ClassicGroupMember) -> RequestToken | None:
+        token, member.join_token = member.join_token, None
+        if token is not None:
+            self._joins_parked -= 1
+        return token
+
+    def all_joined(self) -> bool:
+        return self._joins_parked == len(self.members) and not self.pending_members
+
+    # Choices
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Classic spec, "Protocol rule"."""
+        if self.state is State.EMPTY:
+            return protocol_type != "" and any(True for _ in names)
+        size = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self._supporters[name] == size for name in names
+        )
+
+    def vote(self) -> str:
+        """Each member votes for its first protocol that all support; a tie goes to the smallest
+        name. Needs a member."""
+        size = len(self.members)
+        candidates = frozenset(name for name, count in self._supporters.items() if count == size)
+        votes = Counter(member.first_of(candidates) for member in self.members.values())
+        return min((-count, name) for name, count in votes.items() if name is not None)[1]
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if its Join is parked, else take the smallest id whose Join is.
+        False if no Join is parked."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.join_token is not None:
+            return True
+        joined = [m.member_id for m in self.members.values() if m.join_token is not None]
+        self.leader_id = min(joined, default=self.leader_id)
+        return bool(joined)
+
+    def max_rebalance_timeout_ms(self) -> int:
+        """0 without members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # State
+
+    def transition(self, to: State, wall_ms: int) -> None:
+        assert self.state in _PREVIOUS[to], f"{self.state.value} -> {to.value}"
+        self.state = to
+        self.state_timestamp_ms = wall_ms
+
+    def next_generation(self, wall_ms: int) -> None:
+        """The join phase is over: CompletingRebalance with a protocol, or Empty."""
+        self.generation += 1
+        self.initial_rebalance = False
+        self.pending_sync.clear()
+        if self.members:
+            self.protocol_name = self.vote()
+            self.transition(State.COMPLETING_REBALANCE, wall_ms)
+        else:
+            self.protocol_name = None
+            self.transition(State.EMPTY, wall_ms)
+        self.refresh_subscription()
+
+    def refresh_subscription(self) -> None:
+        """Offsets spec 3.3: the union of the subscriptions at this generation, if readable."""
+        self.subscribed_topics = None
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return
+        if self.members and self.protocol_name is None:
+            return
+        metadata = (member.metadata(self.protocol_name) for member in self.members.values())
+        try:
+            self.subscribed_topics = frozenset().union(*map(subscribed_topics, metadata))
+        except MalformedSubscription:
+            self.subscribed_topics = None
+
+    # coordinator.core.group.Group
+
+    @property
+    def type(self) -> GroupType:
+        return GroupType.CLASSIC
+
+    def state_name(self) -> str:
+        return self.state.value
+
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        topics: Sequence[CommitTopic],
+        *,
+        api_version: int,
+        transactional: bool,
+        skip_partition: Callable[[str, int], bool],
+    ) -> None:
+        """Offsets spec 3.1, "Classic". An accepted plain commit also restarts the session:
+        `on_offset_commit`."""
+        if self.state is State.DEAD:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation_or_epoch < 0 and self.state is State.EMPTY:
+            return
+        if generation_or_epoch >= 0 or member_id or instance_id is not None:
+            self.check_member(member_id, instance_id)
+            if generation_or_epoch != self.generation:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        elif not transactional:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if self.state is State.COMPLETING_REBALANCE and not transactional:
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def on_offset_commit(
+        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+    ) -> None:
+        """A plain commit is a sign of life in Stable and PreparingRebalance (offsets spec 3.1).
+        An unknown or empty member id does nothing."""
+        member = self.members.get(member_id)
+        if member is not None and self.state in (State.STABLE, State.PREPARING_REBALANCE):
+            key = (SESSION, self.group_id, member_id)
+            state.deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Classic groups ignore both."""
+
+    def check_offset_delete(self) -> None:
+        """Raises NON_EMPTY_GROUP for a live group that is not of type "consumer"."""
+        if self.state is State.DEAD:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def check_delete(self) -> None:
+        """An Empty group may go even with pending ids."""
+        if self.state is State.DEAD:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if self.state is not State.EMPTY:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Unknown subscription: everything for type "consumer", nothing otherwise."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in self.subscribed_topics
+
+    def offset_expiration_base(self) -> ExpirationBase:
+        if self.protocol_type == "":
+            return _commit_time
+        if self.state is State.EMPTY:
+            since = self.state_timestamp_ms
+            return _commit_time if since == UNKNOWN_TIMESTAMP_MS else lambda _: since
+        if self.state is State.STABLE and self.subscribed_topics is not None:
+            return _commit_time
+        return _never
+
+    def tombstones(self) -> list[Record]:
+        return [Record(GroupMetadataKey(self.group_id))]
+
+    def listed(self) -> ListedGroup:
+        return ListedGroup(
+            self.group_id, self.protocol_type, self.state.value, GroupType.CLASSIC.value
+        )
+
+
+def _commit_time(committed_ms: int) -> int | None:
+    return committed_ms
+
+
+def _never(_: int) -> int | None:
+    return None

@@ -1,0 +1,165 @@
+"""JoinGroup (11), classic spec 2.1: the rules J6-J19 in their order.
+
+J1-J5 are the front end's. A Join is answered at once, or parked until the join phase ends. Errors
+of a request that created its group do not undo the group: its record is written, and the answer
+rests on nothing in it.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group import answers, rebalance, static
+from coordinator.core.classic_group.completions import OWNER, GroupCreated
+from coordinator.core.classic_group.group import ClassicGroup, State
+from coordinator.core.classic_group.lookup import find_or_create, refuses_classic_join
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.turn import NEW_MEMBER_TIMEOUT_MS, Turn
+from coordinator.core.state import ShardState
+from coordinator.core.types import Completion, EventKind, Instant, Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest
+
+_MEMBER_ID_REQUIRED_FROM = 4
+
+
+def handle(
+    state: ShardState, context: RequestContext, request: JoinGroupRequest, now: Instant
+) -> Outcome:
+    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    if refuses_classic_join(state.groups.get(request.group_id)):
+        reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return Outcome(replay=False, replies=[(context.token, reply)])
+    try:
+        group, creation = find_or_create(state, request.group_id, request.member_id, now)
+    except ApiError as error:
+        reply = answers.join_failure(request, error)
+        return Outcome(replay=False, replies=[(context.token, reply)])
+    turn = Turn(state, group, now)
+    try:
+        answer = _decide(turn, context, request)
+    except ApiError as error:
+        answer = answers.join_failure(request, error)
+    outcome = turn.outcome
+    if answer is not None:
+        # Nothing in an immediate answer rests on the new group's record.
+        waiting = outcome.replies if creation is None else outcome.urgent
+        waiting.append((context.token, answer))
+    if creation is not None:
+        turn.event(EventKind.GROUP_CREATED, cause="JoinGroup")
+        outcome.records.extend(creation.records)
+        outcome.completion = Completion(OWNER, GroupCreated(group, creation.previous))
+    return outcome
+
+
+def _decide(
+    turn: Turn, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupReply | None:
+    """The answer, or None when the Join is parked. Raises ApiError (member id echoed)."""
+    group, member_id, instance_id = turn.group, request.member_id, request.group_instance_id
+    if not _has_room(turn, member_id):
+        _kick(turn, member_id)
+        return JoinGroupReply(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    if group.state is State.DEAD:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if not group.supports(request.protocol_type, (entry.name for entry in request.protocols)):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if member_id == "":
+        return _join_new(turn, context, request)
+    if member_id in group.pending_members:
+        if instance_id is not None:
+            # A static member never gets a pending id, so this pair cannot be honest.
+            return JoinGroupReply(ErrorCode.UNKNOWN_SERVER_ERROR)
+        _add(turn, context, request, member_id)
+        return None
+    return _rejoin(turn, context, request, group.check_member(member_id, instance_id))
+
+
+def _has_room(turn: Turn, member_id: str) -> bool:
+    """Classic spec, "Capacity"."""
+    group, most = turn.group, turn.state.config.group_max_size
+    if group.state is State.PREPARING_REBALANCE:
+        member = group.members.get(member_id)
+        parked = member is not None and member.join_token is not None
+        return parked or group.joins_parked < most
+    if group.state in rebalance.REBALANCEABLE:
+        return member_id in group.members or len(group.members) < most
+    return True
+
+
+def _kick(turn: Turn, member_id: str) -> None:
+    turn.forget_pending(member_id)
+    member = turn.group.members.get(member_id)
+    if member is not None:
+        turn.drop(member, EventKind.MEMBER_FENCED, "group.max.size reached")
+
+
+def _join_new(
+    turn: Turn, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupReply | None:
+    instance_id = request.group_instance_id
+    prefix = context.client_id if instance_id is None else instance_id
+    new_id = f"{prefix}-{turn.state.new_id()}"
+    if instance_id is not None and instance_id in turn.group.static_members:
+        static.replace(turn, context, request, new_id)
+    elif instance_id is None and context.api_version >= _MEMBER_ID_REQUIRED_FROM:
+        turn.group.pending_members.add(new_id)
+        turn.arm_session(new_id, request.session_timeout_ms)
+        return JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id)
+    else:
+        _add(turn, context, request, new_id)
+    return None
+
+
+def _add(turn: Turn, context: RequestContext, request: JoinGroupRequest, member_id: str) -> None:
+    group = turn.group
+    member = ClassicGroupMember(
+        member_id,
+        request.group_instance_id,
+        context.client_id,
+        context.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
+    )
+    member.is_new = True
+    group.add(member, request.protocol_type)
+    group.park_join(member, context.token)
+    turn.arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
+    turn.event(EventKind.MEMBER_JOINED, member_id, request.reason or "")
+    if group.state is State.PREPARING_REBALANCE:
+        # Only a later arrival makes an initial rebalance wait on.
+        group.member_added = group.initial_rebalance
+        rebalance.try_complete(turn)
+    else:
+        rebalance.prepare(turn, f"member {member_id} joined")
+
+
+def _rejoin(
+    turn: Turn, context: RequestContext, request: JoinGroupRequest, member: ClassicGroupMember
+) -> JoinGroupReply | None:
+    """J16-J19."""
+    group = turn.group
+    changed = member.protocols != request.protocols
+    if group.state is State.PREPARING_REBALANCE:
+        _update(group, context, request, member)
+        rebalance.try_complete(turn)
+        return None
+    leads_stable = group.state is State.STABLE and group.leader_id == member.member_id
+    if not changed and not leads_stable:
+        return answers.joined(group, member)
+    _update(group, context, request, member)
+    why = "changed its protocols" if changed else "leads the group and rejoined"
+    cause = f"member {member.member_id} {why}"
+    rebalance.prepare(turn, f"{cause}: {request.reason}" if request.reason else cause)
+    return None
+
+
+def _update(
+    group: ClassicGroup,
+    context: RequestContext,
+    request: JoinGroupRequest,
+    member: ClassicGroupMember,
+) -> None:
+    group.update(
+        member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
+    )
+    group.park_join(member, context.token)

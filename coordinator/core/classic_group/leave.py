@@ -1,0 +1,65 @@
+"""LeaveGroup (13), classic spec 2.4, after the front end's checks.
+
+Each entry is judged by itself; one rebalance follows for all of them. When the last member goes,
+the reply waits for the record of the empty group.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group import answers, rebalance
+from coordinator.core.classic_group.group import State
+from coordinator.core.classic_group.lookup import require_classic
+from coordinator.core.classic_group.turn import Turn
+from coordinator.core.state import ShardState
+from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import (
+    LeaveGroupReply,
+    LeaveGroupRequest,
+    LeavingMember,
+    LeftMember,
+)
+
+
+def handle(
+    state: ShardState, context: RequestContext, request: LeaveGroupRequest, now: Instant
+) -> Outcome:
+    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    try:
+        group = require_classic(state, request.group_id)
+    except ApiError as error:
+        reply = LeaveGroupReply(members=tuple(_left(e, error.code) for e in request.members))
+        return Outcome(replay=False, replies=[(context.token, reply)])
+    if group.state is State.DEAD:
+        dead = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        reply = answers.leave_failure(request, dead)
+        return Outcome(replay=False, replies=[(context.token, reply)])
+    turn = Turn(state, group, now)
+    left = tuple(_left(entry, _leave(turn, entry)) for entry in request.members)
+    gone = sum(entry.error is ErrorCode.NONE for entry in left)
+    if gone:
+        rebalance.after_removal(turn, f"{gone} left by LeaveGroup")
+    turn.outcome.replies.append((context.token, LeaveGroupReply(members=left)))
+    return turn.outcome
+
+
+def _left(entry: LeavingMember, code: ErrorCode) -> LeftMember:
+    return LeftMember(entry.member_id, entry.group_instance_id, code)
+
+
+def _leave(turn: Turn, entry: LeavingMember) -> ErrorCode:
+    group, member_id = turn.group, entry.member_id
+    if member_id == "":
+        # An administrator removes a static member by its instance id alone.
+        member_id = group.static_members.get(entry.group_instance_id or "", "")
+        if entry.group_instance_id is None or member_id == "":
+            return ErrorCode.UNKNOWN_MEMBER_ID
+    elif member_id in group.pending_members:
+        turn.forget_pending(member_id)
+        return ErrorCode.NONE
+    try:
+        member = group.check_member(member_id, entry.group_instance_id)
+    except ApiError as error:
+        return error.code
+    turn.drop(member, EventKind.MEMBER_LEFT, entry.reason or "LeaveGroup")
+    return ErrorCode.NONE

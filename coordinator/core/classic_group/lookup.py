@@ -1,0 +1,63 @@
+"""Which classic group a request of the classic protocol means; the one place that knows about
+groups of other types.
+
+A live KIP-848 consumer group (and a share or streams group) refuses the classic protocol: JoinGroup
+gets INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID. An *empty* consumer group
+has nothing but its records to lose and becomes a classic one when a new member joins (classic
+spec, J6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.classic_group.replay import group_record
+from coordinator.core.group import Group, GroupType
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.schema import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A group made for a Join: `previous` is the empty consumer group it replaces, if any."""
+
+    group: ClassicGroup
+    previous: Group | None
+    records: tuple[Record, ...]
+
+
+def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
+    """The group for Sync, Heartbeat and Leave. Raises UNKNOWN_MEMBER_ID."""
+    group = state.groups.get(group_id)
+    if not isinstance(group, ClassicGroup):
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return group
+
+
+def refuses_classic_join(group: Group | None) -> bool:
+    """Whether the group's type keeps classic members out."""
+    if group is None or isinstance(group, ClassicGroup):
+        return False
+    return not (group.type is GroupType.CONSUMER and group.is_empty())
+
+
+def find_or_create(
+    state: ShardState, group_id: str, member_id: str, now: Instant
+) -> tuple[ClassicGroup, Creation | None]:
+    """The group for a Join; only a new member (id "") creates one. The caller has asked
+    `refuses_classic_join`. Raises UNKNOWN_MEMBER_ID."""
+    found = state.groups.get(group_id)
+    if isinstance(found, ClassicGroup):
+        return found, None
+    if member_id:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group = ClassicGroup(group_id, state_timestamp_ms=now.wall_ms)
+    tombstones: tuple[Record, ...] = ()
+    if found is not None:
+        tombstones = tuple(found.tombstones())
+        state.deadlines.cancel_group(group_id)
+    state.groups[group_id] = group
+    return group, Creation(group, found, (*tombstones, group_record(group)))

@@ -1,0 +1,81 @@
+"""A member of a classic group: what it offers, what it was given and which requests it waits on.
+
+Plain and mutable: classic handlers change it in place, as Kafka does. Only `ClassicGroup` writes
+`protocols` and `join_token`, because it keeps counts of them.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.types import RequestToken
+from protocol.messages.classic_group import JoinProtocol
+
+
+class ClassicGroupMember:
+    """`join_token`, `sync_token`: the parked request, None if there is none.
+
+    `is_new`: has not been through a completed join phase yet; such a member is never exempt from
+    its session timer (classic spec, section 3).
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join_token",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "sync_token",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: tuple[JoinProtocol, ...],
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.is_new = False
+        self.join_token: RequestToken | None = None
+        self.sync_token: RequestToken | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """A Join or a Sync of it is parked."""
+        return self.join_token is not None or self.sync_token is not None
+
+    def protocol_names(self) -> frozenset[str]:
+        return frozenset(protocol.name for protocol in self.protocols)
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """The bytes offered for a protocol; b"" if it does not offer it."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        return b""
+
+    def first_of(self, candidates: frozenset[str]) -> str | None:
+        """Its vote: the first offered name that is a candidate."""
+        for protocol in self.protocols:
+            if protocol.name in candidates:
+                return protocol.name
+        return None

@@ -1,0 +1,122 @@
+"""The join phase: when it starts, when it may end, and what its end changes.
+
+    prepare        Empty, Stable or CompletingRebalance -> PreparingRebalance
+    try_complete   ends the phase early once everybody is there (never the initial one)
+    complete_join  -> CompletingRebalance with members, -> Empty without
+
+An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
+again as long as members keep arriving, up to the first member's rebalance timeout. Source: classic
+spec, section 2 and "Initial delay" in section 3.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group import answers
+from coordinator.core.classic_group.group import State
+from coordinator.core.classic_group.replay import group_record
+from coordinator.core.classic_group.turn import Turn
+from coordinator.core.types import EventKind
+from protocol.errors import ErrorCode
+from protocol.messages.classic_group import SyncGroupReply
+
+REBALANCEABLE = frozenset({State.STABLE, State.COMPLETING_REBALANCE})
+
+
+def after_removal(turn: Turn, cause: str) -> None:
+    """A member or pending id is gone: rebalance, or see whether the join phase can end now."""
+    if turn.group.state in REBALANCEABLE:
+        prepare(turn, cause)
+    else:
+        try_complete(turn)
+
+
+def prepare(turn: Turn, cause: str) -> None:
+    """Start a join phase; it may end within the same turn."""
+    group = turn.group
+    if group.state is State.COMPLETING_REBALANCE:
+        reset_assignments(turn, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_sync.clear()
+    turn.cancel_sync()
+    group.initial_rebalance = group.state is State.EMPTY
+    group.transition(State.PREPARING_REBALANCE, turn.now.wall_ms)
+    turn.event(EventKind.REBALANCE_STARTED, cause=cause, initial=group.initial_rebalance)
+    if group.initial_rebalance:
+        delay_ms = turn.state.config.group_initial_rebalance_delay_ms
+        group.member_added = False
+        group.initial_delay_ms = delay_ms
+        group.initial_remaining_ms = max(group.max_rebalance_timeout_ms() - delay_ms, 0)
+        turn.arm_join(delay_ms)
+    elif group.all_joined():
+        complete_join(turn)
+    else:
+        turn.arm_join(group.max_rebalance_timeout_ms())
+
+
+def reset_assignments(turn: Turn, error: ErrorCode) -> None:
+    """What the generation in CompletingRebalance was to get is void: answer its parked Syncs."""
+    for member in turn.group.sorted_members():
+        member.assignment = b""
+        turn.answer_sync(member, SyncGroupReply(error))
+
+
+def try_complete(turn: Turn) -> None:
+    group = turn.group
+    if (
+        group.state is State.PREPARING_REBALANCE
+        and not group.initial_rebalance
+        and group.all_joined()
+    ):
+        complete_join(turn)
+
+
+def join_timer(turn: Turn) -> None:
+    """The join timer has fired."""
+    group = turn.group
+    if group.state is not State.PREPARING_REBALANCE:
+        return
+    if group.initial_rebalance and group.member_added and group.initial_remaining_ms > 0:
+        delay_ms, remaining_ms = group.initial_delay_ms, group.initial_remaining_ms
+        group.member_added = False
+        group.initial_delay_ms = min(
+            turn.state.config.group_initial_rebalance_delay_ms, remaining_ms
+        )
+        group.initial_remaining_ms = max(remaining_ms - delay_ms, 0)
+        turn.arm_join(group.initial_delay_ms)
+    else:
+        complete_join(turn)
+
+
+def complete_join(turn: Turn) -> None:
+    """End the join phase. Absent dynamic members go, absent static members stay; with nobody
+    there but absent static members, the phase goes on."""
+    group = turn.group
+    turn.cancel_join()
+    for member in group.sorted_members():
+        if member.join_token is None and not member.is_static:
+            turn.drop(
+                member, EventKind.MEMBER_FENCED, "did not rejoin within the rebalance timeout"
+            )
+    if not group.elect_joined_leader() and group.members:
+        turn.arm_join(group.max_rebalance_timeout_ms())
+        return
+    group.next_generation(turn.now.wall_ms)
+    turn.event(
+        EventKind.GROUP_EPOCH_BUMPED,
+        cause="join phase completed",
+        members=len(group.members),
+        protocol=group.protocol_name or "",
+    )
+    if not group.members:
+        turn.outcome.records.append(group_record(group))
+        return
+    _start_sync_phase(turn)
+
+
+def _start_sync_phase(turn: Turn) -> None:
+    group = turn.group
+    for member in group.sorted_members():
+        turn.answer_join(member, answers.joined(group, member))
+        turn.arm_member(member)
+        member.is_new = False
+        group.pending_sync.add(member.member_id)
+    turn.arm_sync(group.max_rebalance_timeout_ms())

@@ -1,0 +1,103 @@
+"""Classic groups and their record: GroupMetadata (type 2), both ways.
+
+The record holds what the last assigned generation looked like, with the chosen protocol's
+metadata only. Pending ids, parked requests and who still had to sync are not in it: after a load
+they are gone and clients find out by UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a closed connection.
+Source: classic spec, section 5; offsets spec, 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.core.classic_group.group import ClassicGroup, State
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.turn import cancel_timers
+from coordinator.core.state import ShardState
+from coordinator.core.types import AppliedAt
+from protocol.messages.classic_group import JoinProtocol
+from protocol.records.schema import (
+    GroupMetadataKey,
+    GroupMetadataMember,
+    GroupMetadataValue,
+    Record,
+)
+
+
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> Record:
+    """The group as it is; `assignments` (by member id) stand in for the members' own, and a
+    member without an entry has none. Members ascend by id."""
+    return Record(
+        GroupMetadataKey(group.group_id),
+        GroupMetadataValue(
+            protocol_type=group.protocol_type,
+            generation=group.generation,
+            protocol=group.protocol_name,
+            leader=group.leader_id,
+            current_state_timestamp_ms=group.state_timestamp_ms,
+            members=tuple(
+                _member_value(group, member, assignments) for member in group.sorted_members()
+            ),
+        ),
+    )
+
+
+def _member_value(
+    group: ClassicGroup, member: ClassicGroupMember, assignments: Mapping[str, bytes] | None
+) -> GroupMetadataMember:
+    return GroupMetadataMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.session_timeout_ms,
+        subscription=member.metadata(group.protocol_name),
+        assignment=(
+            member.assignment if assignments is None else assignments.get(member.member_id, b"")
+        ),
+    )
+
+
+def apply(state: ShardState, record: Record, at: AppliedAt) -> None:
+    """Apply a GroupMetadata record. A value replaces whatever has the id, a tombstone removes it
+    (of any type). Timers of a classic group that goes are cancelled."""
+    assert isinstance(record.key, GroupMetadataKey)
+    group_id = record.key.group
+    before = state.groups.pop(group_id, None)
+    if isinstance(before, ClassicGroup):
+        cancel_timers(state, before)
+    if record.value is not None:
+        assert isinstance(record.value, GroupMetadataValue)
+        state.groups[group_id] = _group(group_id, record.value)
+
+
+def _group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    group = ClassicGroup(
+        group_id,
+        state=State.STABLE if value.members else State.EMPTY,
+        state_timestamp_ms=value.current_state_timestamp_ms,
+        generation=value.generation,
+        protocol_type=value.protocol_type,
+    )
+    group.protocol_name = value.protocol
+    for entry in value.members:
+        group.add(_member(entry, value.protocol or ""), value.protocol_type)
+    group.leader_id = value.leader
+    group.refresh_subscription()
+    return group
+
+
+def _member(entry: GroupMetadataMember, protocol: str) -> ClassicGroupMember:
+    """It supports the persisted protocol only: the rest of its list was never written."""
+    rebalance_timeout_ms = entry.rebalance_timeout_ms
+    return ClassicGroupMember(
+        entry.member_id,
+        entry.group_instance_id,
+        entry.client_id,
+        entry.client_host,
+        entry.session_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
+        entry.session_timeout_ms,
+        (JoinProtocol(protocol, entry.subscription),),
+        entry.assignment,
+    )

@@ -1,0 +1,118 @@
+"""Static members (KIP-345): a restarted instance takes over its slot under a new member id.
+
+While the group is Stable and its choice of protocol stays, this costs no rebalance: a record with
+the new id is written and the Join is answered once it is durable; with another protocol, or while
+a rebalance is under way, the Join is part of a rebalance. Source: classic spec, section 4; KIP-814
+for `skip_assignment`.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group import answers, rebalance
+from coordinator.core.classic_group.completions import OWNER, StaticReplaced
+from coordinator.core.classic_group.group import State
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.replay import group_record
+from coordinator.core.classic_group.turn import Turn
+from coordinator.core.types import AppendError, Completion, EventKind, RequestContext
+from protocol.errors import ErrorCode
+from protocol.messages.classic_group import (
+    JoinGroupReply,
+    JoinGroupRequest,
+    SyncGroupReply,
+)
+
+_SKIP_ASSIGNMENT_FROM = 9
+
+
+def replace(turn: Turn, context: RequestContext, request: JoinGroupRequest, new_id: str) -> None:
+    """Give the instance's slot to the requester and park its Join."""
+    group = turn.group
+    member = group.members[group.static_members[request.group_instance_id or ""]]
+    undo = StaticReplaced(
+        group,
+        member,
+        context.token,
+        context.api_version,
+        group.generation,
+        member.member_id,
+        group.leader_id,
+        member.protocols,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+    )
+    _fence(turn, member)
+    group.rename(member, new_id)
+    member.is_new = False
+    turn.arm_member(member)
+    group.update(
+        member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
+    )
+    group.park_join(member, context.token)
+    turn.event(EventKind.MEMBER_REPLACED, new_id, f"took over from {undo.old_id}")
+    cause = f"static member {new_id} took over from {undo.old_id}"
+    if group.state is State.PREPARING_REBALANCE:
+        rebalance.try_complete(turn)
+    elif group.state is State.STABLE and group.vote() == group.protocol_name:
+        turn.outcome.records.append(group_record(group))
+        turn.outcome.completion = Completion(OWNER, undo)
+    else:
+        # In CompletingRebalance the leader may be assigning to the old id.
+        rebalance.prepare(turn, cause)
+
+
+def _fence(turn: Turn, member: ClassicGroupMember) -> None:
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    turn.answer_join(member, JoinGroupReply(fenced, member_id=member.member_id))
+    turn.answer_sync(member, SyncGroupReply(fenced))
+    turn.cancel_session(member.member_id)
+
+
+def finish(turn: Turn, done: StaticReplaced, error: AppendError | None) -> None:
+    """The record of a replacement is durable, or has failed.
+
+    If the group has left Stable meanwhile, or another restart has taken the slot, there is
+    nothing to do: the Join belongs to the new rebalance (or has been answered), and that
+    rebalance will write the id.
+    """
+    group, member = done.group, done.member
+    waiting = group.members.get(member.member_id) is member and member.join_token == done.token
+    if not waiting or group.state is not State.STABLE or group.generation != done.generation:
+        return
+    if error is None:
+        turn.answer_join(member, _unchanged(done))
+    else:
+        _undo(turn, done, error)
+    turn.arm_member(member)
+
+
+def _unchanged(done: StaticReplaced) -> JoinGroupReply:
+    """Current generation, no rebalance (the table of section 4). Before v9 a leader cannot be
+    told to skip the assignment, so it is shown its old id as the leader and acts as a follower."""
+    group, member = done.group, done.member
+    was_leader = done.leader_before == done.old_id
+    skip = was_leader and done.api_version >= _SKIP_ASSIGNMENT_FROM
+    return JoinGroupReply(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type or None,
+        protocol_name=group.protocol_name,
+        leader=(group.leader_id if skip else done.leader_before) or "",
+        skip_assignment=skip,
+        member_id=member.member_id,
+        members=answers.members_of(group) if skip else (),
+    )
+
+
+def _undo(turn: Turn, done: StaticReplaced, error: AppendError) -> None:
+    group, member = done.group, done.member
+    reply = JoinGroupReply(
+        error.code,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type or None,
+        protocol_name=group.protocol_name,
+        leader=done.leader_before or "",
+    )
+    turn.answer_join(member, reply)
+    turn.cancel_session(member.member_id)
+    group.rename(member, done.old_id)
+    group.update(member, done.protocols, done.rebalance_timeout_ms, done.session_timeout_ms)

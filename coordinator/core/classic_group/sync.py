@@ -1,0 +1,98 @@
+"""SyncGroup (14), classic spec 2.2: the rules S5-S13 in their order; S1-S4 are the front end's.
+
+The leader's Sync makes the generation durable; every Sync of the generation waits for that record
+and is answered when it is. If the group has moved on by then, those Syncs were answered
+REBALANCE_IN_PROGRESS already and the record changes nothing.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group import answers, rebalance
+from coordinator.core.classic_group.completions import OWNER, LeaderSynced
+from coordinator.core.classic_group.group import ClassicGroup, State
+from coordinator.core.classic_group.lookup import require_classic
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.replay import group_record
+from coordinator.core.classic_group.turn import Turn
+from coordinator.core.state import ShardState
+from coordinator.core.types import (
+    AppendError,
+    Completion,
+    EventKind,
+    Instant,
+    Outcome,
+    RequestContext,
+)
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import SyncGroupRequest
+
+
+def handle(
+    state: ShardState, context: RequestContext, request: SyncGroupRequest, now: Instant
+) -> Outcome:
+    """Never raises ApiError: every answer, also an error, is in the outcome."""
+    try:
+        group = require_classic(state, request.group_id)
+        member = _check(group, request)
+    except ApiError as error:
+        reply = answers.sync_failure(request, error)
+        return Outcome(replay=False, replies=[(context.token, reply)])
+    turn = Turn(state, group, now)
+    turn.synced(member.member_id)
+    if group.state is State.STABLE:
+        turn.outcome.replies.append((context.token, answers.synced(group, member)))
+        return turn.outcome
+    member.sync_token = context.token
+    if group.leader_id == member.member_id and group.assigning_generation != group.generation:
+        _assign(turn, request)
+    return turn.outcome
+
+
+def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember:
+    """S6-S10. An Empty group has no members, so S5 falls under the member check."""
+    if group.state is State.DEAD:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
+        None,
+        group.protocol_name,
+    ):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is State.PREPARING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return member
+
+
+def _assign(turn: Turn, request: SyncGroupRequest) -> None:
+    """Write the leader's assignments. A leader that repeats its Sync meanwhile only waits: what
+    is in memory after the commit must be what the log says."""
+    group = turn.group
+    sent = {entry.member_id: entry.assignment for entry in request.assignments}
+    assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
+    group.assigning_generation = group.generation
+    turn.outcome.records.append(group_record(group, assignments))
+    done = LeaderSynced(group, group.generation, assignments)
+    turn.outcome.completion = Completion(OWNER, done)
+
+
+def finish(turn: Turn, done: LeaderSynced, error: AppendError | None) -> None:
+    """The leader's assignments are durable, or have failed."""
+    group = turn.group
+    if group.state is not State.COMPLETING_REBALANCE or group.generation != done.generation:
+        return
+    if error is not None:
+        rebalance.reset_assignments(turn, error.code)
+        rebalance.prepare(turn, f"the assignment was not written: {error.code.name}")
+        return
+    group.transition(State.STABLE, turn.now.wall_ms)
+    for member in group.sorted_members():
+        member.assignment = done.assignments[member.member_id]
+        turn.answer_sync(member, answers.synced(group, member))
+    turn.event(
+        EventKind.REBALANCE_COMPLETED,
+        cause="the leader's assignment is durable",
+        members=len(group.members),
+        protocol=group.protocol_name or "",
+    )

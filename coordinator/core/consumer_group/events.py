@@ -1,0 +1,93 @@
+"""Events of consumer groups: what happened and why, with JSON-friendly details."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coordinator.core.consumer_group.errors import AssignorFailed
+from coordinator.core.consumer_group.member import (
+    ConsumerGroupMember,
+    MemberState,
+    PartitionEpochs,
+)
+from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.types import Event, EventKind
+
+
+def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> Event:
+    return Event(
+        EventKind.ASSIGNOR_FAILED,
+        group_id,
+        member_id,
+        cause=failure.fault,
+        details={"assignor": failure.assignor},
+    )
+
+
+def epoch_bumped(group_id: str, epoch: int, causes: list[str], member_id: str = "") -> Event:
+    return Event(EventKind.GROUP_EPOCH_BUMPED, group_id, member_id, epoch, "; ".join(causes))
+
+
+def member_arrived(
+    group_id: str, member: ConsumerGroupMember, replaced: ConsumerGroupMember | None
+) -> Event:
+    """A member that is new, or takes a static member's place."""
+    details: Mapping[str, Any] = {"instance_id": member.instance_id, "client_id": member.client_id}
+    if replaced is None:
+        return Event(
+            EventKind.MEMBER_JOINED, group_id, member.member_id, cause="new member", details=details
+        )
+    cause = f"takes the place of {replaced.member_id} as instance {replaced.instance_id}"
+    return Event(
+        EventKind.MEMBER_REPLACED, group_id, member.member_id, cause=cause, details=details
+    )
+
+
+def reconciled(
+    group_id: str, before: ConsumerGroupMember, after: ConsumerGroupMember, image: MetadataImage
+) -> list[Event]:
+    """What one reconciliation step did to a member."""
+    happened: list[Event] = []
+
+    def add(kind: EventKind, cause: str, **details: object) -> None:
+        happened.append(Event(kind, group_id, after.member_id, after.member_epoch, cause, details))
+
+    revoking = _difference(after.pending_revocation, before.pending_revocation)
+    if revoking:
+        add(
+            EventKind.PARTITIONS_REVOKING,
+            "not in the member's target or subscription any more",
+            partitions=_named(revoking, image),
+            rebalance_timeout_ms=after.rebalance_timeout_ms,
+        )
+    if after.member_epoch != before.member_epoch:
+        waits = after.state == MemberState.UNRELEASED_PARTITIONS
+        add(
+            EventKind.MEMBER_EPOCH_ADVANCED,
+            "others still hold some of its partitions" if waits else "nothing left to revoke",
+            previous_epoch=before.member_epoch,
+        )
+    gained = _difference(after.assigned, before.assigned)
+    if gained:
+        add(EventKind.PARTITIONS_ASSIGNED, "free", partitions=_named(gained, image))
+    return happened
+
+
+def _difference(these: PartitionEpochs, those: PartitionEpochs) -> dict[bytes, list[int]]:
+    if these is those:
+        return {}
+    found: dict[bytes, list[int]] = {}
+    for topic_id in sorted(these):
+        known = those.get(topic_id, {})
+        partitions = sorted(p for p in these[topic_id] if p not in known)
+        if partitions:
+            found[topic_id] = partitions
+    return found
+
+
+def _named(partitions: Mapping[bytes, list[int]], image: MetadataImage) -> dict[str, list[int]]:
+    return {
+        image.by_id[topic_id].name if topic_id in image.by_id else topic_id.hex(): numbers
+        for topic_id, numbers in partitions.items()
+    }

@@ -1,0 +1,78 @@
+"""Removal of members, whatever the reason: leave, session or rebalance expiry, administration.
+
+Every removal passes through `remove_members`; whatever must happen when members go (the target of
+the rest, a conversion back to a classic group) belongs there and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group.counts import increment
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from coordinator.core.consumer_group.timer_keys import cancel_member
+from coordinator.core.state import ShardState
+from coordinator.core.types import Event, EventKind, Outcome
+
+
+def remove_members(
+    state: ShardState,
+    group: ConsumerGroup,
+    members: Sequence[ConsumerGroupMember],
+    kind: EventKind,
+    cause: str,
+) -> Outcome:
+    """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions nobody uses any more, one R3,
+    R6 when the group becomes empty. No target is computed now.
+
+    `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
+    MEMBER_FENCED. The caller adds replies.
+    """
+    outcome = Outcome(gate=group.group_id)
+    if not members:
+        return outcome
+    change = TopicsChange()
+    patterns: dict[str, int] = {}
+    for member in members:
+        outcome.records.extend(records.member_removal(group.group_id, member.member_id))
+        outcome.events.append(
+            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+        )
+        change.add(member.subscribed_topic_names, -1)
+        if member.subscribed_topic_regex:
+            increment(patterns, member.subscribed_topic_regex)
+    for pattern in sorted(patterns):
+        if group.regex_subscribers[pattern] == patterns[pattern]:
+            outcome.records.append(records.regex_tombstone(group.group_id, pattern))
+            change.add(group.regexes.topics_of(pattern), -1)
+    _bump(state, group, len(members), change, cause, outcome)
+    for member in members:
+        cancel_member(state.deadlines, group.group_id, member.member_id)
+    return outcome
+
+
+def _bump(
+    state: ShardState,
+    group: ConsumerGroup,
+    removed: int,
+    change: TopicsChange,
+    cause: str,
+    outcome: Outcome,
+) -> None:
+    epoch = group.group_epoch + 1
+    new_hash = metadata_hash(group, state.image, change)
+    outcome.records.append(records.group_epoch(group.group_id, epoch, new_hash))
+    outcome.events.append(
+        Event(
+            EventKind.GROUP_EPOCH_BUMPED,
+            group.group_id,
+            epoch=epoch,
+            cause=f"{removed} of {len(group.members)} members removed: {cause}",
+        )
+    )
+    if removed == len(group.members):
+        # Timestamp 0: the next first member must not wait for the assignment interval.
+        outcome.records.append(records.target_epoch(group.group_id, epoch, 0))

@@ -1,0 +1,286 @@
+"""A consumer group: hard state, kept in step with its indexes by replay alone.
+
+Why the indexes: a steady heartbeat must not walk the members, so subscriber counts, assignor
+votes, the group state and the holders of partitions are counted as members change. Writers are
+the methods under "Replay"; everything else reads. Soft state stands at the end of `__init__`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from coordinator.core.assignors.api import Assignment
+from coordinator.core.consumer_group import offset_checks, records
+from coordinator.core.consumer_group.counts import move, move_all
+from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap, TargetHolders
+from coordinator.core.consumer_group.regexes import ResolvedRegexes
+from coordinator.core.group import ExpirationBase, GroupType
+from coordinator.core.types import Instant
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.groups import ListedGroup
+from protocol.messages.offsets import CommitTopic
+from protocol.records.schema import ConsumerGroupRegexValue, Record
+
+if TYPE_CHECKING:
+    from coordinator.core.state import ShardState
+
+NO_TARGET: Assignment = {}
+"""The target of a member without one."""
+
+INITIAL_EPOCH = 1
+"""Group and assignment epoch of a new group."""
+
+
+class ConsumerGroup:
+    """Spec 3 "Group"; implements `coordinator.core.group.Group`.
+
+    `targets`, `members`, `static_members` (instance id -> member id) and the counts are read by
+    handlers and must not be changed by them.
+    """
+
+    __slots__ = (
+        "_member_ids",
+        "_stable_at",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "assignor_votes",
+        "group_epoch",
+        "group_id",
+        "has_partition_metadata",
+        "hash_cache",
+        "members",
+        "metadata_hash",
+        "name_subscribers",
+        "partition_epochs",
+        "rebalance_epochs",
+        "refresh_deadline_epoch",
+        "refresh_deadline_ms",
+        "regex_subscribers",
+        "regexes",
+        "static_members",
+        "target_holders",
+        "targets",
+        "topics_version",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = INITIAL_EPOCH
+        self.assignment_epoch = INITIAL_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.metadata_hash = 0
+        self.has_partition_metadata = False
+        self.members: dict[str, ConsumerGroupMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.regexes = ResolvedRegexes()
+        # Indexes over the above.
+        self.name_subscribers: dict[str, int] = {}
+        self.regex_subscribers: dict[str, int] = {}
+        self.assignor_votes: dict[str, int] = {}
+        self.partition_epochs = PartitionEpochMap()
+        self.target_holders = TargetHolders()
+        self.topics_version = 0
+        self._stable_at: dict[int, int] = {}
+        self._member_ids: list[str] | None = None
+        # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
+        self.refresh_deadline_ms = 0
+        self.refresh_deadline_epoch = 0
+        self.rebalance_epochs: dict[str, int] = {}
+        self.hash_cache: tuple[object, int, int] | None = None
+
+    # The Group protocol
+
+    @property
+    def type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        if self._stable_at.get(self.assignment_epoch, 0) != len(self.members):
+            return "Reconciling"
+        return "Stable"
+
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        topics: Sequence[CommitTopic],
+        *,
+        api_version: int,
+        transactional: bool,
+        skip_partition: Callable[[str, int], bool],
+    ) -> None:
+        """Offsets spec 3.1 "Consumer"; an instance id does not count as an owner here."""
+        if generation_or_epoch < 0 and not self.members:
+            return
+        anonymous = generation_or_epoch == -1 and member_id == "" and instance_id is None
+        if transactional and anonymous:
+            return
+        member = self.members.get(member_id)
+        if member is None:
+            raise unknown_member(self.group_id, member_id)
+        offset_checks.check_commit(
+            member,
+            generation_or_epoch,
+            topics,
+            api_version=None if transactional else api_version,
+            skip_partition=skip_partition,
+        )
+
+    def on_offset_commit(
+        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+    ) -> None:
+        """Nothing: only heartbeats prolong a consumer member's session."""
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None:
+            if member_epoch >= 0:
+                # Upstream looks the null id up and fails; clients may rely on the code.
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        member = self.members.get(member_id)
+        if member is None:
+            raise unknown_member(self.group_id, member_id)
+        offset_checks.check_fetch(member, member_epoch)
+
+    def check_offset_delete(self) -> None:
+        """Always allowed; subscribed topics are refused one by one."""
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.name_subscribers or topic in self.regexes.topics
+
+    def offset_expiration_base(self) -> ExpirationBase:
+        return _commit_time
+
+    def tombstones(self) -> list[Record]:
+        """T8*, T7*, T6, T5*, T16*, T4, T3."""
+        ids = self.sorted_member_ids()
+        return [
+            *(records.current_member_tombstone(self.group_id, id_) for id_ in ids),
+            *(records.target_member_tombstone(self.group_id, id_) for id_ in ids),
+            records.target_epoch_tombstone(self.group_id),
+            *(records.member_metadata_tombstone(self.group_id, id_) for id_ in ids),
+            *(records.regex_tombstone(self.group_id, pattern) for pattern in self.regexes),
+            records.partition_metadata_tombstone(self.group_id),
+            records.group_epoch_tombstone(self.group_id),
+        ]
+
+    def listed(self) -> ListedGroup:
+        return ListedGroup(
+            self.group_id, self.protocol_type, self.state_name(), GroupType.CONSUMER.value
+        )
+
+    # Reading
+
+    def sorted_member_ids(self) -> list[str]:
+        """Member ids ascending; the list is the group's own, kept sorted once asked for."""
+        if self._member_ids is None:
+            self._member_ids = sorted(self.members)
+        return self._member_ids
+
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def subscribed_topics(self) -> set[str]:
+        """Names of all topics somebody subscribes to, by name or resolved expression."""
+        return self.name_subscribers.keys() | self.regexes.topics.keys()
+
+    # Replay
+
+    def put_member(self, member: ConsumerGroupMember) -> None:
+        """Add or replace a member; raises ReplayError if it takes a held partition."""
+        old = self.members.get(member.member_id)
+        if old is None:
+            self._add_member_id(member.member_id)
+        self.partition_epochs.replace(old, member)
+        self._count(old, member)
+        if old is not None and old.instance_id != member.instance_id:
+            self._forget_instance(old)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+
+    def remove_member(self, member: ConsumerGroupMember) -> None:
+        del self.members[member.member_id]
+        if self._member_ids is not None:
+            del self._member_ids[bisect_left(self._member_ids, member.member_id)]
+        self.partition_epochs.replace(member, None)
+        self._count(member, None)
+        self._forget_instance(member)
+        self.rebalance_epochs.pop(member.member_id, None)
+
+    def set_target(self, member_id: str, target: Assignment) -> None:
+        self.target_holders.replace(member_id, self.targets.get(member_id, NO_TARGET), target)
+        self.targets[member_id] = target
+
+    def remove_target(self, member_id: str) -> None:
+        self.target_holders.replace(member_id, self.targets.pop(member_id, NO_TARGET), NO_TARGET)
+
+    def set_regex(self, pattern: str, value: ConsumerGroupRegexValue | None) -> None:
+        before = self.regexes.topics_of(pattern)
+        self.regexes.set(pattern, value)
+        if before != self.regexes.topics_of(pattern):
+            self.topics_version += 1
+
+    def _add_member_id(self, member_id: str) -> None:
+        if self._member_ids is not None:
+            insort(self._member_ids, member_id)
+
+    def _forget_instance(self, member: ConsumerGroupMember) -> None:
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+    def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
+        """Move the member from its old to its new place in every count."""
+        move(self._stable_at, _stable_epoch(old), _stable_epoch(new))
+        move(
+            self.assignor_votes,
+            None if old is None else old.server_assignor,
+            None if new is None else new.server_assignor,
+        )
+        move(
+            self.regex_subscribers,
+            None if old is None else old.subscribed_topic_regex or None,
+            None if new is None else new.subscribed_topic_regex or None,
+        )
+        old_names = () if old is None else old.subscribed_topic_names
+        new_names = () if new is None else new.subscribed_topic_names
+        if old_names != new_names and move_all(self.name_subscribers, old_names, new_names):
+            self.topics_version += 1
+
+
+def unknown_member(group_id: str, member_id: str) -> ApiError:
+    return ApiError(
+        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
+    )
+
+
+def _commit_time(commit_timestamp_ms: int) -> int | None:
+    return commit_timestamp_ms
+
+
+def _stable_epoch(member: ConsumerGroupMember | None) -> int | None:
+    if member is None or member.state != MemberState.STABLE:
+        return None
+    return member.member_epoch

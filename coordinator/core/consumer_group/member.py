@@ -1,0 +1,92 @@
+"""One member of a consumer group: plain data, replaced as a whole.
+
+Rule: nothing here, the partition maps included, is changed after the member was put into a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from protocol.messages import TopicId
+from protocol.messages.consumer_group import TopicPartitions
+from protocol.records.schema import ClassicMemberMetadata
+
+LEAVE_EPOCH = -1
+"""Member epoch of a leave request, and of a member whose current assignment is tombstoned."""
+
+LEAVE_STATIC_EPOCH = -2
+"""Member epoch of a static member that left for a while."""
+
+PartitionEpochs = dict[TopicId, dict[int, int]]
+"""Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps."""
+
+
+class MemberState(IntEnum):
+    """Values as type-8 records store them; any other byte is UNKNOWN."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, value: int) -> MemberState:
+        return cls(value) if value in cls._value2member_map_ else cls.UNKNOWN
+
+
+@dataclass(slots=True)
+class ConsumerGroupMember:
+    """Spec 3 "Member". `subscribed_topic_names`: sorted, each once; `subscribed_topic_regex`: ""
+    for none; `classic`: None = speaks the consumer protocol."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()
+    subscribed_topic_regex: str = ""
+    server_assignor: str | None = None
+    assigned: PartitionEpochs = field(default_factory=dict)
+    pending_revocation: PartitionEpochs = field(default_factory=dict)
+    classic: ClassicMemberMetadata | None = None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state == MemberState.STABLE and self.member_epoch == epoch
+
+
+def canonical_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Topic names as members and records hold them: sorted, each once."""
+    return tuple(sorted(set(names)))
+
+
+def topic_partitions(epochs: PartitionEpochs) -> tuple[TopicPartitions, ...]:
+    """The partitions of a map in reply form: topics and partitions ascending."""
+    return tuple(TopicPartitions(topic, tuple(sorted(epochs[topic]))) for topic in sorted(epochs))
+
+
+def owns_any(owned: tuple[TopicPartitions, ...] | None, partitions: PartitionEpochs) -> bool:
+    """Whether what the client reports intersects `partitions`. None (unchanged) counts as yes."""
+    if owned is None:
+        return True
+    return any(
+        partition in partitions[topic.topic_id]
+        for topic in owned
+        if topic.topic_id in partitions
+        for partition in topic.partitions
+    )
+
+
+def is_subset(owned: tuple[TopicPartitions, ...], partitions: PartitionEpochs) -> bool:
+    """Whether every reported partition is in `partitions`."""
+    return all(
+        partition in partitions.get(topic.topic_id, ())
+        for topic in owned
+        for partition in topic.partitions
+    )

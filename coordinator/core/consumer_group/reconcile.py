@@ -1,0 +1,164 @@
+"""Reconciliation of one member with its target (spec 5; KIP-848 "Reconciliation").
+
+The member first gives up what it must (UNREVOKED_PARTITIONS, its epoch waits for the client's
+acknowledgement), then moves to the target epoch and takes what is free; what others still hold
+keeps it in UNRELEASED_PARTITIONS. A partition is free only when nobody holds it, or when the
+member itself holds it as pending revocation: that is what keeps owners unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from coordinator.core.assignors.api import Assignment
+from coordinator.core.consumer_group.member import (
+    ConsumerGroupMember,
+    MemberState,
+    PartitionEpochs,
+    owns_any,
+)
+from coordinator.core.consumer_group.partition_epochs import FREE, PartitionEpochMap
+from coordinator.core.consumer_group.subscription import EffectiveSubscription
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import TopicId
+from protocol.messages.consumer_group import TopicPartitions
+
+Owned = tuple[TopicPartitions, ...] | None
+"""What the client reports it owns; None = unchanged."""
+
+
+def reconcile(
+    member: ConsumerGroupMember,
+    target_epoch: int,
+    target: Assignment,
+    subscription: EffectiveSubscription,
+    holders: PartitionEpochMap,
+    owned: Owned,
+    subscription_changed: bool,
+) -> ConsumerGroupMember:
+    """The member after one step; the same object if nothing changes. Raises
+    FENCED_MEMBER_EPOCH for a member in an unknown state that does not start from scratch."""
+    if member.state == MemberState.STABLE:
+        if member.member_epoch == target_epoch:
+            return _prune(member, subscription, owned) if subscription_changed else member
+    elif member.state == MemberState.UNREVOKED_PARTITIONS:
+        if owns_any(owned, member.pending_revocation):
+            return _prune(member, subscription, owned) if subscription_changed else member
+    elif member.state == MemberState.UNKNOWN and (owned is None or owned):
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The state of the member is unknown to this coordinator: give up all partitions "
+            "and join again.",
+        )
+    return _advance(member, target_epoch, target, subscription, holders, owned)
+
+
+def _advance(
+    member: ConsumerGroupMember,
+    target_epoch: int,
+    target: Assignment,
+    subscription: EffectiveSubscription,
+    holders: PartitionEpochMap,
+    owned: Owned,
+) -> ConsumerGroupMember:
+    wanted = {topic: partitions for topic, partitions in target.items() if topic in subscription}
+    keep, revoke = _split(member.assigned, wanted)
+    if revoke and owns_any(owned, revoke):
+        return _changed(member, member.member_epoch, MemberState.UNREVOKED_PARTITIONS, keep, revoke)
+    free, blocked = _free(member, wanted, keep, holders)
+    assigned = keep
+    for topic, partitions in free.items():
+        epochs = dict(assigned.get(topic, ()))
+        epochs.update(dict.fromkeys(partitions, target_epoch))
+        assigned[topic] = epochs
+    state = MemberState.UNRELEASED_PARTITIONS if blocked else MemberState.STABLE
+    return _changed(member, target_epoch, state, assigned, {})
+
+
+def _split(
+    assigned: PartitionEpochs, wanted: Assignment
+) -> tuple[PartitionEpochs, PartitionEpochs]:
+    """What the member holds, parted into what the target keeps and what must go."""
+    keep: PartitionEpochs = {}
+    revoke: PartitionEpochs = {}
+    for topic, epochs in assigned.items():
+        target = frozenset(wanted.get(topic, ()))
+        kept = {partition: epoch for partition, epoch in epochs.items() if partition in target}
+        if kept:
+            keep[topic] = kept
+        if len(kept) != len(epochs):
+            revoke[topic] = {p: epoch for p, epoch in epochs.items() if p not in kept}
+    return keep, revoke
+
+
+def _free(
+    member: ConsumerGroupMember,
+    wanted: Assignment,
+    keep: PartitionEpochs,
+    holders: PartitionEpochMap,
+) -> tuple[dict[TopicId, list[int]], bool]:
+    """New partitions the member may take at once, and whether others are still held."""
+    free: dict[TopicId, list[int]] = {}
+    blocked = False
+    for topic, partitions in wanted.items():
+        kept = keep.get(topic, {})
+        own = member.pending_revocation.get(topic, {})
+        for partition in partitions:
+            if partition in kept:
+                continue
+            if holders.get(topic, partition) == FREE or partition in own:
+                free.setdefault(topic, []).append(partition)
+            else:
+                blocked = True
+    return free, blocked
+
+
+def _prune(
+    member: ConsumerGroupMember, subscription: EffectiveSubscription, owned: Owned
+) -> ConsumerGroupMember:
+    """Take away topics the member has just unsubscribed from, without waiting for a target."""
+    gone = _unsubscribed(member.assigned, subscription)
+    # Upstream rewrites a member without any topic even if it holds nothing.
+    nothing_left = not member.pending_revocation and subscription.is_empty()
+    if not gone and not nothing_left:
+        return member
+    assigned = {topic: epochs for topic, epochs in member.assigned.items() if topic not in gone}
+    pending = dict(member.pending_revocation)
+    for topic, epochs in gone.items():
+        pending[topic] = {**pending.get(topic, {}), **epochs}
+    if pending and owns_any(owned, pending):
+        state = MemberState.UNREVOKED_PARTITIONS
+        return _changed(member, member.member_epoch, state, assigned, pending)
+    return _changed(member, member.member_epoch, member.state, assigned, member.pending_revocation)
+
+
+def _unsubscribed(assigned: PartitionEpochs, subscription: Container[TopicId]) -> PartitionEpochs:
+    return {topic: epochs for topic, epochs in assigned.items() if topic not in subscription}
+
+
+def _changed(
+    member: ConsumerGroupMember,
+    epoch: int,
+    state: MemberState,
+    assigned: PartitionEpochs,
+    pending: PartitionEpochs,
+) -> ConsumerGroupMember:
+    """The member rewritten: its epoch moves to the previous one. The same object if that changes
+    nothing, so that no record is written for it."""
+    unchanged = (
+        epoch == member.member_epoch == member.previous_member_epoch
+        and state == member.state
+        and assigned == member.assigned
+        and pending == member.pending_revocation
+    )
+    if unchanged:
+        return member
+    return replace(
+        member,
+        member_epoch=epoch,
+        previous_member_epoch=member.member_epoch,
+        state=state,
+        assigned=assigned,
+        pending_revocation=pending,
+    )

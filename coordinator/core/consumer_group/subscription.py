@@ -1,0 +1,147 @@
+"""What members subscribe to, and what that makes of the group (spec 3, 4, 6).
+
+Effective subscription of a member = its names united with the topics of its resolved regular
+expression; an unresolved one stands for nothing. All functions are pure and see the state before
+the operation plus the operation's own change as a `TopicsChange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from struct import pack
+
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.metadata_image import MetadataImage, TopicImage
+from protocol.messages import TopicId
+
+
+@dataclass(slots=True)
+class TopicsChange:
+    """How an operation changes the number of subscriptions (names and expressions together) of
+    each topic; topics it leaves alone are absent."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, topics: Iterable[str], by: int) -> None:
+        for topic in topics:
+            self.counts[topic] = self.counts.get(topic, 0) + by
+
+    def names(self, before: ConsumerGroupMember, after: ConsumerGroupMember) -> None:
+        """Count a member's move from one set of names to another."""
+        if before.subscribed_topic_names != after.subscribed_topic_names:
+            self.add(before.subscribed_topic_names, -1)
+            self.add(after.subscribed_topic_names, 1)
+
+    def appeared_and_gone(self, group: ConsumerGroup) -> tuple[set[str], set[str]]:
+        """Topics that gain their first subscription, and that lose their last."""
+        appeared: set[str] = set()
+        gone: set[str] = set()
+        for topic, by in self.counts.items():
+            before = group.name_subscribers.get(topic, 0) + group.regexes.topics.get(topic, 0)
+            if before == 0 < by:
+                appeared.add(topic)
+            elif before > 0 >= before + by:
+                gone.add(topic)
+        return appeared, gone
+
+
+def metadata_hash(group: ConsumerGroup, image: MetadataImage, change: TopicsChange) -> int:
+    """Hash of the metadata of the topics subscribed after `change`; 0 if none exists.
+
+    Signed 64 bit over, in name order: id, name, partition count, racks of each partition. The
+    unchanged case is remembered, because in a large group most joins change no topic.
+    """
+    appeared, gone = change.appeared_and_gone(group)
+    if appeared or gone:
+        return _hash_topics(image, (group.subscribed_topics() | appeared) - gone)
+    cached = group.hash_cache
+    if cached is not None and cached[0] is image and cached[1] == group.topics_version:
+        return cached[2]
+    computed = _hash_topics(image, group.subscribed_topics())
+    group.hash_cache = (image, group.topics_version, computed)
+    return computed
+
+
+def _hash_topics(image: MetadataImage, names: Collection[str]) -> int:
+    topics = [image.by_name[name] for name in sorted(names) if name in image.by_name]
+    if not topics:
+        return 0
+    digest = blake2b(digest_size=8)
+    for topic in topics:
+        digest.update(_encode(topic))
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _encode(topic: TopicImage) -> bytes:
+    """Unambiguous: every variable part is preceded by its length or count."""
+    parts = [topic.topic_id, _text(topic.name), pack(">ii", topic.partitions, len(topic.racks))]
+    for racks in topic.racks:
+        parts.append(pack(">i", len(racks)))
+        parts.extend(_text(rack) for rack in sorted(racks))
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return pack(">i", len(raw)) + raw
+
+
+def preferred_assignor(votes: Mapping[str, int], default: str) -> str:
+    """The name most members prefer (equal votes: the smallest name), else the default."""
+    if not votes:
+        return default
+    return min(votes, key=lambda name: (-votes[name], name))
+
+
+def preferred_assignor_after(
+    group: ConsumerGroup, before: ConsumerGroupMember, after: ConsumerGroupMember, default: str
+) -> str:
+    """The group's preference once one member's vote has moved."""
+    if before.server_assignor == after.server_assignor:
+        return preferred_assignor(group.assignor_votes, default)
+    votes = dict(group.assignor_votes)
+    if before.server_assignor is not None:
+        votes[before.server_assignor] -= 1
+        if not votes[before.server_assignor]:
+            del votes[before.server_assignor]
+    if after.server_assignor is not None:
+        votes[after.server_assignor] = votes.get(after.server_assignor, 0) + 1
+    return preferred_assignor(votes, default)
+
+
+class EffectiveSubscription:
+    """Ids of the existing topics a member subscribes to, as a set that is asked lazily: a member
+    with thousands of names owns partitions of a few topics."""
+
+    __slots__ = ("_image", "_matched", "_names")
+
+    def __init__(
+        self, member: ConsumerGroupMember, matched: Iterable[str], image: MetadataImage
+    ) -> None:
+        self._names = frozenset(member.subscribed_topic_names)
+        self._matched = frozenset(matched)
+        self._image = image
+
+    def __contains__(self, topic_id: object) -> bool:
+        topic = self._image.by_id.get(topic_id) if isinstance(topic_id, bytes) else None
+        return topic is not None and (topic.name in self._names or topic.name in self._matched)
+
+    def is_empty(self) -> bool:
+        """Neither a name nor a match, whether or not the topics exist."""
+        return not self._names and not self._matched
+
+    def topic_ids(self) -> frozenset[TopicId]:
+        by_name = self._image.by_name
+        names = self._names | self._matched
+        return frozenset(by_name[name].topic_id for name in names if name in by_name)
+
+
+def effective_subscription(
+    group: ConsumerGroup, member: ConsumerGroupMember, image: MetadataImage
+) -> EffectiveSubscription:
+    return EffectiveSubscription(
+        member, group.regexes.topics_of(member.subscribed_topic_regex), image
+    )

@@ -1,0 +1,209 @@
+"""The target assignment of a group (spec 6): when it is computed, by whom, and what is accepted.
+
+A server-side assignor may be a plug-in, so its output is checked before anything is persisted:
+only members, only topics they subscribe to, only partitions that exist, none of them twice.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.core.assignors.api import (
+    Assignment,
+    AssignorError,
+    MemberSpec,
+    SubscriptionType,
+)
+from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group.errors import AssignorFailed
+from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.consumer_group.partition_epochs import TargetHolders
+from coordinator.core.consumer_group.subscription import effective_subscription
+from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant
+from protocol.messages import TopicId
+from protocol.records.schema import Record
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDecision:
+    """`epoch` and `assignment`: what the heartbeating member reconciles with. `records`: R7*, R6;
+    empty if nothing was computed. `moved`: members whose target changed."""
+
+    epoch: int
+    assignment: Assignment
+    records: list[Record] = field(default_factory=list)
+    moved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Implements `GroupSpec` over the group as it will be."""
+
+    members: Mapping[str, MemberSpec]
+    subscription_type: SubscriptionType
+    holders: TargetHolders
+
+    def is_assigned(self, topic_id: TopicId, partition: int) -> bool:
+        return self.holders.holder(topic_id, partition) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """Implements `TopicDescriber` over a metadata image."""
+
+    image: MetadataImage
+
+    def num_partitions(self, topic_id: TopicId) -> int:
+        topic = self.image.by_id.get(topic_id)
+        return -1 if topic is None else topic.partitions
+
+    def name(self, topic_id: TopicId) -> str | None:
+        topic = self.image.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
+        topic = self.image.by_id.get(topic_id)
+        if topic is None or not 0 <= partition < len(topic.racks):
+            return frozenset()
+        return frozenset(topic.racks[partition])
+
+
+def current_target(group: ConsumerGroup, member: ConsumerGroupMember) -> Assignment:
+    """The stored target of a member; of a static one, that of the id its instance maps to."""
+    owner = group.static_members.get(member.instance_id) if member.instance_id else None
+    return group.targets.get(owner or member.member_id, NO_TARGET)
+
+
+def is_due(
+    group: ConsumerGroup, group_epoch: int, assignment_interval_ms: int, now: Instant
+) -> bool:
+    """Whether a new target must and may be computed now (KIP-1263)."""
+    if group.assignment_epoch >= group_epoch:
+        return False
+    last = group.assignment_timestamp_ms
+    return not last or not assignment_interval_ms or now.wall_ms >= last + assignment_interval_ms
+
+
+def compute(
+    state: ShardState,
+    group: ConsumerGroup,
+    group_epoch: int,
+    member: ConsumerGroupMember,
+    replaced_id: str | None,
+    assignor_name: str,
+    now: Instant,
+) -> TargetDecision:
+    """Run the assignor over all members, `member` in its new form, the target of a replaced
+    static member under the new id. Raises AssignorFailed."""
+    view = _view(group, member, replaced_id, state.image)
+    targets = _run(state, assignor_name, view)
+    changes: list[Record] = []
+    for member_id, spec in view.members.items():
+        target = targets[member_id]
+        # A member that has no stored target differs even from an empty one. The record that
+        # replaces a static member has just stored one for the new id.
+        stored = member_id in group.targets or (
+            replaced_id is not None and member_id == member.member_id
+        )
+        if not stored or target != spec.assigned:
+            changes.append(records.target_member(group.group_id, member_id, target))
+    moved = len(changes)
+    changes.append(records.target_epoch(group.group_id, group_epoch, now.wall_ms))
+    return TargetDecision(group_epoch, targets[member.member_id], changes, moved)
+
+
+def _view(
+    group: ConsumerGroup,
+    updated: ConsumerGroupMember,
+    replaced_id: str | None,
+    image: MetadataImage,
+) -> GroupView:
+    ids = group.sorted_member_ids()
+    if replaced_id is not None or updated.member_id not in group.members:
+        ids = [member_id for member_id in ids if member_id != replaced_id]
+        insort(ids, updated.member_id)
+    topic_ids: dict[tuple[tuple[str, ...], str], frozenset[TopicId]] = {}
+    specs: dict[str, MemberSpec] = {}
+    for member_id in ids:
+        member = updated if member_id == updated.member_id else group.members[member_id]
+        key = (member.subscribed_topic_names, member.subscribed_topic_regex)
+        subscribed = topic_ids.get(key)
+        if subscribed is None:
+            subscribed = effective_subscription(group, member, image).topic_ids()
+            topic_ids[key] = subscribed
+        if member is updated and replaced_id is not None:
+            assigned = group.targets.get(replaced_id, NO_TARGET)
+        else:
+            assigned = group.targets.get(member_id, NO_TARGET)
+        specs[member_id] = MemberSpec(subscribed, assigned, member.instance_id, member.rack_id)
+    return GroupView(specs, _subscription_type(list(topic_ids)), group.target_holders)
+
+
+def _subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> SubscriptionType:
+    """HOMOGENEOUS: all members give the same names, or all the same expression and no names."""
+    if len(subscriptions) > 1 or any(names and pattern for names, pattern in subscriptions):
+        return SubscriptionType.HETEROGENEOUS
+    return SubscriptionType.HOMOGENEOUS
+
+
+def _run(state: ShardState, name: str, view: GroupView) -> dict[str, Assignment]:
+    assignor = state.assignors.get(name)
+    if assignor is None:
+        raise AssignorFailed(name, "the preferred assignor is not configured")
+    topics = TopicView(state.image)
+    try:
+        return checked(assignor.assign(view, topics), view, topics)
+    except AssignorError as error:
+        raise AssignorFailed(name, str(error)) from error
+    except Exception as error:
+        # A plug-in may raise anything; the heartbeat is answered and the shard lives on.
+        raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
+
+
+def checked(result: Any, view: GroupView, topics: TopicView) -> dict[str, Assignment]:
+    """The assignor's result with an entry per member, in canonical form. Raises AssignorError
+    that names the first fault."""
+    strangers = sorted(map(str, set(result) - set(view.members)))
+    if strangers:
+        raise AssignorError(f"{strangers[0]} is not a member of the group")
+    taken: dict[TopicId, set[int]] = {}
+    targets: dict[str, Assignment] = {}
+    for member_id, spec in view.members.items():
+        given = result.get(member_id, NO_TARGET)
+        targets[member_id] = spec.assigned if given is spec.assigned else _canonical(given)
+        for topic_id, partitions in targets[member_id].items():
+            _check_topic(member_id, spec, topic_id, partitions, topics, taken)
+    return targets
+
+
+def _canonical(given: Mapping[TopicId, Any]) -> Assignment:
+    return {topic: tuple(sorted(given[topic])) for topic in sorted(given) if given[topic]}
+
+
+def _check_topic(
+    member_id: str,
+    spec: MemberSpec,
+    topic_id: TopicId,
+    partitions: tuple[int, ...],
+    topics: TopicView,
+    taken: dict[TopicId, set[int]],
+) -> None:
+    if topic_id not in spec.topic_ids:
+        name = topics.name(topic_id) or topic_id.hex()
+        raise AssignorError(f"{member_id} got partitions of {name}, to which it is not subscribed")
+    name = topics.name(topic_id) or topic_id.hex()
+    if set(map(type, partitions)) != {int}:
+        raise AssignorError(f"{member_id} got something that is no partition number of {name}")
+    if partitions[0] < 0 or partitions[-1] >= topics.num_partitions(topic_id):
+        raise AssignorError(f"{member_id} got a partition that {name} does not have: {partitions}")
+    holders = taken.setdefault(topic_id, set())
+    before = len(holders)
+    holders.update(partitions)
+    if len(holders) != before + len(partitions):
+        raise AssignorError(f"{member_id} got a partition of {name} that is handed out twice")

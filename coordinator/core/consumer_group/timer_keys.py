@@ -1,0 +1,17 @@
+"""Kinds of deadlines that consumer groups use as first part of a `DeadlineKey`."""
+
+from __future__ import annotations
+
+from coordinator.core.deadlines import Deadlines
+
+SESSION = "consumer-session"
+REBALANCE = "consumer-rebalance"
+
+KINDS = (SESSION, REBALANCE)
+"""All kinds that a member's departure cancels."""
+
+
+def cancel_member(deadlines: Deadlines, group_id: str, member_id: str) -> None:
+    """Soft state: drop all deadlines of a member."""
+    for kind in KINDS:
+        deadlines.cancel((kind, group_id, member_id))

@@ -1,0 +1,68 @@
+"""Deadlines of consumer groups (spec 7): session and rebalance timeouts.
+
+Rules: setting a deadline is soft state, done last; a deadline whose member or group is gone does
+nothing; expiry fences like a leave and is an ordinary outcome with records.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.consumer_group.fence import remove_members
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
+from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.group_configs import session_timeout_ms
+from coordinator.core.state import ShardState
+from coordinator.core.types import EventKind, Instant, Outcome
+
+
+def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """A "consumer-session" or "consumer-rebalance" deadline has passed."""
+    kind, group_id, member_id = key
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return Outcome()
+    member = group.members.get(member_id)
+    if member is None:
+        return Outcome()
+    if kind == REBALANCE:
+        # The member moved on: the deadline was for the epoch it is bound to.
+        if group.rebalance_epochs.get(member_id) != member.member_epoch:
+            return Outcome()
+        cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"
+    else:
+        cause = "no heartbeat within the session timeout"
+    return remove_members(state, group, [member], EventKind.MEMBER_FENCED, cause)
+
+
+def on_loaded(state: ShardState, now: Instant) -> Outcome:
+    """Give every member a full session, and an unfinished revocation its full time."""
+    for group_id in sorted(state.groups):
+        group = state.groups[group_id]
+        if not isinstance(group, ConsumerGroup):
+            continue
+        session_ms = session_timeout_ms(state.config, state.group_configs.get(group_id))
+        for member in group.members.values():
+            state.deadlines.set(
+                (SESSION, group_id, member.member_id), now.monotonic_ms + session_ms
+            )
+            if member.state == MemberState.UNREVOKED_PARTITIONS:
+                schedule_rebalance(state, group, member, now)
+    return Outcome()
+
+
+def schedule_rebalance(
+    state: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Instant
+) -> None:
+    """Soft state: the member must have revoked before its rebalance timeout, at this epoch."""
+    group.rebalance_epochs[member.member_id] = member.member_epoch
+    state.deadlines.set(
+        (REBALANCE, group.group_id, member.member_id),
+        now.monotonic_ms + member.rebalance_timeout_ms,
+    )
+
+
+def cancel_rebalance(state: ShardState, group: ConsumerGroup, member_id: str) -> None:
+    """Soft state."""
+    group.rebalance_epochs.pop(member_id, None)
+    state.deadlines.cancel((REBALANCE, group.group_id, member_id))

@@ -1,0 +1,138 @@
+"""Heartbeat steps 3-5: the member takes over what its request says, and what that means for the
+group epoch (spec 4; "Changes when" in spec 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from coordinator.core.consumer_group.metadata import is_refresh_due
+from coordinator.core.consumer_group.regex import RegexChange
+from coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    metadata_hash,
+    preferred_assignor,
+    preferred_assignor_after,
+)
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant, RequestContext
+from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from protocol.records.schema import Record
+
+
+def updated_member(
+    member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupMember:
+    """The member with the request's non-null fields; the same object if nothing differs."""
+    if _says_nothing_new(member, context, request):
+        return member
+    names = request.subscribed_topic_names
+    updated = replace(
+        member,
+        instance_id=_given(request.instance_id, member.instance_id),
+        rack_id=_given(request.rack_id, member.rack_id),
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms
+            if request.rebalance_timeout_ms == -1
+            else request.rebalance_timeout_ms
+        ),
+        client_id=context.client_id,
+        client_host=context.client_host,
+        subscribed_topic_names=(
+            member.subscribed_topic_names if names is None else canonical_names(names)
+        ),
+        subscribed_topic_regex=(
+            member.subscribed_topic_regex
+            if request.subscribed_topic_regex is None
+            else request.subscribed_topic_regex
+        ),
+        server_assignor=_given(request.server_assignor, member.server_assignor),
+        classic=None,
+    )
+    return member if updated == member else updated
+
+
+def _says_nothing_new(
+    member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> bool:
+    """The steady case, without a copy. False is no promise that something differs."""
+    return (
+        request.subscribed_topic_names in (None, member.subscribed_topic_names)
+        and request.subscribed_topic_regex in (None, member.subscribed_topic_regex)
+        and request.rebalance_timeout_ms in (-1, member.rebalance_timeout_ms)
+        and request.instance_id in (None, member.instance_id)
+        and request.rack_id in (None, member.rack_id)
+        and request.server_assignor in (None, member.server_assignor)
+        and member.client_id == context.client_id
+        and member.client_host == context.client_host
+        and member.classic is None
+    )
+
+
+def _given(new: str | None, old: str | None) -> str | None:
+    return old if new is None else new
+
+
+@dataclass(slots=True)
+class EpochDecision:
+    """The group epoch after the operation; `refreshed`: topic metadata was looked at; `causes`:
+    why the epoch was bumped, empty if it was not; `records`: [R3] [T4]."""
+
+    epoch: int
+    refreshed: bool = False
+    causes: list[str] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+
+def decide_group_epoch(
+    state: ShardState,
+    group: ConsumerGroup,
+    before: ConsumerGroupMember,
+    updated: ConsumerGroupMember,
+    regex_change: RegexChange,
+    now: Instant,
+) -> EpochDecision:
+    """Step 5: at most one bump, whatever the number of causes."""
+    decision = EpochDecision(group.group_epoch)
+    if updated is not before:
+        decision.causes = _causes(state, group, before, updated, regex_change)
+    if not decision.causes and not is_refresh_due(group, now):
+        return decision
+    decision.refreshed = True
+    change = TopicsChange()
+    change.names(before, updated)
+    if regex_change.dropped:
+        change.add(group.regexes.topics_of(regex_change.dropped), -1)
+    new_hash = metadata_hash(group, state.image, change)
+    if not decision.causes and new_hash != group.metadata_hash:
+        decision.causes.append("topic metadata changed")
+    if decision.causes:
+        decision.epoch += 1
+        decision.records.append(records.group_epoch(group.group_id, decision.epoch, new_hash))
+    if group.has_partition_metadata:
+        decision.records.append(records.partition_metadata_tombstone(group.group_id))
+    return decision
+
+
+def _causes(
+    state: ShardState,
+    group: ConsumerGroup,
+    before: ConsumerGroupMember,
+    updated: ConsumerGroupMember,
+    regex_change: RegexChange,
+) -> list[str]:
+    member_id = updated.member_id
+    causes: list[str] = []
+    if before.subscribed_topic_names != updated.subscribed_topic_names:
+        causes.append(f"member {member_id} changed its topic names")
+    if regex_change.bump:
+        causes.append(f"member {member_id} changed its regular expression")
+    if before.server_assignor != updated.server_assignor:
+        default = state.config.consumer_assignors[0]
+        old = preferred_assignor(group.assignor_votes, default)
+        new = preferred_assignor_after(group, before, updated, default)
+        if old != new:
+            causes.append(f"the preferred assignor changed from {old} to {new}")
+    return causes

@@ -1,0 +1,1 @@
+"""What is checked before a request reaches its shard: access rights and topic metadata."""

@@ -1,0 +1,166 @@
+"""Dynamic settings of one group (resource GROUP): what may be set, checked and what counts.
+
+Pure functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
+clamped when read, so that changing the broker never makes a stored override an error. They take
+effect at the group's next heartbeat, and the group need not exist (spec: consumer groups, 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coordinator.config import CoordinatorConfig
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topics import ConfigValue
+
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+"""Operations of IncrementalAlterConfigs."""
+
+_SOURCE_GROUP, _SOURCE_DEFAULT = 8, 5
+_TYPE_BOOLEAN, _TYPE_INT = 1, 3
+
+_INT_STEMS = {
+    SESSION_TIMEOUT: "session_timeout_ms",
+    HEARTBEAT_INTERVAL: "heartbeat_interval_ms",
+    ASSIGNMENT_INTERVAL: "assignment_interval_ms",
+}
+NAMES = (*_INT_STEMS, ASSIGNOR_OFFLOAD)
+
+_DOCUMENTATION = {
+    SESSION_TIMEOUT: "Session timeout of the group's consumer members.",
+    HEARTBEAT_INTERVAL: "Heartbeat interval that the group's members are told.",
+    ASSIGNMENT_INTERVAL: "Least time between two target assignments of the group.",
+    ASSIGNOR_OFFLOAD: "Accepted for compatibility.",
+}
+
+
+Overrides = Mapping[str, str] | None
+"""A group's overrides by Kafka name; None = none."""
+
+
+def session_timeout_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
+    """The effective session timeout of the group's consumer members."""
+    if not overrides:
+        return config.consumer_session_timeout_ms
+    return _clamped(config, SESSION_TIMEOUT, overrides.get(SESSION_TIMEOUT))
+
+
+def heartbeat_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
+    """The effective heartbeat interval, as members are told."""
+    if not overrides:
+        return config.consumer_heartbeat_interval_ms
+    return _clamped(config, HEARTBEAT_INTERVAL, overrides.get(HEARTBEAT_INTERVAL))
+
+
+def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
+    """The effective least time between two target assignments."""
+    if not overrides:
+        return config.consumer_assignment_interval_ms
+    return _clamped(config, ASSIGNMENT_INTERVAL, overrides.get(ASSIGNMENT_INTERVAL))
+
+
+def alter(
+    config: CoordinatorConfig,
+    current_overrides: Mapping[str, str],
+    changes: Iterable[tuple[str, int, str | None]],
+    *,
+    group_id: str | None = None,
+) -> dict[str, str]:
+    """The overrides after (name, operation, value) changes; all or nothing.
+
+    Raises INVALID_CONFIG for an unknown name, a value that is malformed or out of the broker's
+    bounds, an operation meant for lists, or a session timeout not above the heartbeat interval
+    (the broker's value standing in for a missing one); INVALID_REQUEST for an empty `group_id`
+    or a name given twice.
+    """
+    if group_id == "":
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The group name must not be empty.")
+    overrides = dict(current_overrides)
+    seen: set[str] = set()
+    for name, operation, value in changes:
+        if name in seen:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given more than once.")
+        seen.add(name)
+        if name not in NAMES:
+            raise _invalid(f"Unknown group config {name}.")
+        if operation == DELETE:
+            overrides.pop(name, None)
+        elif operation == SET and value is not None:
+            _check_value(config, name, value)
+            overrides[name] = value.strip()
+        elif operation == SET:
+            raise _invalid(f"{name} needs a value.")
+        else:
+            raise _invalid(f"{name} is not a list: only set and delete apply.")
+    _check_together(config, overrides)
+    return overrides
+
+
+def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValue]:
+    """All settings of a group, by name; values are the effective ones."""
+    given = overrides or {}
+    values: list[ConfigValue] = []
+    for name in sorted(NAMES):
+        is_default = name not in given
+        if name == ASSIGNOR_OFFLOAD:
+            text, kind = str(_offload(config, given)).lower(), _TYPE_BOOLEAN
+        else:
+            text, kind = str(_clamped(config, name, given.get(name))), _TYPE_INT
+        values.append(
+            ConfigValue(
+                name,
+                text,
+                is_default=is_default,
+                source=_SOURCE_DEFAULT if is_default else _SOURCE_GROUP,
+                config_type=kind,
+                documentation=_DOCUMENTATION[name],
+            )
+        )
+    return values
+
+
+def _broker(config: CoordinatorConfig, name: str, part: str = "") -> int:
+    value: int = getattr(config, f"consumer_{part}{_INT_STEMS[name]}")
+    return value
+
+
+def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
+    value = _broker(config, name) if text is None else int(text)
+    return min(max(value, _broker(config, name, "min_")), _broker(config, name, "max_"))
+
+
+def _offload(config: CoordinatorConfig, overrides: Mapping[str, str]) -> bool:
+    text = overrides.get(ASSIGNOR_OFFLOAD)
+    return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
+
+
+def _check_value(config: CoordinatorConfig, name: str, text: str) -> None:
+    if name == ASSIGNOR_OFFLOAD:
+        if text.strip().lower() not in ("true", "false"):
+            raise _invalid(f"{name}={text}: must be true or false.")
+        return
+    low, high = _broker(config, name, "min_"), _broker(config, name, "max_")
+    try:
+        value = int(text)
+    except ValueError:
+        raise _invalid(f"{name}={text}: must be a whole number.") from None
+    if not low <= value <= high:
+        raise _invalid(f"{name}={value}: must be between {low} and {high}.")
+
+
+def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:
+    session = int(overrides.get(SESSION_TIMEOUT, _broker(config, SESSION_TIMEOUT)))
+    heartbeat = int(overrides.get(HEARTBEAT_INTERVAL, _broker(config, HEARTBEAT_INTERVAL)))
+    if session <= heartbeat:
+        raise _invalid(
+            f"{SESSION_TIMEOUT}={session} must be above {HEARTBEAT_INTERVAL}={heartbeat}."
+        )
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, message)

@@ -1,0 +1,96 @@
+"""OffsetMetadataManager: the committed and pending offsets of a shard.
+
+Ties the parts under `core/offsets` to the shard's state. Handlers return records; `replay` and
+`replay_marker` write. Offsets know groups only through the `Group` protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.group import Group
+from coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
+from coordinator.core.offsets.delete import all_tombstones, delete_offsets
+from coordinator.core.offsets.expire import forget_topics, sweep_offsets
+from coordinator.core.offsets.fetch import fetch_offsets
+from coordinator.core.offsets.replay import apply_marker, replay_offset
+from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.state import ShardState
+from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
+from protocol.messages import TopicId
+from protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    TxnOffsetCommitRequest,
+)
+from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+
+SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
+"""The shard calls `sweep` when this deadline fires."""
+
+
+class OffsetMetadataManager:
+    """`simple_group` makes the group that the first offset record of an unknown id stands for."""
+
+    __slots__ = ("_simple_group", "_state", "store")
+
+    def __init__(self, state: ShardState, simple_group: Callable[[str], Group]) -> None:
+        self._state = state
+        self._simple_group = simple_group
+        self.store = OffsetStore()
+
+    def start(self, now: Instant) -> None:
+        """After load: the first sweep comes a full interval later."""
+        interval_ms = self._state.config.offsets_retention_check_interval_ms
+        self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + interval_ms)
+
+    def commit(
+        self, context: RequestContext, request: OffsetCommitRequest, now: Instant
+    ) -> Outcome:
+        """Spec 3.1. Reply OffsetCommitReply; group errors stand on every partition."""
+        return commit_offsets(self._state, context, request, now)
+
+    def txn_commit(
+        self, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
+    ) -> Outcome:
+        """Spec 3.4, after the transaction was verified. Reply TxnOffsetCommitReply; the outcome
+        names the transaction its records belong to."""
+        return commit_txn_offsets(self._state, context, request, now)
+
+    def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
+        """Spec 3.2. Reply FetchedGroup."""
+        fetched = fetch_offsets(self._state, self.store, request)
+        return Outcome(replies=[(context.token, fetched)], gate=request.group_id)
+
+    def delete(
+        self, context: RequestContext, request: OffsetDeleteRequest, now: Instant
+    ) -> Outcome:
+        """Spec 3.3. Reply OffsetDeleteReply."""
+        return delete_offsets(self._state, self.store, context, request)
+
+    def group_tombstones(self, group_id: str) -> list[Record]:
+        """Of all offsets of a group, to go before the group's own."""
+        return all_tombstones(self.store, group_id)
+
+    def sweep(self, now: Instant) -> Outcome:
+        """Spec 4; arms the next sweep."""
+        outcome = sweep_offsets(self._state, self.store, now)
+        self.start(now)
+        return outcome
+
+    def on_topics_deleted(self, deleted: Iterable[tuple[str, TopicId]]) -> Outcome:
+        """`deleted` as in `MetadataDelta.deleted`."""
+        return forget_topics(self._state, self.store, deleted)
+
+    def replay(self, record: Record, at: AppliedAt) -> None:
+        """A type-0 or type-1 record."""
+        key, value = record.key, record.value
+        assert isinstance(key, OffsetCommitKey)
+        assert value is None or isinstance(value, OffsetCommitValue)
+        replay_offset(self.store, self._state.groups, self._simple_group, key, value, at)
+
+    def replay_marker(self, producer_id: int, *, commit: bool) -> None:
+        """COMMIT or ABORT of a producer; an unknown one changes nothing."""
+        apply_marker(self.store, producer_id, commit=commit)

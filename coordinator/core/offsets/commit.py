@@ -1,0 +1,211 @@
+"""OffsetCommit and TxnOffsetCommit: checks, then one record per partition (spec 3.1 and 3.4).
+
+Rules: a group error refuses every partition and writes nothing; too long metadata refuses its
+own partition only. Names are resolved to ids by the front end before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.core.group import Group
+from coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
+from coordinator.core.state import ShardState
+from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import NO_TOPIC_ID
+from protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    OffsetCommitReply,
+    OffsetCommitRequest,
+    PartitionError,
+    TopicErrors,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitRequest,
+)
+from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+
+_FIRST_VERSION_WITH_EPOCHS = 9
+_FIRST_TXN_VERSION_WITH_EPOCHS = 6
+
+
+def commit_offsets(
+    state: ShardState, context: RequestContext, request: OffsetCommitRequest, now: Instant
+) -> Outcome:
+    """Reply OffsetCommitReply, gated by the group."""
+    token = context.token
+    try:
+        group = _group_of(
+            state,
+            request,
+            epochs_known=context.api_version >= _FIRST_VERSION_WITH_EPOCHS,
+        )
+        too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
+        _check(group, request, context.api_version, too_long, transactional=False)
+    except ApiError as error:
+        reply = refuse_commit(request, error.code)
+        return Outcome(replies=[(token, reply)], gate=request.group_id)
+    expire_at = -1
+    if request.retention_time_ms != -1:
+        expire_at = now.wall_ms + request.retention_time_ms
+    records = _records(request, too_long, now, expire_at)
+    topics = _results(request.topics, too_long)
+    if group is not None:
+        group.on_offset_commit(request.member_id, request.group_instance_id, now, state)
+    return Outcome(
+        records=records,
+        replies=[(token, OffsetCommitReply(topics))],
+        gate=request.group_id,
+        events=_events(request, records),
+    )
+
+
+def commit_txn_offsets(
+    state: ShardState, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
+) -> Outcome:
+    """Reply TxnOffsetCommitReply, gated by the group; the records go into a transactional batch
+    of the request's producer. The transaction itself has been verified before (spec 3.4)."""
+    token, version = context.token, context.api_version
+    epochs_known = version >= _FIRST_TXN_VERSION_WITH_EPOCHS
+    try:
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        group = _group_of(state, request, epochs_known=epochs_known)
+        too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
+        _check(group, request, version, too_long, transactional=True)
+    except ApiError as error:
+        code = error.code
+        if code is ErrorCode.STALE_MEMBER_EPOCH and not epochs_known:
+            code = ErrorCode.ILLEGAL_GENERATION
+        reply = refuse_txn_commit(request, code, version)
+        return Outcome(replies=[(token, reply)], gate=request.group_id)
+    records = _records(request, too_long, now, expire_at=-1)
+    topics = _results(request.topics, too_long)
+    return Outcome(
+        records=records,
+        replies=[(token, TxnOffsetCommitReply(topics))],
+        gate=request.group_id,
+        events=_events(request, records),
+        transaction=(request.producer_id, request.producer_epoch),
+    )
+
+
+Request = OffsetCommitRequest | TxnOffsetCommitRequest
+
+
+def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Group | None:
+    """None: unknown, and the first record makes it a simple group."""
+    group = state.groups.get(request.group_id)
+    if group is None and request.generation_or_epoch >= 0:
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND if epochs_known else ErrorCode.ILLEGAL_GENERATION
+        )
+    return group
+
+
+def _check(
+    group: Group | None,
+    request: Request,
+    api_version: int,
+    too_long: set[tuple[str, int]],
+    *,
+    transactional: bool,
+) -> None:
+    if group is not None:
+        group.check_offset_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_or_epoch,
+            request.topics,
+            api_version=api_version,
+            transactional=transactional,
+            skip_partition=lambda topic, partition: (topic, partition) in too_long,
+        )
+
+
+def _is_too_long(metadata: str | None, units_max: int) -> bool:
+    """Longer than the limit in UTF-16 code units."""
+    if not metadata or 2 * len(metadata) <= units_max:
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * units_max
+
+
+def _too_long(topics: Sequence[CommitTopic], units_max: int) -> set[tuple[str, int]]:
+    return {
+        (topic.name, entry.partition)
+        for topic in topics
+        for entry in topic.partitions
+        if _is_too_long(entry.metadata, units_max)
+    }
+
+
+def _records(
+    request: Request, too_long: set[tuple[str, int]], now: Instant, expire_at: int
+) -> list[Record]:
+    return [
+        Record(
+            OffsetCommitKey(request.group_id, topic.name, entry.partition),
+            _value(topic, entry, now, expire_at),
+        )
+        for topic in request.topics
+        for entry in topic.partitions
+        if (topic.name, entry.partition) not in too_long
+    ]
+
+
+def _value(
+    topic: CommitTopic, entry: CommitPartition, now: Instant, expire_at: int
+) -> OffsetCommitValue:
+    metadata = entry.metadata or ""
+    if expire_at != -1:
+        # Such a record is written as version 1, which has neither leader epoch nor topic id.
+        # Leaving them out keeps memory equal to what a reload gives.
+        return OffsetCommitValue(
+            entry.offset,
+            metadata=metadata,
+            commit_timestamp_ms=now.wall_ms,
+            expire_timestamp_ms=expire_at,
+            topic_id=NO_TOPIC_ID,
+        )
+    return OffsetCommitValue(
+        entry.offset,
+        entry.leader_epoch,
+        metadata,
+        now.wall_ms,
+        topic_id=topic.topic_id,
+    )
+
+
+def _results(
+    topics: Sequence[CommitTopic], too_long: set[tuple[str, int]]
+) -> tuple[TopicErrors, ...]:
+    refused = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return tuple(
+        TopicErrors(
+            topic.name,
+            tuple(
+                PartitionError(
+                    entry.partition,
+                    refused if (topic.name, entry.partition) in too_long else ErrorCode.NONE,
+                )
+                for entry in topic.partitions
+            ),
+            topic.topic_id,
+        )
+        for topic in topics
+    )
+
+
+def _events(request: Request, records: Sequence[Record]) -> list[Event]:
+    if not records:
+        return []
+    return [
+        Event(
+            EventKind.OFFSETS_COMMITTED,
+            request.group_id,
+            request.member_id,
+            request.generation_or_epoch,
+            details={"count": len(records)},
+        )
+    ]

@@ -1,0 +1,78 @@
+"""OffsetDelete, and the offsets' part of DeleteGroups (spec 3.3)."""
+
+from __future__ import annotations
+
+from coordinator.core.group import Group, GroupType
+from coordinator.core.offsets.store import OffsetStore, TopicPartition
+from coordinator.core.state import ShardState
+from coordinator.core.types import Event, EventKind, Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.offsets import (
+    OffsetDeleteReply,
+    OffsetDeleteRequest,
+    PartitionError,
+    TopicErrors,
+)
+from protocol.records.schema import OffsetCommitKey, Record
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> Record:
+    return Record(OffsetCommitKey(group_id, topic, partition))
+
+
+def all_tombstones(store: OffsetStore, group_id: str) -> list[Record]:
+    """Of every offset of a group: committed ones first, then those only pending; sorted."""
+    topics = store.topics(group_id)
+    committed = [
+        (topic, partition) for topic in sorted(topics) for partition in sorted(topics[topic])
+    ]
+    pending_only = sorted(set(store.pending(group_id)).difference(committed))
+    return [tombstone(group_id, *place) for place in committed + pending_only]
+
+
+def delete_offsets(
+    state: ShardState, store: OffsetStore, context: RequestContext, request: OffsetDeleteRequest
+) -> Outcome:
+    """Reply OffsetDeleteReply. Partitions of subscribed topics: GROUP_SUBSCRIBED_TO_TOPIC; all
+    others succeed, with a tombstone where there is something to delete."""
+    group_id = request.group_id
+    try:
+        group = _group_of(state, group_id)
+        group.check_offset_delete()
+    except ApiError as error:
+        reply = OffsetDeleteReply(error.code)
+        return Outcome(replies=[(context.token, reply)], gate=group_id)
+    doomed: dict[TopicPartition, None] = {}
+    results: list[TopicErrors] = []
+    for topic in request.topics:
+        code = ErrorCode.NONE
+        if group.is_subscribed_to(topic.name):
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        else:
+            doomed.update(
+                ((topic.name, partition), None)
+                for partition in topic.partitions
+                if store.get(group_id, topic.name, partition) is not None
+                or store.is_pending(group_id, topic.name, partition)
+            )
+        errors = tuple(PartitionError(partition, code) for partition in topic.partitions)
+        results.append(TopicErrors(topic.name, errors, topic.topic_id))
+    records = [tombstone(group_id, *place) for place in doomed]
+    events = []
+    if records:
+        events = [Event(EventKind.OFFSETS_DELETED, group_id, details={"count": len(records)})]
+    return Outcome(
+        records=records,
+        replies=[(context.token, OffsetDeleteReply(topics=tuple(results)))],
+        gate=group_id,
+        events=events,
+    )
+
+
+def _group_of(state: ShardState, group_id: str) -> Group:
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = state.groups.get(group_id)
+    if group is None or group.type is GroupType.SHARE:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    return group

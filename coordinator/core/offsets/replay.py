@@ -1,0 +1,43 @@
+"""Applies offset records to the store, live and at load (offsets spec, 3.4 and 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core.group import Group
+from coordinator.core.offsets.store import OffsetStore, StoredOffset
+from coordinator.core.types import AppliedAt
+from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+
+
+def replay_offset(
+    store: OffsetStore,
+    groups: dict[str, Group],
+    simple_group: Callable[[str], Group],
+    key: OffsetCommitKey,
+    value: OffsetCommitValue | None,
+    at: AppliedAt,
+) -> None:
+    """A value inside a transaction becomes pending; a tombstone removes the committed offset and
+    everything pending on its partition. A value for an unknown group makes a simple group."""
+    if value is None:
+        store.remove(key.group, key.topic, key.partition)
+        return
+    if key.group not in groups:
+        groups[key.group] = simple_group(key.group)
+    stored = StoredOffset(value, at.offset)
+    if at.producer_id >= 0:
+        store.put_pending(at.producer_id, key.group, key.topic, key.partition, stored)
+    else:
+        store.put(key.group, key.topic, key.partition, stored)
+
+
+def apply_marker(store: OffsetStore, producer_id: int, *, commit: bool) -> None:
+    """End of a producer's transaction. On COMMIT a pending offset replaces the committed one
+    only if its record is the later one in the log: a plain commit made meanwhile stays."""
+    for group_id, topic, partition, stored in store.take_pending(producer_id):
+        if not commit:
+            continue
+        current = store.get(group_id, topic, partition)
+        if current is None or stored.log_offset > current.log_offset:
+            store.put(group_id, topic, partition, stored)

@@ -1,0 +1,121 @@
+"""Committed and pending offsets of one shard: hard state, written by replay only.
+
+Committed offsets stand by group, topic and partition together with the log offset of their
+record; a transaction's offsets wait by producer id (the epoch plays no part) until its marker
+(offsets spec, section 3.4). An index tells which partitions of a group have something pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import NamedTuple
+
+from protocol.records.schema import OffsetCommitValue
+
+TopicPartition = tuple[str, int]
+
+
+class StoredOffset(NamedTuple):
+    """An offset and where its record stands in the log."""
+
+    value: OffsetCommitValue
+    log_offset: int
+
+
+ByPartition = dict[int, StoredOffset]
+ByTopic = dict[str, ByPartition]
+
+_NO_TOPICS: Mapping[str, ByPartition] = {}
+_NO_PARTITIONS: Mapping[int, StoredOffset] = {}
+_NO_PENDING: Mapping[TopicPartition, set[int]] = {}
+
+
+class OffsetStore:
+    __slots__ = ("_committed", "_count", "_pending", "_producers")
+
+    def __init__(self) -> None:
+        self._committed: dict[str, ByTopic] = {}
+        self._count = 0
+        self._pending: dict[int, dict[str, ByTopic]] = {}
+        self._producers: dict[str, dict[TopicPartition, set[int]]] = {}
+
+    @property
+    def count(self) -> int:
+        """Committed offsets of all groups."""
+        return self._count
+
+    def topics(self, group_id: str) -> Mapping[str, ByPartition]:
+        """Committed offsets of a group."""
+        return self._committed.get(group_id, _NO_TOPICS)
+
+    def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
+        return self.topics(group_id).get(topic, _NO_PARTITIONS).get(partition)
+
+    def pending(self, group_id: str) -> Mapping[TopicPartition, Set[int]]:
+        """Producers with a pending offset, by partition."""
+        return self._producers.get(group_id, _NO_PENDING)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        return (topic, partition) in self.pending(group_id)
+
+    def pending_values(
+        self, group_id: str, topic: str, partition: int
+    ) -> Iterator[OffsetCommitValue]:
+        """What every producer has pending for one partition, by producer id."""
+        for producer_id in sorted(self.pending(group_id).get((topic, partition), ())):
+            yield self._pending[producer_id][group_id][topic][partition].value
+
+    def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
+        partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
+        self._count += partition not in partitions
+        partitions[partition] = stored
+
+    def put_pending(
+        self, producer_id: int, group_id: str, topic: str, partition: int, stored: StoredOffset
+    ) -> None:
+        groups = self._pending.setdefault(producer_id, {})
+        groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = stored
+        index = self._producers.setdefault(group_id, {})
+        index.setdefault((topic, partition), set()).add(producer_id)
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """A tombstone: the committed offset goes, and what any producer has pending there."""
+        if _discard(self._committed, group_id, topic, partition):
+            self._count -= 1
+        for producer_id in self._producers.get(group_id, {}).pop((topic, partition), ()):
+            groups = self._pending[producer_id]
+            _discard(groups, group_id, topic, partition)
+            if not groups:
+                del self._pending[producer_id]
+        if not self._producers.get(group_id, True):
+            del self._producers[group_id]
+
+    def take_pending(self, producer_id: int) -> list[tuple[str, str, int, StoredOffset]]:
+        """Remove and return (group, topic, partition, offset) of a producer; [] if unknown."""
+        taken = [
+            (group_id, topic, partition, stored)
+            for group_id, topics in self._pending.pop(producer_id, {}).items()
+            for topic, partitions in topics.items()
+            for partition, stored in partitions.items()
+        ]
+        for group_id, topic, partition, _ in taken:
+            index = self._producers[group_id]
+            index[topic, partition].discard(producer_id)
+            if not index[topic, partition]:
+                del index[topic, partition]
+            if not index:
+                del self._producers[group_id]
+        return taken
+
+
+def _discard(groups: dict[str, ByTopic], group_id: str, topic: str, partition: int) -> bool:
+    """Remove one entry and the levels it leaves empty. True if it was there."""
+    topics = groups.get(group_id, {})
+    partitions = topics.get(topic, {})
+    if partitions.pop(partition, None) is None:
+        return False
+    if not partitions:
+        del topics[topic]
+    if not topics:
+        del groups[group_id]
+    return True

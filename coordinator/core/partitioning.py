@@ -1,0 +1,35 @@
+"""Which partition of `__consumer_offsets` a group id belongs to (offsets spec, section 1).
+
+Kafka's rule: Java's `String.hashCode` over UTF-16 code units, absolute value (-2^31 counts as 0),
+modulo the number of partitions. Clients never compute it, but tools and other brokers do.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+_MASK32 = 0xFFFFFFFF
+_INT_MIN = -(2**31)
+
+
+def string_hash(text: str) -> int:
+    """h = 31*h + unit over the UTF-16 units, as a signed 32-bit integer."""
+    value = 0
+    for unit in _utf16_units(text):
+        value = (31 * value + unit) & _MASK32
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _utf16_units(text: str) -> bytes | tuple[int, ...]:
+    if text.isascii():
+        return text.encode()
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return struct.unpack(f"<{len(encoded) // 2}H", encoded)
+
+
+@lru_cache(maxsize=65536)
+def partition_for(group_id: str, partitions: int) -> int:
+    """The partition (shard) of a group id among `partitions`."""
+    value = string_hash(group_id)
+    return 0 if value == _INT_MIN else abs(value) % partitions

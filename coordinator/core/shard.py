@@ -1,0 +1,194 @@
+"""GroupCoordinatorShard: the state machine of one `__consumer_offsets` partition.
+
+Every input is handled alone and to its end: a request, a deadline, new metadata, a finished task,
+an append's outcome. It leads to an `Outcome`; hard state changes only in `replay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coordinator.core import admin
+from coordinator.core.classic_group import describe as classic_describe
+from coordinator.core.classic_group import heartbeat as classic_heartbeat
+from coordinator.core.classic_group import join, leave, lifecycle, sync
+from coordinator.core.classic_group import replay as classic_replay
+from coordinator.core.classic_group import timers as classic_timers
+from coordinator.core.classic_group.appended import appended
+from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.consumer_group import describe as consumer_describe
+from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
+from coordinator.core.consumer_group import metadata, regex
+from coordinator.core.consumer_group import replay as consumer_replay
+from coordinator.core.consumer_group import timers as consumer_timers
+from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.metadata_image import MetadataDelta
+from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
+from coordinator.core.state import ShardState
+from coordinator.core.types import (
+    AppendError,
+    AppliedAt,
+    Completion,
+    Instant,
+    Outcome,
+    RequestContext,
+    Task,
+)
+from protocol.messages.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    TxnOffsetCommitRequest,
+)
+from protocol.records.schema import GroupMetadataKey, OffsetCommitKey, Record
+
+Handler = Callable[[RequestContext, Any, Instant], Outcome]
+
+
+class GroupCoordinatorShard:
+    """All groups and offsets whose ids hash to one partition."""
+
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
+        self.offsets = OffsetMetadataManager(state, ClassicGroup.simple)
+        self._handlers: dict[type, Handler] = {
+            ConsumerGroupHeartbeatRequest: self._with_state(consumer_heartbeat.handle),
+            HeartbeatRequest: self._with_state(classic_heartbeat.handle),
+            JoinGroupRequest: self._with_state(join.handle),
+            SyncGroupRequest: self._with_state(sync.handle),
+            LeaveGroupRequest: self._with_state(leave.handle),
+            OffsetCommitRequest: self.offsets.commit,
+            TxnOffsetCommitRequest: self.offsets.txn_commit,
+            OffsetFetchGroup: self.offsets.fetch,
+            OffsetDeleteRequest: self.offsets.delete,
+            DescribeClassicGroup: self._describe_classic,
+            DescribeConsumerGroup: self._describe_consumer,
+            ListGroupsRequest: self._list_groups,
+            DeleteGroupsRequest: self._delete_groups,
+        }
+
+    # Inputs -------------------------------------------------------------------------------
+
+    def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
+        """One request for this shard. Raises ApiError; then nothing has changed."""
+        return self._handlers[type(request)](context, request, now)
+
+    def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
+        """A deadline that `pop_due` has taken off."""
+        if key == SWEEP_DEADLINE:
+            return self.offsets.sweep(now)
+        if key[0] in classic_timers.KINDS:
+            return classic_timers.expire(self.state, key, now)
+        return consumer_timers.expire(self.state, key, now)
+
+    def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
+        """An outcome's records are durable, or have failed."""
+        return appended(self.state, completion, error, now)
+
+    def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
+        """`result` is an Exception when the task failed."""
+        return regex.complete(self.state, task, result, now)
+
+    def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
+        """A new image: groups refresh at their next heartbeat, offsets of deleted topics go."""
+        self.state.image = delta.image
+        metadata.on_delta(self.state, delta, now)
+        if not delta.deleted:
+            return Outcome()
+        return self.offsets.on_topics_deleted(delta.deleted)
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Dynamic configs of one group, effective at its next heartbeat."""
+        if configs:
+            self.state.group_configs[group_id] = dict(configs)
+        else:
+            self.state.group_configs.pop(group_id, None)
+
+    def on_loaded(self, now: Instant) -> Outcome:
+        """The log has been replayed: start timers; every member gets a full session."""
+        self.offsets.start(now)
+        consumer = consumer_timers.on_loaded(self.state, now)
+        classic = lifecycle.on_loaded(self.state, now)
+        classic.events[:0] = consumer.events
+        return classic
+
+    def unload(self) -> Outcome:
+        """The shard is given up: whoever is parked is told."""
+        return lifecycle.unload(self.state)
+
+    # Hard state ---------------------------------------------------------------------------
+
+    def replay(self, record: Record, at: AppliedAt) -> None:
+        """Apply one record of the log. Raises on what must not be skipped."""
+        if isinstance(record.key, OffsetCommitKey):
+            self.offsets.replay(record, at)
+        elif isinstance(record.key, GroupMetadataKey):
+            classic_replay.apply(self.state, record, at)
+        else:
+            consumer_replay.apply(self.state, record, at)
+
+    def replay_marker(self, producer_id: int, commit: bool) -> None:
+        """The end of a transaction."""
+        self.offsets.replay_marker(producer_id, commit=commit)
+
+    # Deadlines ----------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """Monotonic ms, not after the earliest deadline."""
+        return self.state.deadlines.next_deadline()
+
+    def pop_due(self, now_ms: int) -> list[DeadlineKey]:
+        return self.state.deadlines.pop_due(now_ms)
+
+    # Display ------------------------------------------------------------------------------
+
+    def group_states(self) -> list[tuple[str, str]]:
+        """(group type, state) of every group, for gauges."""
+        return [(g.type.value, g.state_name()) for g in self.state.groups.values()]
+
+    def offset_count(self) -> int:
+        return self.offsets.store.count
+
+    # Handlers -----------------------------------------------------------------------------
+
+    def _with_state(
+        self, handler: Callable[[ShardState, RequestContext, Any, Instant], Outcome]
+    ) -> Handler:
+        return lambda context, request, now: handler(self.state, context, request, now)
+
+    def _describe_classic(
+        self, context: RequestContext, request: DescribeClassicGroup, now: Instant
+    ) -> Outcome:
+        group = classic_describe.describe(
+            self.state, context, request.group_id, request.include_authorized_operations
+        )
+        return Outcome(replies=[(context.token, group)], gate=request.group_id)
+
+    def _describe_consumer(
+        self, context: RequestContext, request: DescribeConsumerGroup, now: Instant
+    ) -> Outcome:
+        group = consumer_describe.describe(
+            self.state, context, request.group_id, request.include_authorized_operations
+        )
+        return Outcome(replies=[(context.token, group)], gate=request.group_id)
+
+    def _list_groups(
+        self, context: RequestContext, request: ListGroupsRequest, now: Instant
+    ) -> Outcome:
+        reply = admin.list_groups(self.state, context, request)
+        return Outcome(replies=[(context.token, reply)], gate="*")
+
+    def _delete_groups(
+        self, context: RequestContext, request: DeleteGroupsRequest, now: Instant
+    ) -> Outcome:
+        return admin.delete_groups(self.state, self.offsets, context, request.group_ids, now)

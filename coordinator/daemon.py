@@ -1,0 +1,232 @@
+"""The daemon: wires store, shards, data plane and sockets; the only place that makes adapters.
+
+Order of a start: store (lock, schema), topics, ports, shards, topics of the command line. Shards
+load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a
+stop: no new requests, long polls end, what is under way becomes durable and is answered, store.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from coordinator.config import ConfigError, CoordinatorConfig
+from coordinator.core import group_configs
+from coordinator.core.assignors.api import PartitionAssignor
+from coordinator.core.assignors.loader import load_assignors
+from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.state import ShardState
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.clock import Clock, SystemClock
+from coordinator.runtime.ids import new_id, new_topic_id
+from coordinator.runtime.offsets_view import OffsetsView
+from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.server.admin_http import AdminServer
+from coordinator.server.admin_routes import AdminRoutes
+from coordinator.server.connection import ConnectionStats
+from coordinator.server.frontend import Frontend
+from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from coordinator.server.metrics import make_registry
+from coordinator.topics.data_plane import DataPlane
+from coordinator.topics.group_overrides import GroupConfigFunctions
+from protocol.errors import ApiError
+from protocol.messages.cluster import Node
+from protocol.messages.topics import RESOURCE_BROKER
+from storage.log import LogError, Store, StoreRefused
+from storage.open import create_store
+
+log = structlog.get_logger("groupd.daemon")
+
+OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
+"""Where the store remembers with how many shards it was made."""
+
+
+class CannotStart(Exception):
+    """`str()` is one line that says what and how to mend it."""
+
+
+@dataclass(frozen=True)
+class DaemonOptions:
+    """What the command line decides. Addresses are (host, port); port 0 = any free one."""
+
+    listen: tuple[str, int] = ("127.0.0.1", 9092)
+    advertised: tuple[str, int] | None = None
+    admin: tuple[str, int] = ("127.0.0.1", 9644)
+    data_dir: Path = Path("groupd-data")
+    store_url: str | None = None
+    topics: tuple[tuple[str, int], ...] = ()
+    config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+
+
+class Daemon:
+    """One broker process: everything between `start` and `stop`."""
+
+    def __init__(self, options: DaemonOptions, clock: Clock | None = None) -> None:
+        self.options = options
+        self.kafka_address = ("", 0)
+        self.admin_address = ("", 0)
+        self.connections = ConnectionStats()
+        self._config = options.config
+        self._clock: Clock = clock or SystemClock()
+        self._nodes: list[Node] = []
+        self._assignors: Mapping[str, PartitionAssignor] = {}
+        self._store: Store
+        self._data_plane: DataPlane
+        self._broker: Broker
+        self._listener: KafkaListener | None = None
+        self._admin: AdminServer | None = None
+        self._stopping = False
+        self._assembled = False
+
+    # Start --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Serve. Raises CannotStart; then nothing is left behind."""
+        try:
+            self._assignors = load_assignors(self._config.consumer_assignors)
+            self._store = create_store(self.options.store_url, self.options.data_dir)
+            await self._store.start()
+        except (StoreRefused, ConfigError) as refused:
+            raise CannotStart(str(refused)) from refused
+        try:
+            await self._assemble()
+            await self._open_ports()
+            await self._broker.load()
+            await self._create_topics()
+        except (CannotListen, StoreRefused, ConfigError) as refused:
+            await self._abandon()
+            raise CannotStart(str(refused)) from refused
+        except LogError as error:
+            await self._abandon()
+            raise CannotStart(f"the store cannot be read: {error}") from error
+        # What is loaded stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
+
+    async def _assemble(self) -> None:
+        await self._fix_offsets_partitions()
+        self._broker = Broker(
+            self._config, self._make_shard, self._store, self._clock, group_routes(), failure_for
+        )
+        self._data_plane = DataPlane(
+            self._config,
+            self._store,
+            new_topic_id=new_topic_id,
+            now=self._clock.now,
+            nodes=self._nodes,
+            group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
+            writer=self._broker.writer.append,
+            offsets_view=OffsetsView(self._broker),
+        )
+        self._broker.start_writer()
+        self._assembled = True
+        await self._data_plane.start()
+        self._broker.image = self._data_plane.catalogue.image
+        self._data_plane.catalogue.add_listener(self._broker.on_metadata)
+        self._data_plane.group_overrides.add_listener(self._broker.on_group_configs)
+        for group, overrides in self._data_plane.group_overrides.all().items():
+            self._broker.on_group_configs(group, overrides)
+        self._broker.serve_data(self._data_plane.handlers)
+
+    def _make_shard(
+        self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            ShardState(
+                config=self._config,
+                new_id=new_id,
+                assignors=self._assignors,
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
+            )
+        )
+
+    async def _fix_offsets_partitions(self) -> None:
+        """The number of shards belongs to the data: groups are found by it."""
+        wanted = str(self._config.offsets_topic_num_partitions)
+        for resource, name, key, value in await self._store.configs():
+            if (resource, name, key) == OFFSETS_PARTITIONS:
+                if value != wanted:
+                    raise ConfigError(
+                        f"offsets.topic.num.partitions={wanted}: the store was made with {value}; "
+                        f"set it to {value}, or choose another --data-dir"
+                    )
+                return
+        resource, name, key = OFFSETS_PARTITIONS
+        await self._store.put_config(resource, name, key, wanted)
+
+    async def _open_ports(self) -> None:
+        frontend = Frontend(self._broker)
+        self._listener = KafkaListener(self._config, self._clock, frontend.submit, self.connections)
+        self.kafka_address = await self._listener.start(*self.options.listen)
+        host, port = self.options.advertised or self.kafka_address
+        node = Node(self._config.node_id, host, port)
+        self._nodes[:] = [node]
+        self._broker.node = node
+        registry = make_registry(self._broker, self.connections)
+        routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        admin = AdminServer(routes)
+        try:
+            self.admin_address = await admin.start(*self.options.admin)
+        except OSError as error:
+            raise cannot_listen(*self.options.admin, "--admin", error) from error
+        self._admin = admin
+
+    async def _create_topics(self) -> None:
+        catalogue = self._data_plane.catalogue
+        for name, partitions in self.options.topics:
+            if catalogue.topic(name) is not None:
+                continue
+            try:
+                await catalogue.create(name, partitions, {})
+            except ApiError as error:
+                raise CannotStart(f"--topic {name}:{partitions}: {error.message}") from error
+
+    def _shown_options(self) -> dict[str, Any]:
+        return {
+            "listen": list(self.kafka_address),
+            "advertised": list(self.options.advertised or self.kafka_address),
+            "admin": list(self.options.admin),
+            "data_dir": str(self.options.data_dir),
+            "store": (self.options.store_url or "sqlite").partition(":")[0],
+        }
+
+    def _not_ready(self) -> str | None:
+        if self._stopping:
+            return "stopping"
+        loading = self._broker.loading
+        return f"{loading} shards are not active yet" if loading else None
+
+    # Stop ---------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Finish what is under way, answer it, close everything. Safe to call once."""
+        self._stopping = True
+        if self._listener is not None:
+            self._listener.close_listener()
+            self._listener.stop_reading()
+        await self._data_plane.close()
+        await self._broker.close()
+        if self._listener is not None:
+            self._listener.close_connections()
+        if self._admin is not None:
+            await self._admin.close()
+        await self._store.close()
+        log.info("stopped")
+
+    async def _abandon(self) -> None:
+        """A start that failed half-way: give back ports and locks."""
+        if self._listener is not None:
+            self._listener.close_listener()
+        if self._admin is not None:
+            await self._admin.close()
+        if self._assembled:
+            await self._broker.close()
+        await self._store.close()

@@ -1,0 +1,225 @@
+"""The broker as one object: shards, data plane, and the way from a request to its answer.
+
+`submit` takes a decoded request and a `resolve` callback. Group requests go to the shard of their
+group, requests about many groups are split and gathered, data requests run as tasks of the data
+plane. Checks come in the order of the specs: authorisation and shape first, then whether this
+coordinator serves at all, then the shard's own state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from coordinator.core.partitioning import partition_for
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import Event, RequestContext, RequestToken
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.event_log import log_event
+from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
+from coordinator.runtime.writer import LogWriter
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster import Node
+from storage.log import PartitionLogs
+
+log = structlog.get_logger("groupd.broker")
+
+Failure = Callable[[Any, ErrorCode, "str | None"], Any]
+DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
+GroupRoute = Callable[["Broker", RequestContext, Any], None]
+MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
+"""(topics, dynamic group configs) -> a fresh shard."""
+
+
+class Broker:
+    """Everything behind the sockets."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        make_shard: MakeShard,
+        logs: PartitionLogs,
+        clock: Clock,
+        routes: Mapping[type, GroupRoute],
+        failure_for: Callable[[Any, Failure], Failure],
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.started = False
+        self.image = MetadataImage()
+        self.group_configs: dict[str, Mapping[str, str]] = {}
+        self.waiting = WaitingRequests()
+        self.writer = LogWriter(logs)
+        self.event_counts: Counter[str] = Counter()
+        self.durable_listeners: list[Callable[[int], None]] = []
+        self.node = Node(config.node_id, "", -1)
+        self._logs = logs
+        self._make_shard = make_shard
+        self._routes = dict(routes)
+        self._failure_for = failure_for
+        self._data: dict[type, DataHandler] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.shards = [
+            ShardRuntime(
+                partition,
+                config,
+                self._fresh_shard,
+                logs,
+                self.writer,
+                self.waiting,
+                clock,
+                self._on_events,
+                self._on_durable,
+            )
+            for partition in range(config.offsets_topic_num_partitions)
+        ]
+
+    # Life ---------------------------------------------------------------------------------
+
+    def serve_data(self, handlers: Mapping[type, DataHandler]) -> None:
+        self._data.update(handlers)
+
+    def start_writer(self) -> None:
+        self.writer.start()
+
+    async def load(self) -> None:
+        """Load every shard; those that cannot be loaded stay FAILED. Raises LogError."""
+        self.started = True
+        opened = await self._logs.open_many([shard.log_name for shard in self.shards])
+        for shard in self.shards:
+            await shard.load_first(opened[shard.log_name])
+
+    @property
+    def loading(self) -> int:
+        """Shards that do not serve yet."""
+        return sum(shard.state is not ShardState.ACTIVE for shard in self.shards)
+
+    async def close(self) -> None:
+        """Refuse what is new, make durable and answer what is under way, then stop."""
+        for shard in self.shards:
+            shard.close()
+        await self.writer.close()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    # Requests -----------------------------------------------------------------------------
+
+    def submit(
+        self, context: RequestContext, request: Any, failure: Failure, resolve: Resolve
+    ) -> RequestToken:
+        """Handle `request`; `resolve(reply)` is called once, now or later.
+
+        `context.token` is ignored: the returned token names the request from here on.
+        """
+        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
+        context = replace(context, token=token)
+        route = self._routes.get(type(request))
+        if route is None:
+            self._start_data(context, request)
+            return token
+        try:
+            route(self, context, request)
+        except ApiError as error:
+            self.waiting.fail(token, error.code, error.message)
+        except Exception:
+            log.exception("request failed", request=repr(request))
+            self.waiting.fail(token, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return token
+
+    def shard_of(self, group_id: str) -> ShardRuntime:
+        return self.shards[partition_for(group_id, len(self.shards))]
+
+    def to_shard(self, context: RequestContext, request: Any, group_id: str) -> None:
+        """Let the group's shard answer `context.token`."""
+        if not self.started:
+            self.waiting.fail(context.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            self.shard_of(group_id).handle(context, request)
+
+    def ask(
+        self,
+        context: RequestContext,
+        shard: ShardRuntime,
+        request: Any,
+        failure: Failure,
+        resolve: Resolve,
+    ) -> None:
+        """A partial question to one shard, with its own token."""
+        token = self.waiting.add(Waiter(request, failure, resolve))
+        if not self.started:
+            self.waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            shard.handle(replace(context, token=token), request)
+
+    def reply(self, context: RequestContext, reply: Any) -> None:
+        self.waiting.answer(context.token, reply)
+
+    def failure_of(self, context: RequestContext) -> Failure:
+        """How the request behind `context.token` fails."""
+        return self.waiting.failure_of(context.token)
+
+    def node_for(self, key_type: int, key: str) -> Node | None:
+        """The coordinator of a key; this node is everything's, once it has started."""
+        return self.node if self.started else None
+
+    # Metadata and events ------------------------------------------------------------------
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """New topics, grown or deleted ones: every shard gets the image."""
+        self.image = delta.image
+        now = self.clock.now()
+        for shard in self.shards:
+            shard.on_metadata(delta, now)
+
+    def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """The dynamic configs of one group as they stand now."""
+        self.group_configs[group_id] = configs
+        self.shard_of(group_id).set_group_configs(group_id, configs)
+
+    def _fresh_shard(self) -> GroupCoordinatorShard:
+        return self._make_shard(self.image, self.group_configs)
+
+    def _on_events(self, partition: int, events: Sequence[Event]) -> None:
+        for event in events:
+            self.event_counts[event.kind.value] += _weight(event)
+            log_event(partition, event)
+
+    def _on_durable(self, partition: int) -> None:
+        for listener in self.durable_listeners:
+            listener(partition)
+
+    # The data plane -----------------------------------------------------------------------
+
+    def _start_data(self, context: RequestContext, request: Any) -> None:
+        handler = self._data.get(type(request))
+        if handler is None:
+            self.waiting.fail(context.token, ErrorCode.UNSUPPORTED_VERSION)
+            return
+        task = asyncio.get_running_loop().create_task(self._run_data(handler, context, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_data(self, handler: DataHandler, context: RequestContext, request: Any) -> None:
+        try:
+            reply = await handler(context, request)
+        except ApiError as error:
+            self.waiting.fail(context.token, error.code, error.message)
+        except Exception:
+            log.exception("request failed", request=type(request).__name__)
+            self.waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            self.waiting.answer(context.token, reply)
+
+
+def _weight(event: Event) -> int:
+    """Events that stand for many facts carry their number as `count`."""
+    count = event.details.get("count", 1)
+    return count if isinstance(count, int) else 1

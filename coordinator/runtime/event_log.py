@@ -1,0 +1,42 @@
+"""Core events as log lines: what an operator acts on at INFO, the rest at DEBUG."""
+
+from __future__ import annotations
+
+import structlog
+
+from coordinator.core.types import Event, EventKind
+
+log = structlog.get_logger("groupd.group")
+
+_INFO = frozenset(
+    {
+        EventKind.GROUP_CREATED,
+        EventKind.GROUP_DELETED,
+        EventKind.MEMBER_JOINED,
+        EventKind.MEMBER_LEFT,
+        EventKind.MEMBER_FENCED,
+        EventKind.MEMBER_REPLACED,
+        EventKind.REBALANCE_STARTED,
+        EventKind.REBALANCE_COMPLETED,
+        EventKind.TARGET_INSTALLED,
+        EventKind.GROUP_CONVERTED,
+    }
+)
+_WARN = frozenset({EventKind.ASSIGNOR_FAILED})
+
+
+def log_event(partition: int, event: Event) -> None:
+    if event.kind in _WARN:
+        write = log.warning
+    elif event.kind in _INFO:
+        write = log.info
+    else:
+        write = log.debug
+    facts = {"shard": partition, "group": event.group_id}
+    if event.member_id:
+        facts["member"] = event.member_id
+    if event.epoch >= 0:
+        facts["epoch"] = event.epoch
+    if event.cause:
+        facts["cause"] = event.cause
+    write(event.kind.value, **facts)

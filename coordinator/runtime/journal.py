@@ -1,0 +1,172 @@
+"""Sans-I/O group commit of one shard: open batch, batches in flight, parked replies.
+
+`accept` gives records their offsets and parks replies behind them; `take` closes the open batch
+and encodes it; `durable` and `failed` settle what was taken. A reply without records of its own
+waits for the batch that holds its group's last pending record. Batches settle in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from coordinator.core.types import Completion, RequestToken
+from protocol.records.batch import encode_batch
+from protocol.records.codec import encode_key, encode_value
+from protocol.records.schema import Record
+
+WHOLE_SHARD = "*"
+"""Gate of replies that rest on every pending record of the shard."""
+
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 24
+"""Upper bounds: batch header; varints, attributes and lengths of one record."""
+
+Replies = list[tuple[RequestToken, object]]
+EncodedRecord = tuple[bytes | None, bytes | None]
+
+
+class RecordsTooLarge(Exception):
+    """One atomic write does not fit into a batch of `max.message.bytes`."""
+
+
+@dataclass(slots=True)
+class JournalBatch:
+    """Records that become durable together, and what waits for them."""
+
+    base_offset: int
+    opened_at_ms: int
+    records: list[EncodedRecord] = field(default_factory=list)
+    size_bytes: int = BATCH_OVERHEAD_BYTES
+    replies: Replies = field(default_factory=list)
+    completions: list[Completion] = field(default_factory=list)
+    groups: set[str] = field(default_factory=set)
+    timed_out: bool = False
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + len(self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBatch:
+    """An encoded batch, ready for the log."""
+
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+    payload: bytes
+
+
+class Journal:
+    """Group commit of one shard's records from `next_offset` on."""
+
+    def __init__(self, next_offset: int, batch_bytes_max: int) -> None:
+        self.next_offset = next_offset
+        self.durable_offset = next_offset
+        self._batch_bytes_max = batch_bytes_max
+        self._open: list[JournalBatch] = []
+        self._in_flight: list[JournalBatch] = []
+        self._last_batch: dict[str, JournalBatch] = {}
+
+    @property
+    def idle(self) -> bool:
+        return not self._open and not self._in_flight
+
+    def encode(self, records: Sequence[Record]) -> list[EncodedRecord]:
+        """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
+        encoded: list[EncodedRecord] = [(encode_key(r.key), encode_value(r)) for r in records]
+        if BATCH_OVERHEAD_BYTES + _size(encoded) > self._batch_bytes_max:
+            raise RecordsTooLarge
+        return encoded
+
+    def accept(
+        self,
+        encoded: list[EncodedRecord],
+        groups: Sequence[str],
+        replies: Replies,
+        completion: Completion | None,
+        now_ms: int,
+    ) -> None:
+        """Append records (at least one) as one atomic write and park what rests on them."""
+        batch = self._batch_for(_size(encoded), now_ms)
+        batch.records += encoded
+        batch.size_bytes += _size(encoded)
+        batch.replies += replies
+        if completion is not None:
+            batch.completions.append(completion)
+        self.next_offset += len(encoded)
+        for group in groups:
+            batch.groups.add(group)
+            self._last_batch[group] = batch
+
+    def park(self, gate: str, replies: Replies) -> bool:
+        """Let `replies` wait for the pending records of `gate`; False if there are none."""
+        if gate == WHOLE_SHARD:
+            pending = self._open or self._in_flight
+            batch = pending[-1] if pending else None
+        else:
+            batch = self._last_batch.get(gate)
+        if batch is None:
+            return False
+        batch.replies += replies
+        return True
+
+    def pending(self, group: str) -> bool:
+        return group in self._last_batch
+
+    def take(self, wall_ms: int) -> list[TakenBatch]:
+        """Close and encode the open batches; they are in flight from now on."""
+        taken = []
+        for batch in self._open:
+            payload = encode_batch(batch.base_offset, 0, wall_ms, batch.records)
+            taken.append(
+                TakenBatch(batch.base_offset, batch.end_offset - 1, wall_ms, bytes(payload))
+            )
+        self._in_flight += self._open
+        self._open = []
+        return taken
+
+    def durable(self) -> list[JournalBatch]:
+        """What was taken is written: the batches whose replies may leave, in order."""
+        settled, self._in_flight = self._in_flight, []
+        if settled:
+            self.durable_offset = settled[-1].end_offset
+        for batch in settled:
+            for group in batch.groups:
+                if self._last_batch.get(group) is batch:
+                    del self._last_batch[group]
+        return settled
+
+    def failed(self) -> list[JournalBatch]:
+        """The append failed: every batch, in flight or open, is lost. The journal is dead."""
+        lost = self._in_flight + self._open
+        self._in_flight, self._open, self._last_batch = [], [], {}
+        return lost
+
+    def overdue(self, before_ms: int) -> list[Replies]:
+        """Replies of batches opened before `before_ms`; they are taken out, the records stay."""
+        late = []
+        for batch in self._in_flight + self._open:
+            if batch.opened_at_ms < before_ms and batch.replies:
+                late.append(batch.replies)
+                batch.replies = []
+        return late
+
+    def oldest_ms(self) -> int | None:
+        """When the oldest batch with parked replies was opened."""
+        times = [b.opened_at_ms for b in self._in_flight + self._open if b.replies]
+        return min(times) if times else None
+
+    def _batch_for(self, size: int, now_ms: int) -> JournalBatch:
+        if self._open and self._open[-1].size_bytes + size <= self._batch_bytes_max:
+            return self._open[-1]
+        batch = JournalBatch(self.next_offset, now_ms)
+        self._open.append(batch)
+        return batch
+
+
+def _size(encoded: Sequence[EncodedRecord]) -> int:
+    return sum(
+        RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") for key, value in encoded
+    )

@@ -1,0 +1,41 @@
+"""What Fetch and ListOffsets may see of `__consumer_offsets`: the durable part of each shard."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.shard_runtime import ShardState
+
+
+class OffsetsView:
+    """Log start and high watermark of each shard, and events for those who wait for more."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._waiters: dict[int, set[asyncio.Event]] = {}
+        broker.durable_listeners.append(self._wake)
+
+    def state(self, partition: int) -> tuple[int, int] | None:
+        """(start offset, high watermark); None while the shard does not serve."""
+        if not 0 <= partition < len(self._broker.shards):
+            return None
+        shard = self._broker.shards[partition]
+        if shard.state is not ShardState.ACTIVE:
+            return None
+        return shard.start_offset, shard.durable_offset
+
+    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
+        """Set `event` whenever the high watermark moves or the shard's state changes."""
+        self._waiters.setdefault(partition, set()).add(event)
+
+    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
+        waiting = self._waiters.get(partition)
+        if waiting is not None:
+            waiting.discard(event)
+            if not waiting:
+                del self._waiters[partition]
+
+    def _wake(self, partition: int) -> None:
+        for event in self._waiters.get(partition, ()):
+            event.set()

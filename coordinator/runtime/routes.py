@@ -1,0 +1,294 @@
+"""Group requests: which checks come first, which shard answers, how parts become one reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from coordinator.core.classic_group import answers
+from coordinator.core.frontend import classic_group, consumer_group, offsets
+from coordinator.core.frontend.groups import find_coordinator
+from coordinator.core.offsets.refusals import refuse_fetch
+from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
+from coordinator.core.types import RequestContext
+from coordinator.runtime.broker import Broker, GroupRoute
+from coordinator.runtime.gather import Gather
+from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from protocol.messages.consumer_group import (
+    ConsumerGroupDescribeReply,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    DescribedConsumerGroup,
+)
+from protocol.messages.groups import (
+    DeletedGroup,
+    DeleteGroupsReply,
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsReply,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    ListGroupsReply,
+    ListGroupsRequest,
+)
+from protocol.messages.offsets import (
+    FetchedGroup,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+    OffsetFetchRequest,
+)
+
+
+def group_routes() -> Mapping[type, GroupRoute]:
+    """Request type -> how the broker answers it."""
+    return {
+        ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
+        ConsumerGroupDescribeRequest: _consumer_describe,
+        JoinGroupRequest: _join,
+        SyncGroupRequest: _sync,
+        HeartbeatRequest: _heartbeat,
+        LeaveGroupRequest: _leave,
+        OffsetCommitRequest: _offset_commit,
+        OffsetFetchRequest: _offset_fetch,
+        OffsetDeleteRequest: _offset_delete,
+        FindCoordinatorRequest: _find_coordinator,
+        DescribeGroupsRequest: _describe_groups,
+        ListGroupsRequest: _list_groups,
+        DeleteGroupsRequest: _delete_groups,
+    }
+
+
+Failure = Callable[[Any, ErrorCode, "str | None"], Any]
+
+
+def failure_for(request: Any, default: Failure) -> Failure:
+    """How a group request fails: the classic APIs echo member ids, and look different while a
+    shard loads (spec: classic group, J1-J5, S4, 2.3)."""
+    special = _CLASSIC_FAILURES.get(type(request))
+    if special is None:
+        return default
+    return lambda req, code, message: special(req, ApiError(code, message))
+
+
+_CLASSIC_FAILURES: Mapping[type, Callable[[Any, ApiError], Any]] = {
+    JoinGroupRequest: answers.join_failure,
+    SyncGroupRequest: answers.sync_failure,
+    HeartbeatRequest: answers.heartbeat_failure,
+    LeaveGroupRequest: answers.leave_failure,
+}
+
+
+# One group ----------------------------------------------------------------------------------
+
+
+def _consumer_heartbeat(
+    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> None:
+    consumer_group.check_access(broker.config, context, request)
+    if not broker.started:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    consumer_group.check_request(broker.config, context, request)
+    broker.to_shard(context, request, request.group_id)
+
+
+def _join(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> None:
+    classic_group.check_join(broker.config, context, request, started=broker.started)
+    broker.to_shard(context, request, request.group_id)
+
+
+def _sync(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> None:
+    classic_group.check_sync(broker.config, context, request, started=broker.started)
+    broker.to_shard(context, request, request.group_id)
+
+
+def _heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> None:
+    classic_group.check_heartbeat(broker.config, context, request, started=broker.started)
+    broker.to_shard(context, request, request.group_id)
+
+
+def _leave(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> None:
+    classic_group.check_leave(broker.config, context, request, started=broker.started)
+    broker.to_shard(context, request, request.group_id)
+
+
+def _offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> None:
+    kept, finish = offsets.admit_commit(context, request, broker.image)
+    _admitted(broker, context, request.group_id, kept, finish)
+
+
+def _offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> None:
+    kept, finish = offsets.admit_delete(context, request, broker.image)
+    _admitted(broker, context, request.group_id, kept, finish)
+
+
+def _admitted(
+    broker: Broker,
+    context: RequestContext,
+    group_id: str,
+    kept: Any | None,
+    finish: Callable[[Any], Any],
+) -> None:
+    """Ask the shard for what the front end did not answer itself, and merge."""
+    if kept is None:
+        broker.reply(context, finish(None))
+        return
+    broker.ask(
+        context,
+        broker.shard_of(group_id),
+        kept,
+        broker.failure_of(context),
+        lambda reply: broker.reply(context, finish(reply)),
+    )
+
+
+def _find_coordinator(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> None:
+    broker.reply(context, find_coordinator(context, request, broker.node_for))
+
+
+# Many groups --------------------------------------------------------------------------------
+
+
+def _offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> None:
+    def finish(groups: list[FetchedGroup]) -> None:
+        broker.reply(context, OffsetFetchReply(tuple(groups)))
+
+    gather = Gather(len(request.groups), finish)
+    for index, group in enumerate(request.groups):
+        _fetch_one(broker, context, group, gather.part(index))
+
+
+def _fetch_one(
+    broker: Broker,
+    context: RequestContext,
+    group: OffsetFetchGroup,
+    receive: Callable[[FetchedGroup], None],
+) -> None:
+    kept, finish = offsets.admit_fetch(context, group, broker.image)
+    if kept is None:
+        receive(finish(None))
+        return
+    version = context.api_version
+    broker.ask(
+        context,
+        broker.shard_of(group.group_id),
+        kept,
+        lambda asked, code, _: refuse_fetch(asked, code, version),
+        lambda fetched: receive(finish(fetched)),
+    )
+
+
+def _describe_groups(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> None:
+    asked = [
+        DescribeClassicGroup(group, request.include_authorized_operations)
+        for group in request.groups
+    ]
+    _per_group(
+        broker,
+        context,
+        asked,
+        lambda one, code, message: DescribedGroup(one.group_id, code, message),
+        DescribeGroupsReply,
+    )
+
+
+def _consumer_describe(
+    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> None:
+    refused, asked = [], []
+    for group in request.group_ids:
+        refusal = consumer_group.check_describe(broker.config, context, group)
+        if refusal is not None:
+            refused.append(refusal)
+        else:
+            asked.append(DescribeConsumerGroup(group, request.include_authorized_operations))
+    _per_group(
+        broker,
+        context,
+        asked,
+        lambda one, code, message: DescribedConsumerGroup(one.group_id, code, message),
+        lambda found: ConsumerGroupDescribeReply((*refused, *found)),
+    )
+
+
+def _per_group(
+    broker: Broker,
+    context: RequestContext,
+    asked: list[Any],
+    failure: Failure,
+    make_reply: Callable[[tuple[Any, ...]], Any],
+) -> None:
+    """Ask each group's shard; the answers in the order of the questions."""
+    gather = Gather(len(asked), lambda parts: broker.reply(context, make_reply(tuple(parts))))
+    for index, one in enumerate(asked):
+        shard = broker.shard_of(one.group_id)
+        broker.ask(context, shard, one, failure, gather.part(index))
+
+
+def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
+    """Every shard that serves; a loading one fails the whole call (both group specs)."""
+    if any(shard.state is ShardState.LOADING for shard in broker.shards):
+        broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        return
+    serving = [shard for shard in broker.shards if shard.state is ShardState.ACTIVE]
+
+    def finish(parts: list[ListGroupsReply]) -> None:
+        failed = next((part.error for part in parts if part.error), None)
+        if failed is not None:
+            broker.reply(context, ListGroupsReply(failed))
+            return
+        groups = tuple(group for part in parts for group in part.groups)
+        broker.reply(context, ListGroupsReply(groups=groups))
+
+    gather = Gather(len(serving), finish)
+    for index, shard in enumerate(serving):
+        broker.ask(
+            context,
+            shard,
+            request,
+            lambda _, code, __: ListGroupsReply(code),
+            gather.part(index),
+        )
+
+
+def _delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> None:
+    """One question per shard with its groups; duplicates are asked once."""
+    wanted = tuple(dict.fromkeys(request.group_ids))
+    by_shard: dict[int, list[str]] = {}
+    for group in wanted:
+        by_shard.setdefault(broker.shard_of(group).partition, []).append(group)
+
+    def finish(parts: Iterable[DeleteGroupsReply]) -> None:
+        results = {result.group_id: result for part in parts for result in part.results}
+        broker.reply(context, DeleteGroupsReply(tuple(results[group] for group in wanted)))
+
+    gather = Gather(len(by_shard), finish)
+    for index, (partition, groups) in enumerate(sorted(by_shard.items())):
+        shard: ShardRuntime = broker.shards[partition]
+        broker.ask(
+            context,
+            shard,
+            DeleteGroupsRequest(tuple(groups)),
+            _delete_failure,
+            gather.part(index),
+        )
+
+
+def _delete_failure(
+    request: DeleteGroupsRequest, code: ErrorCode, message: str | None
+) -> DeleteGroupsReply:
+    return DeleteGroupsReply(
+        tuple(DeletedGroup(group, code, message) for group in request.group_ids)
+    )

@@ -1,0 +1,66 @@
+"""Requests that wait for their answer, by token.
+
+A token is taken when a request enters and answered exactly once. An answer for an unknown token
+(the connection is gone) is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.core.types import RequestToken
+from protocol.errors import ErrorCode
+
+Resolve = Callable[[Any], None]
+"""Takes the reply message; None = this request has no reply."""
+
+Failure = Callable[[Any, ErrorCode, "str | None"], Any]
+"""(request, code, message) -> the reply that carries the error."""
+
+
+@dataclass(slots=True)
+class Waiter:
+    """One unanswered request."""
+
+    request: Any
+    failure: Failure
+    resolve: Resolve
+
+
+class WaitingRequests:
+    """Token -> waiter."""
+
+    __slots__ = ("_next", "_waiters")
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._waiters: dict[RequestToken, Waiter] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def add(self, waiter: Waiter) -> RequestToken:
+        token = self._next
+        self._next += 1
+        self._waiters[token] = waiter
+        return token
+
+    def failure_of(self, token: RequestToken) -> Failure:
+        """The failure function of a request that still waits."""
+        return self._waiters[token].failure
+
+    def answer(self, token: RequestToken, reply: Any) -> None:
+        waiter = self._waiters.pop(token, None)
+        if waiter is not None:
+            waiter.resolve(reply)
+
+    def fail(self, token: RequestToken, code: ErrorCode, message: str | None = None) -> None:
+        waiter = self._waiters.pop(token, None)
+        if waiter is not None:
+            waiter.resolve(waiter.failure(waiter.request, code, message))
+
+    def forget(self, token: RequestToken) -> None:
+        """The asker is gone; a later answer is dropped."""
+        self._waiters.pop(token, None)

@@ -1,0 +1,151 @@
+"""Group commit: one task that appends whatever has gathered, one transaction at a time.
+
+While an append is in flight the next batches fill; there is no linger timer. Sources are the
+shards' journals and single appends of the data plane. A source learns the outcome exactly once
+per `take`. A fenced log fails its own source only: the others of that transaction are tried
+again without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
+
+TRANSACTION_BYTES_MAX = 16 * 1024 * 1024
+"""Payload bytes after which further sources wait for the next transaction."""
+
+
+class Source(Protocol):
+    """Something with batches to append."""
+
+    def take(self) -> list[Append]:
+        """The batches to append now, in order; they are in flight until `done`."""
+        ...
+
+    def done(self, error: LogError | None) -> None:
+        """What was taken is durable (None), or failed."""
+        ...
+
+
+class _Single:
+    """One `append` call of the data plane."""
+
+    __slots__ = ("batches", "future")
+
+    def __init__(self, batches: list[Append], future: asyncio.Future[None]) -> None:
+        self.batches = batches
+        self.future = future
+
+    def take(self) -> list[Append]:
+        return self.batches
+
+    def done(self, error: LogError | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(error)
+
+
+class LogWriter:
+    """Owns the only path to `PartitionLogs.append`."""
+
+    def __init__(self, logs: PartitionLogs) -> None:
+        self._logs = logs
+        self._dirty: dict[Source, None] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self.transactions = 0
+        self.batches = 0
+        self.failures = 0
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="log-writer")
+
+    async def close(self) -> None:
+        """Append what is still waiting, then stop."""
+        self._closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    def mark(self, source: Source) -> None:
+        """`source` has something to take."""
+        self._dirty[source] = None
+        self._wake.set()
+
+    def append(self, batches: Sequence[Append]) -> asyncio.Future[None]:
+        """`PartitionLogs.append` through the group commit."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.mark(_Single(list(batches), future))
+        return future
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            while self._dirty:
+                await self._flush()
+            self._wake.clear()
+            if self._closing:
+                return
+
+    async def _flush(self) -> None:
+        taken: list[tuple[Source, list[Append]]] = []
+        size = 0
+        while self._dirty and size < TRANSACTION_BYTES_MAX:
+            source = next(iter(self._dirty))
+            del self._dirty[source]
+            batches = source.take()
+            size += sum(len(batch.payload) for batch in batches)
+            taken.append((source, batches))
+        while taken:
+            fenced = await self._append(taken)
+            if fenced is None:
+                return
+            taken = self._fail_fenced(taken, fenced)
+
+    async def _append(self, taken: list[tuple[Source, list[Append]]]) -> LogFenced | None:
+        """Append all; every source but those of a fenced log is answered."""
+        batches = [batch for _, part in taken for batch in part]
+        error: LogError | None = None
+        try:
+            if batches:
+                await self._logs.append(batches)
+                self.transactions += 1
+                self.batches += len(batches)
+        except LogFenced as fenced:
+            self.failures += 1
+            if fenced.logs:
+                return fenced
+            error = fenced
+        except LogError as failed:
+            self.failures += 1
+            error = failed
+        except Exception as unexpected:  # noqa: BLE001 - whatever it was, the outcome is unknown
+            self.failures += 1
+            error = LogUnavailable(f"{type(unexpected).__name__}: {unexpected}")
+        for source, _ in taken:
+            source.done(error)
+        return None
+
+    @staticmethod
+    def _fail_fenced(
+        taken: list[tuple[Source, list[Append]]], fenced: LogFenced
+    ) -> list[tuple[Source, list[Append]]]:
+        rest = []
+        for source, batches in taken:
+            if any(batch.name in fenced.logs for batch in batches):
+                source.done(fenced)
+            else:
+                rest.append((source, batches))
+        # A store that names a log nobody wrote to would loop for ever: fail everything instead.
+        if len(rest) == len(taken):
+            for source, _ in taken:
+                source.done(fenced)
+            return []
+        return rest

@@ -1,0 +1,64 @@
+"""What the admin port answers: health, readiness, metrics, configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from coordinator.config import CoordinatorConfig
+from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+
+Route = Callable[[HttpRequest], HttpReply]
+
+
+class AdminRoutes:
+    """Routes by the first path segment. `readiness()` gives None when ready, else the reason."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        options: Mapping[str, Any],
+        registry: CollectorRegistry,
+        readiness: Callable[[], str | None],
+    ) -> None:
+        self._config = config
+        self._options = options
+        self._registry = registry
+        self._readiness = readiness
+        self._routes: dict[str, Route] = {
+            "healthz": lambda _: text("ok"),
+            "readyz": self._ready,
+            "metrics": self._metrics,
+            "config": self._show_config,
+        }
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        if not request.path:
+            return text("\n".join(f"/{name}" for name in sorted(self._routes)))
+        route = self._routes.get(request.path[0])
+        return text("not found", 404) if route is None else route(request)
+
+    def add(self, name: str, route: Route) -> None:
+        """Serve `/name` and all below it."""
+        self._routes[name] = route
+
+    def _ready(self, _: HttpRequest) -> HttpReply:
+        reason = self._readiness()
+        return text("ready") if reason is None else text(reason, 503)
+
+    def _metrics(self, _: HttpRequest) -> HttpReply:
+        return HttpReply(generate_latest(self._registry), CONTENT_TYPE_LATEST)
+
+    def _show_config(self, _: HttpRequest) -> HttpReply:
+        settings = {}
+        for entry in fields(self._config):
+            value = getattr(self._config, entry.name)
+            settings[entry.metadata["key"]] = {
+                "value": ",".join(value) if isinstance(value, tuple) else value,
+                "default": value == entry.default,
+            }
+        return as_json({"options": dict(self._options), "config": settings})

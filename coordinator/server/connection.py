@@ -1,0 +1,276 @@
+"""One client connection: frames in, replies out in the order of the requests.
+
+Rules:
+- A request takes a slot at its arrival; replies leave from the front of the queue of slots.
+- Nothing behind a JoinGroup or SyncGroup is looked at before that one is answered: Kafka serves
+  one request of a connection at a time, and clients build on the effect (spec: classic group,
+  section 1). Other requests are worked on side by side, so pipelined commits share one fsync.
+- Too many slots or too many unsent bytes: the socket is not read any further. A client that
+  leaves its replies unread for `write_stall_timeout_ms` is dropped.
+- A malformed frame or an unsupported request closes this connection with one log line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Protocol, cast
+
+import structlog
+
+from coordinator.config import CoordinatorConfig
+from coordinator.runtime.clock import Clock, TimerHandle
+from protocol.errors import ErrorCode
+from protocol.wire.apis import API_BY_KEY
+from protocol.wire.framing import FrameError, FrameSplitter
+from protocol.wire.header import (
+    RequestHeader,
+    parse_request_header,
+    reply_frame,
+    reply_header_version,
+)
+from protocol.wire.reader import MalformedRequest
+from protocol.wire.registry import Api
+
+log = structlog.get_logger("groupd.connection")
+
+API_VERSIONS_KEY = 18
+_BARRIERS = frozenset({11, 14})
+
+
+class Submit(Protocol):
+    """Hands a decoded request to the broker; `resolve` is called once with the reply."""
+
+    def __call__(self, slot: Slot, api: Api, request: Any) -> None: ...
+
+
+class ConnectionStats:
+    """Plain counters, collected at scrape."""
+
+    __slots__ = ("accepted", "bytes_in", "bytes_out", "malformed", "open", "refused", "requests",
+                 "stalled")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.accepted = 0
+        self.refused = 0
+        self.malformed = 0
+        self.stalled = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.requests: dict[tuple[int, int], int] = {}
+
+
+class Slot:
+    """The place of one reply in its connection's order."""
+
+    __slots__ = ("api", "connection", "done", "frame", "header")
+
+    def __init__(self, connection: Connection, api: Api, header: RequestHeader) -> None:
+        self.connection = connection
+        self.api = api
+        self.header = header
+        self.done = False
+        self.frame: bytes | bytearray = b""
+
+    def resolve(self, reply: Any) -> None:
+        """Encode `reply` (None: no reply, as for acks=0) and send what is ready."""
+        if self.connection.closed:
+            return
+        if reply is not None:
+            version = self.header.api_version
+            body = self.api.encode(reply, version)
+            header_version = reply_header_version(self.api, version)
+            self.frame = reply_frame(self.header.correlation_id, header_version, body)
+        self.done = True
+        self.connection.slot_done(self)
+
+
+class Connection(asyncio.Protocol):
+    """asyncio protocol of one accepted socket."""
+
+    def __init__(self, config: CoordinatorConfig, clock: Clock, submit: Submit,
+                 stats: ConnectionStats, registry: set[Connection]) -> None:  # fmt: skip
+        self._config = config
+        self._clock = clock
+        self._submit = submit
+        self._stats = stats
+        self._registry = registry
+        self._splitter = FrameSplitter(config.socket_request_max_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._frames: deque[bytes] = deque()
+        self._slots: deque[Slot] = deque()
+        self._barrier: Slot | None = None
+        self._reading = True
+        self._draining = False
+        self._pumping = False
+        self._stall_timer: TimerHandle | None = None
+        self.closed = False
+        self.host = ""
+        self.software = ("", "")
+        self.last_active_ms = clock.now().monotonic_ms
+
+    @property
+    def idle(self) -> bool:
+        """No request under way."""
+        return not self._slots and not self._frames
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.host = f"/{peer[0]}" if peer else "/unknown"
+        if len(self._registry) >= self._config.max_connections:
+            self._stats.refused += 1
+            log.warning("connection refused", client=self.host, limit="max.connections")
+            self.abort()
+            return
+        self._registry.add(self)
+        self._stats.accepted += 1
+        self._stats.open += 1
+        self._transport.set_write_buffer_limits(high=self._config.write_buffer_max_bytes)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self in self._registry:
+            self._registry.discard(self)
+            self._stats.open -= 1
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+        self._slots.clear()
+        self._frames.clear()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active_ms = self._clock.now().monotonic_ms
+        self._stats.bytes_in += len(data)
+        try:
+            self._frames.extend(self._splitter.feed(data))
+        except FrameError as error:
+            self._frames.extend(error.frames)
+            self._pump()
+            self._refuse(str(error))
+            return
+        self._pump()
+
+    def pause_writing(self) -> None:
+        self._draining = True
+        self._regulate()
+        deadline = self._clock.now().monotonic_ms + self._config.write_stall_timeout_ms
+        self._stall_timer = self._clock.call_at(deadline, self._stalled)
+
+    def resume_writing(self) -> None:
+        self._draining = False
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+        self._pump()
+
+    def abort(self) -> None:
+        """Drop the connection now."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Close once what is written has left."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def stop_reading(self) -> None:
+        """For shutdown: take nothing new, keep answering what is under way."""
+        self._frames.clear()
+        self._barrier = None
+        self._set_reading(False)
+
+    def slot_done(self, slot: Slot) -> None:
+        """`slot` has its reply; send every reply that is ready in order."""
+        self.last_active_ms = self._clock.now().monotonic_ms
+        if slot is self._barrier:
+            self._barrier = None
+        if not self._pumping:
+            self._flush()
+            if self._frames:
+                self._pump()
+            else:
+                self._regulate()
+
+    def _pump(self) -> None:
+        """Work on waiting frames, then write what became ready in one go."""
+        self._pumping = True
+        try:
+            while self._frames and self._may_start() and not self.closed:
+                self._start(self._frames.popleft())
+        finally:
+            self._pumping = False
+        if not self.closed:
+            self._flush()
+            self._regulate()
+
+    def _may_start(self) -> bool:
+        if self._draining or self._barrier is not None:
+            return False
+        return len(self._slots) < self._config.queued_max_requests
+
+    def _start(self, frame: bytes) -> None:
+        try:
+            header = parse_request_header(frame, API_BY_KEY)
+            api = API_BY_KEY.get(header.api_key)
+            if api is None or not api.min_version <= header.api_version <= api.max_version:
+                if header.api_key != API_VERSIONS_KEY:
+                    self._refuse(f"unsupported API {header.api_key} v{header.api_version}")
+                    return
+                self._answer_unknown_api_versions(header)
+                return
+            request = api.decode(frame, header.body_offset, header.api_version)
+        except MalformedRequest as error:
+            self._refuse(str(error))
+            return
+        counts, key = self._stats.requests, (header.api_key, header.api_version)
+        counts[key] = counts.get(key, 0) + 1
+        slot = Slot(self, api, header)
+        self._slots.append(slot)
+        if header.api_key in _BARRIERS:
+            self._barrier = slot
+        self._submit(slot, api, request)
+
+    def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
+        # Every client may ask with a newer version: the v0 body with the error tells it ours.
+        api = API_BY_KEY[API_VERSIONS_KEY]
+        known = header._replace(api_version=0)
+        slot = Slot(self, api, known)
+        self._slots.append(slot)
+        slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
+
+    def _flush(self) -> None:
+        ready = []
+        while self._slots and self._slots[0].done:
+            ready.append(self._slots.popleft().frame)
+        if ready and self._transport is not None:
+            data = ready[0] if len(ready) == 1 else b"".join(ready)
+            if data:
+                self._stats.bytes_out += len(data)
+                self._transport.write(data)
+
+    def _regulate(self) -> None:
+        """Read on only while there is room for what would come."""
+        room = len(self._slots) < self._config.queued_max_requests
+        self._set_reading(room and not self._draining and not self._frames)
+
+    def _set_reading(self, reading: bool) -> None:
+        if reading == self._reading or self.closed or self._transport is None:
+            return
+        self._reading = reading
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _refuse(self, reason: str) -> None:
+        self._stats.malformed += 1
+        log.warning("connection closed", client=self.host, reason=reason)
+        self.abort()
+
+    def _stalled(self) -> None:
+        self._stats.stalled += 1
+        log.warning("client does not read its replies; dropped", client=self.host)
+        self.abort()

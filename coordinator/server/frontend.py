@@ -1,0 +1,41 @@
+"""From a connection's decoded request to the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.core.types import NO_TOKEN, RequestContext
+from coordinator.runtime.broker import Broker
+from coordinator.server.connection import Slot
+from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest, Feature
+from protocol.wire.apis import API_RANGES
+from protocol.wire.registry import Api
+
+
+class Frontend:
+    """Builds the request context; answers ApiVersions itself, because it is about the wire."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        level = broker.config.group_version
+        self._api_versions = ApiVersionsReply(
+            api_keys=API_RANGES,
+            features=(Feature("group.version", level, 0, 1),),
+            features_epoch=0,
+        )
+
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        if isinstance(request, ApiVersionsRequest):
+            slot.connection.software = (
+                request.client_software_name,
+                request.client_software_version,
+            )
+            slot.resolve(self._api_versions)
+            return
+        context = RequestContext(
+            token=NO_TOKEN,
+            api_version=slot.header.api_version,
+            client_id=slot.header.client_id or "",
+            client_host=slot.connection.host,
+        )
+        self._broker.submit(context, request, api.failure, slot.resolve)

@@ -1,0 +1,84 @@
+"""The Kafka port: accepts connections, closes idle ones, drains at shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+from coordinator.config import CoordinatorConfig
+from coordinator.runtime.clock import Clock, TimerHandle
+from coordinator.server.connection import Connection, ConnectionStats, Submit
+
+BACKLOG = 4096
+
+
+class CannotListen(Exception):
+    """`str()` is one line that says what and how to mend it."""
+
+
+def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotListen:
+    """The error of a failed bind, in the words of the command line."""
+    if error.errno == errno.EADDRINUSE:
+        return CannotListen(
+            f"{flag} {host}:{port}: the port is in use; stop what holds it or choose another "
+            "(port 0 takes any free one)"
+        )
+    return CannotListen(f"{flag} {host}:{port}: {error.strerror or error}; choose another address")
+
+
+class KafkaListener:
+    """All connections of one listening socket."""
+
+    def __init__(
+        self, config: CoordinatorConfig, clock: Clock, submit: Submit, stats: ConnectionStats
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._submit = submit
+        self._stats = stats
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._sweep: TimerHandle | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address that was bound. Raises CannotListen."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
+        except OSError as error:
+            raise cannot_listen(host, port, "--listen", error) from error
+        self._arm_sweep()
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    def close_listener(self) -> None:
+        """Accept nothing more; connections that are open stay."""
+        if self._server is not None:
+            self._server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    def stop_reading(self) -> None:
+        """Take no new request; what is under way can still be answered."""
+        for connection in self._connections:
+            connection.stop_reading()
+
+    def close_connections(self) -> None:
+        """Close each connection once its written replies have left."""
+        for connection in list(self._connections):
+            connection.close()
+
+    def _connection(self) -> Connection:
+        return Connection(self._config, self._clock, self._submit, self._stats, self._connections)
+
+    def _arm_sweep(self) -> None:
+        now_ms = self._clock.now().monotonic_ms
+        interval_ms = max(10, min(30_000, self._config.connections_max_idle_ms // 2))
+        self._sweep = self._clock.call_at(now_ms + interval_ms, self._close_idle)
+
+    def _close_idle(self) -> None:
+        oldest = self._clock.now().monotonic_ms - self._config.connections_max_idle_ms
+        for connection in list(self._connections):
+            if connection.last_active_ms < oldest and connection.idle:
+                connection.close()
+        self._arm_sweep()

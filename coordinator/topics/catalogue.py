@@ -1,0 +1,296 @@
+"""The topics of the cluster: what exists, and telling everyone when that changes.
+
+Rules: the store is written first, memory second, listeners third; one change at a time (so of
+concurrent creations of a name exactly one wins). A write whose outcome is unknown makes the
+catalogue stale: the next change first reads the store again. A topic id is random and never
+reused, so a re-created topic has a new one. `__consumer_offsets` is not in the store: it is always
+there, with a fixed id, and clients can not change it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from coordinator.topics.names import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    OFFSETS_TOPIC_ID,
+    check_topic_name,
+    collision_key,
+)
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import NO_TOPIC_ID, TopicId
+from storage.log import Catalogue, LogError, StoredTopic
+
+MetadataListener = Callable[[MetadataDelta], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that exists. `configs`: its overrides."""
+
+    topic_id: TopicId
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    internal: bool = False
+
+
+class TopicCatalogue:
+    """Topics in memory over the store.
+
+    `new_topic_id()` gives 16 random bytes. `first_version` should not be below any version of an
+    earlier run (wall milliseconds will do): groups remember versions across restarts.
+    """
+
+    def __init__(
+        self,
+        store: Catalogue,
+        config: CoordinatorConfig,
+        new_topic_id: Callable[[], TopicId],
+        first_version: int = 1,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._new_topic_id = new_topic_id
+        self._lock = asyncio.Lock()
+        self._stale = False
+        self._listeners: list[MetadataListener] = []
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[TopicId, Topic] = {}
+        self._collisions: dict[str, str] = {}
+        self._version = first_version - 1
+        self.image = MetadataImage()
+        self.cluster_id = ""
+
+    async def load(self) -> None:
+        """Read the store. Raises LogError."""
+        async with self._lock:
+            self.cluster_id = await self._store.cluster_id()
+            await self._read_store()
+
+    def add_listener(self, listener: MetadataListener) -> None:
+        """`listener` gets every delta from now on; the image so far is `image`. It must not
+        raise."""
+        self._listeners.append(listener)
+
+    def topic(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def topics(self) -> list[Topic]:
+        """All topics, sorted by name."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def check_name(self, name: str) -> None:
+        """May a topic be called so? Raises ApiError INVALID_TOPIC_EXCEPTION or
+        TOPIC_ALREADY_EXISTS."""
+        check_topic_name(name)
+        if name in self._by_name:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if name in INTERNAL_TOPICS:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is reserved for the broker."
+            )
+        other = self._collisions.get(collision_key(name))
+        if other is not None:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+    def check_new(self, name: str, partitions: int) -> None:
+        """May a topic be created? Raises ApiError as `check_name`, INVALID_PARTITIONS or
+        POLICY_VIOLATION (too many topics)."""
+        self.check_name(name)
+        self._check_partitions(partitions)
+        if len(self._by_name) - 1 >= self._config.max_topics:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
+            )
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Create a topic; `configs` are checked by the caller. Raises ApiError as `check_new`,
+        LogError when the store fails."""
+        async with self._changing():
+            self.check_new(name, partitions)
+            topic = Topic(self._fresh_id(), name, partitions, MappingProxyType(dict(configs)))
+            await self._put(topic)
+            self._install([*self._by_name.values(), topic])
+            return topic
+
+    async def delete(self, topic_id: TopicId) -> Topic:
+        """Remove a topic (its logs are the caller's matter). Raises ApiError UNKNOWN_TOPIC_ID
+        or INVALID_TOPIC_EXCEPTION (internal), LogError."""
+        async with self._changing():
+            topic = self._existing(topic_id)
+            await self._store.delete_topic(topic_id)
+            self._install(kept for kept in self._by_name.values() if kept is not topic)
+            return topic
+
+    def check_growth(self, topic: Topic, count: int) -> None:
+        """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS or
+        INVALID_TOPIC_EXCEPTION (internal)."""
+        self._refuse_internal(topic)
+        if count == topic.partitions:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic already has {topic.partitions} partition(s).",
+            )
+        if count < topic.partitions:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {topic.name} currently has {topic.partitions} partition(s); "
+                f"{count} would not be an increase.",
+            )
+        self._check_partitions(count)
+
+    async def grow(self, topic_id: TopicId, count: int) -> Topic:
+        """Add partitions up to `count`. Raises as `check_growth` and `delete`."""
+        async with self._changing():
+            topic = self._existing(topic_id)
+            self.check_growth(topic, count)
+            return await self._replace(topic, replace(topic, partitions=count))
+
+    async def change_configs(
+        self, topic_id: TopicId, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> Topic:
+        """Replace the overrides by `change(overrides)`, which may raise ApiError."""
+        async with self._changing():
+            topic = self._existing(topic_id)
+            configs = MappingProxyType(dict(change(topic.configs)))
+            return await self._replace(topic, replace(topic, configs=configs))
+
+    def _check_partitions(self, partitions: int) -> None:
+        if partitions <= 0:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                "Number of partitions was set to an invalid non-positive value.",
+            )
+        most = self._config.max_partitions_per_topic
+        if partitions > most:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{partitions} partitions exceed the limit of {most} "
+                "(groupd.max.partitions.per.topic).",
+            )
+
+    def _existing(self, topic_id: TopicId) -> Topic:
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        self._refuse_internal(topic)
+        return topic
+
+    @staticmethod
+    def _refuse_internal(topic: Topic) -> None:
+        if topic.internal:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"The internal topic {topic.name} can not be changed.",
+            )
+
+    def _fresh_id(self) -> TopicId:
+        # Kafka never uses ids that begin with "-" in their text form; the zero id means "none".
+        while True:
+            topic_id = self._new_topic_id()
+            if topic_id != NO_TOPIC_ID and topic_id not in self._by_id and topic_id[0] >> 2 != 62:
+                return topic_id
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        async with self._lock:
+            if self._stale:
+                await self._read_store()
+            try:
+                yield
+            except (LogError, asyncio.CancelledError):
+                self._stale = True
+                raise
+
+    async def _put(self, topic: Topic) -> None:
+        await self._store.put_topic(
+            StoredTopic(
+                topic.topic_id, topic.name, topic.partitions, tuple(sorted(topic.configs.items()))
+            )
+        )
+
+    async def _replace(self, old: Topic, new: Topic) -> Topic:
+        await self._put(new)
+        self._install(new if kept is old else kept for kept in self._by_name.values())
+        return new
+
+    async def _read_store(self) -> None:
+        stored = await self._store.topics()
+        topics = [
+            Topic(row.topic_id, row.name, row.partitions, MappingProxyType(dict(row.configs)))
+            for row in stored
+        ]
+        offsets = Topic(
+            OFFSETS_TOPIC_ID,
+            OFFSETS_TOPIC,
+            self._config.offsets_topic_num_partitions,
+            MappingProxyType(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": "104857600",
+                }
+            ),
+            internal=True,
+        )
+        self._install([offsets, *topics])
+        self._stale = False
+
+    def _install(self, topics: Iterable[Topic]) -> None:
+        """Make `topics` the truth and tell the listeners what differs."""
+        before = self._by_name
+        now = {topic.name: topic for topic in topics}
+        created = frozenset(
+            name
+            for name, topic in now.items()
+            if name not in before or before[name].topic_id != topic.topic_id
+        )
+        deleted = tuple(
+            (name, topic.topic_id)
+            for name, topic in sorted(before.items())
+            if name not in now or now[name].topic_id != topic.topic_id
+        )
+        changed = frozenset(
+            name
+            for name, topic in now.items()
+            if name not in created and topic.partitions != before[name].partitions
+        )
+        self._by_name = now
+        self._by_id = {topic.topic_id: topic for topic in now.values()}
+        self._collisions = {collision_key(name): name for name in now if "." in name or "_" in name}
+        if created or deleted or changed:
+            self._publish(created, changed, deleted)
+
+    def _publish(
+        self,
+        created: frozenset[str],
+        changed: frozenset[str],
+        deleted: tuple[tuple[str, TopicId], ...],
+    ) -> None:
+        self._version += 1
+        self.image = MetadataImage(
+            (
+                TopicImage(topic.topic_id, topic.name, topic.partitions, topic.internal)
+                for topic in self.topics()
+            ),
+            self._version,
+            self._version if created else self.image.created_version,
+        )
+        delta = MetadataDelta(self.image, created, changed, deleted)
+        for listener in self._listeners:
+            listener(delta)

@@ -1,0 +1,120 @@
+"""The data plane as a whole: constructs the parts and says who answers which request.
+
+Start: `await start()` reads topics and group overrides, then requests may come. Stop: `close()`
+once no more requests arrive; appends under way are waited for. A handler may raise ApiError for
+the whole request; everything else that is foreseen is inside the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Instant, RequestContext
+from coordinator.topics.alter_configs import IncrementalAlterConfigs
+from coordinator.topics.catalogue import TopicCatalogue
+from coordinator.topics.create_partitions import CreatePartitions
+from coordinator.topics.create_topics import CreateTopics
+from coordinator.topics.delete_records import DeleteRecords
+from coordinator.topics.delete_topics import DeleteTopics
+from coordinator.topics.describe_configs import DescribeConfigs
+from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
+from coordinator.topics.fetch import Fetch, Wait, wait_for_event
+from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
+from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
+from coordinator.topics.list_offsets import ListOffsets
+from coordinator.topics.metadata import Metadata
+from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
+from coordinator.topics.partitions import Partitions
+from coordinator.topics.produce import Produce, Writer
+from coordinator.topics.producer_ids import ProducerIds
+from protocol.messages import TopicId
+from protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    Node,
+)
+from protocol.messages.data import (
+    DeleteRecordsRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from storage.log import Store
+
+Handler = Callable[[RequestContext, Any], Awaitable[Any]]
+"""(context, request) -> reply; None only from Produce with acks=0: send nothing."""
+
+
+class DataPlane:
+    """Topics, records and their administration on this node.
+
+    `store` must be started. `writer` has the signature of `store.append` and serves calls in
+    order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
+    request. `offsets_view` shows the shards' logs. `wait` is for tests.
+    """
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        store: Store,
+        *,
+        new_topic_id: Callable[[], TopicId],
+        now: Callable[[], Instant],
+        nodes: Sequence[Node],
+        group_configs: GroupConfigFunctions,
+        writer: Writer | None = None,
+        offsets_view: OffsetsLogView | None = None,
+        wait: Wait = wait_for_event,
+    ) -> None:
+        self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
+        self.group_overrides = GroupOverrides(store, config, group_configs)
+        self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
+        self._produce = Produce(self.partitions, writer or store.append, config, now)
+        metadata = Metadata(self.catalogue, config, nodes)
+        self.handlers: Mapping[type, Handler] = MappingProxyType(
+            {
+                MetadataRequest: metadata.handle,
+                DescribeClusterRequest: metadata.describe_cluster,
+                DescribeTopicPartitionsRequest: DescribeTopicPartitions(
+                    self.catalogue, config
+                ).handle,
+                CreateTopicsRequest: CreateTopics(self.catalogue, config).handle,
+                DeleteTopicsRequest: DeleteTopics(self.catalogue, store).handle,
+                CreatePartitionsRequest: CreatePartitions(self.catalogue).handle,
+                DescribeConfigsRequest: DescribeConfigs(
+                    self.catalogue, config, self.group_overrides
+                ).handle,
+                IncrementalAlterConfigsRequest: IncrementalAlterConfigs(
+                    self.catalogue, config, self.group_overrides
+                ).handle,
+                ProduceRequest: self._produce.handle,
+                FetchRequest: Fetch(self.partitions, config, now, wait).handle,
+                ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
+                OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
+                DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
+                InitProducerIdRequest: ProducerIds(store).init,
+            }
+        )
+
+    async def start(self) -> None:
+        """Load what the store knows. Raises LogError."""
+        await self.catalogue.load()
+        await self.group_overrides.load()
+
+    async def close(self) -> None:
+        """Let appends under way finish and wake every waiting fetch. The store stays open."""
+        await self._produce.close()
+        await self.partitions.close()

@@ -1,0 +1,69 @@
+"""DeleteRecords (21): move a partition's start offset up."""
+
+from __future__ import annotations
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.partitions import Partitions
+from coordinator.topics.topic_configs import TopicSettings, split_list
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import (
+    DeletedRecords,
+    DeletedRecordsTopic,
+    DeleteRecordsReply,
+    DeleteRecordsRequest,
+)
+from storage.log import LogError, PartitionLogs
+
+HIGH_WATERMARK = -1
+
+
+class DeleteRecords:
+    def __init__(
+        self, partitions: Partitions, logs: PartitionLogs, config: CoordinatorConfig
+    ) -> None:
+        self._partitions = partitions
+        self._logs = logs
+        self._config = config
+
+    async def handle(
+        self, context: RequestContext, request: DeleteRecordsRequest
+    ) -> DeleteRecordsReply:
+        topics = []
+        for topic in request.topics:
+            results = [
+                await self._one(context, topic.name, partition, offset)
+                for partition, offset in topic.partitions
+            ]
+            topics.append(DeletedRecordsTopic(topic.name, tuple(results)))
+        return DeleteRecordsReply(tuple(topics))
+
+    async def _one(
+        self, context: RequestContext, name: str, partition: int, offset: int
+    ) -> DeletedRecords:
+        try:
+            low_watermark = await self._delete(context, name, partition, offset)
+        except ApiError as error:
+            return DeletedRecords(partition, error=error.code)
+        except LogError:
+            return DeletedRecords(partition, error=ErrorCode.KAFKA_STORAGE_ERROR)
+        return DeletedRecords(partition, low_watermark)
+
+    async def _delete(self, context: RequestContext, name: str, partition: int, offset: int) -> int:
+        if not context.allows(Operation.DELETE, Resource.TOPIC, name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        topic = self._partitions.resolve_name(name, partition)
+        if topic.internal:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        policy = TopicSettings(self._config, topic.configs).text("cleanup.policy")
+        if "delete" not in split_list(policy):
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        log = await self._partitions.open(topic, partition)
+        if offset == HIGH_WATERMARK:
+            offset = log.high_watermark
+        if not 0 <= offset <= log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset > log.start_offset:
+            await self._logs.truncate_before(log.name, offset)
+            log.truncated(offset)
+        return log.start_offset

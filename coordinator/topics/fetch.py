@@ -1,0 +1,183 @@
+"""Fetch (1): read record batches, waiting for new ones.
+
+Rules: only data below the high watermark; at least one batch in the first partition that has data,
+however large; an error, enough bytes, a limit that is reached or the end of the wait completes
+the request. Waiting costs nothing: appends set an event. Fetch sessions (KIP-227) are not kept:
+every full fetch is answered with session id 0, which tells clients to send full fetches, and a
+request inside any session gets FETCH_SESSION_ID_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Instant, Operation, RequestContext, Resource
+from coordinator.topics.catalogue import Topic
+from coordinator.topics.epochs import check_leader_epoch, end_of_epoch
+from coordinator.topics.partition import ReadableLog
+from coordinator.topics.partitions import Partitions
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import (
+    READ_COMMITTED,
+    FetchDataTopic,
+    FetchedDataTopic,
+    FetchedPartition,
+    FetchPartition,
+    FetchReply,
+    FetchRequest,
+)
+from protocol.records.batch import parse_header
+from storage.log import LogError
+
+FULL_FETCH_EPOCHS = (0, -1)
+"""Session epochs of a fetch that names everything: 0 asks for a session, -1 for none."""
+
+Wait = Callable[[asyncio.Event, int], Awaitable[None]]
+"""`wait(event, timeout_ms)`: return when the event is set or the time is over."""
+
+
+async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
+    """The `Wait` of the real clock."""
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+class _Pass:
+    """One reading of all partitions of a request."""
+
+    __slots__ = ("immediate", "room", "size", "topics", "watched")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.room = max_bytes
+        self.size = 0
+        self.immediate = False
+        self.topics: list[FetchedDataTopic] = []
+        self.watched: list[tuple[ReadableLog, int]] = []
+        """Logs without an error and the high watermark that was seen."""
+
+
+class Fetch:
+    def __init__(
+        self,
+        partitions: Partitions,
+        config: CoordinatorConfig,
+        now: Callable[[], Instant],
+        wait: Wait = wait_for_event,
+    ) -> None:
+        self._partitions = partitions
+        self._config = config
+        self._now = now
+        self._wait = wait
+
+    async def handle(self, context: RequestContext, request: FetchRequest) -> FetchReply:
+        if request.session_epoch not in FULL_FETCH_EPOCHS:
+            return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
+        enough = min(request.min_bytes, max_bytes)
+        deadline_ms = self._now().monotonic_ms + request.max_wait_ms
+        while True:
+            reading = await self._read(context, request, max_bytes)
+            left_ms = deadline_ms - self._now().monotonic_ms
+            if reading.immediate or reading.size >= enough or left_ms <= 0 or not reading.watched:
+                return FetchReply(topics=tuple(reading.topics))
+            await self._wait_for_data(reading, left_ms)
+
+    async def _wait_for_data(self, reading: _Pass, timeout_ms: int) -> None:
+        event = asyncio.Event()
+        for log, _ in reading.watched:
+            log.add_waiter(event)
+        try:
+            # What came between reading and watching would not set the event.
+            if not any(log.closed or log.high_watermark != seen for log, seen in reading.watched):
+                await self._wait(event, timeout_ms)
+        finally:
+            for log, _ in reading.watched:
+                log.remove_waiter(event)
+
+    async def _read(self, context: RequestContext, request: FetchRequest, max_bytes: int) -> _Pass:
+        reading = _Pass(max_bytes)
+        for topic in request.topics:
+            fetched = []
+            for asked in topic.partitions:
+                try:
+                    answer = await self._partition(context, request, topic, asked, reading)
+                except ApiError as error:
+                    answer = FetchedPartition(asked.partition, error.code)
+                except LogError:
+                    answer = FetchedPartition(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
+                    reading.immediate = True
+                fetched.append(answer)
+            reading.topics.append(FetchedDataTopic(topic.name, topic.topic_id, tuple(fetched)))
+        return reading
+
+    async def _partition(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        topic: FetchDataTopic,
+        asked: FetchPartition,
+        reading: _Pass,
+    ) -> FetchedPartition:
+        found = self._authorized(context, topic, asked.partition)
+        log = await self._partitions.readable(found, asked.partition)
+        check_leader_epoch(asked.current_leader_epoch)
+        start_offset, end_offset = log.start_offset, log.high_watermark
+        diverging = _diverging_epoch(log, asked)
+        if not start_offset <= asked.fetch_offset <= log.next_offset and diverging is None:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        records = b""
+        if diverging is None and asked.fetch_offset < end_offset:
+            records = await self._records(log, asked, end_offset, reading)
+        reading.watched.append((log, end_offset))
+        committed = request.isolation_level == READ_COMMITTED
+        return FetchedPartition(
+            partition=asked.partition,
+            high_watermark=end_offset,
+            last_stable_offset=end_offset,
+            log_start_offset=start_offset,
+            aborted=() if committed else None,
+            records=records,
+            diverging_epoch=diverging,
+        )
+
+    @staticmethod
+    async def _records(
+        log: ReadableLog, asked: FetchPartition, end_offset: int, reading: _Pass
+    ) -> bytes:
+        first = reading.size == 0
+        limit = min(asked.partition_max_bytes, reading.room)
+        payloads = []
+        if limit > 0 or first:
+            payloads = await log.read(asked.fetch_offset, max(limit, 0), min_one=first)
+        if not payloads or parse_header(payloads[-1]).next_offset < end_offset:
+            # A limit cuts it short: there is no point in waiting for more.
+            reading.immediate = True
+        records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
+        reading.size += len(records)
+        reading.room -= len(records)
+        return records
+
+    def _authorized(self, context: RequestContext, topic: FetchDataTopic, partition: int) -> Topic:
+        if topic.name and not context.allows(Operation.READ, Resource.TOPIC, topic.name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        found = self._partitions.resolve(topic.name, topic.topic_id, partition)
+        if not context.allows(Operation.READ, Resource.TOPIC, found.name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return found
+
+
+def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:
+    """KIP-595: where a reader that says which epoch it read last has left our log. Raises
+    ApiError OFFSET_OUT_OF_RANGE when that can not be told."""
+    if asked.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = end_of_epoch(log, asked.last_fetched_epoch)
+    if epoch < 0 or asked.fetch_offset < log.start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return (epoch, end_offset) if end_offset < asked.fetch_offset else None

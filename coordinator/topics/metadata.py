@@ -1,0 +1,192 @@
+"""Metadata (3) and DescribeCluster (60): what clients need to find topics.
+
+Rules: this node leads every partition at leader epoch 0 and is its only replica. A topic that an
+auto-creating request names is created before the answer, so the client need not ask again.
+Topics that the principal may not describe look as if only their name were known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.catalogue import Topic, TopicCatalogue
+from coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, check_topic_name
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.messages.cluster import (
+    DescribeClusterReply,
+    DescribeClusterRequest,
+    MetadataReply,
+    MetadataRequest,
+    Node,
+    PartitionInfo,
+    TopicInfo,
+)
+from protocol.messages.groups import OPERATIONS_NOT_ASKED
+from storage.log import LogError
+
+LEADER_EPOCH = 0
+
+_TOPIC_OPERATIONS = (
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+_CLUSTER_OPERATIONS = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+)
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def topic_operations(context: RequestContext, name: str) -> int:
+    """The bit field of operations that the principal may do on a topic."""
+    return sum(
+        1 << operation
+        for operation in _TOPIC_OPERATIONS
+        if context.allows(operation, Resource.TOPIC, name)
+    )
+
+
+def cluster_operations(context: RequestContext) -> int:
+    """The bit field for the cluster."""
+    return sum(
+        1 << operation
+        for operation in _CLUSTER_OPERATIONS
+        if context.allows(operation, Resource.CLUSTER, CLUSTER_NAME)
+    )
+
+
+def partition_infos(node_id: int, start: int, end: int) -> tuple[PartitionInfo, ...]:
+    """Partitions `start`..`end` - 1, all led by this node."""
+    here = (node_id,)
+    return tuple(PartitionInfo(n, node_id, LEADER_EPOCH, here, here) for n in range(start, end))
+
+
+class Metadata:
+    """`nodes` is read at every request, so it may be filled after the sockets are bound."""
+
+    def __init__(
+        self, catalogue: TopicCatalogue, config: CoordinatorConfig, nodes: Sequence[Node]
+    ) -> None:
+        self._catalogue = catalogue
+        self._config = config
+        self._nodes = nodes
+
+    async def handle(self, context: RequestContext, request: MetadataRequest) -> MetadataReply:
+        if request.topics is None:
+            infos = [
+                self._info(context, request, topic)
+                for topic in self._catalogue.topics()
+                if context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+            ]
+        else:
+            infos = [
+                await self._asked(context, request, name, topic_id)
+                for name, topic_id in dict.fromkeys(request.topics)
+            ]
+        operations = OPERATIONS_NOT_ASKED
+        if request.include_cluster_authorized_operations:
+            described = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+            operations = cluster_operations(context) if described else 0
+        return MetadataReply(
+            nodes=tuple(self._nodes),
+            cluster_id=self._catalogue.cluster_id,
+            controller_id=self._config.node_id,
+            topics=tuple(infos),
+            cluster_authorized_operations=operations,
+        )
+
+    async def describe_cluster(
+        self, context: RequestContext, request: DescribeClusterRequest
+    ) -> DescribeClusterReply:
+        if request.endpoint_type != _BROKERS:
+            known = request.endpoint_type == _CONTROLLERS
+            return DescribeClusterReply(
+                error=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if known
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message="This endpoint serves brokers, endpoint type 1.",
+                endpoint_type=request.endpoint_type,
+            )
+        operations = OPERATIONS_NOT_ASKED
+        if request.include_cluster_authorized_operations:
+            described = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+            operations = cluster_operations(context) if described else 0
+        return DescribeClusterReply(
+            cluster_id=self._catalogue.cluster_id,
+            controller_id=self._config.node_id,
+            nodes=tuple(self._nodes),
+            cluster_authorized_operations=operations,
+        )
+
+    async def _asked(
+        self, context: RequestContext, request: MetadataRequest, name: str | None, topic_id: TopicId
+    ) -> TopicInfo:
+        if topic_id != NO_TOPIC_ID:
+            return self._by_id(context, request, topic_id)
+        if name is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A topic has neither a name nor an id.")
+        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+            return TopicInfo(name, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        topic = self._catalogue.topic(name)
+        if topic is None:
+            try:
+                topic = await self._missing(context, request, name)
+            except ApiError as error:
+                return TopicInfo(name, error=error.code, internal=name in INTERNAL_TOPICS)
+        return self._info(context, request, topic)
+
+    def _by_id(
+        self, context: RequestContext, request: MetadataRequest, topic_id: TopicId
+    ) -> TopicInfo:
+        topic = self._catalogue.topic_by_id(topic_id)
+        if topic is None:
+            return TopicInfo(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            return TopicInfo(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return self._info(context, request, topic)
+
+    async def _missing(self, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
+        """Create the topic where that is wanted and allowed. Raises ApiError."""
+        check_topic_name(name)
+        if not (request.allow_auto_topic_creation and self._config.auto_create_topics_enable):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not (
+            context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+            or context.allows(Operation.CREATE, Resource.TOPIC, name)
+        ):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        try:
+            return await self._catalogue.create(name, self._config.num_partitions, {})
+        except ApiError as error:
+            topic = self._catalogue.topic(name)
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or topic is None:
+                raise
+            return topic
+        except LogError as error:
+            # Retriable for every client: it asks again until the store is back.
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from error
+
+    def _info(self, context: RequestContext, request: MetadataRequest, topic: Topic) -> TopicInfo:
+        return TopicInfo(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            internal=topic.internal,
+            partitions=partition_infos(self._config.node_id, 0, topic.partitions),
+            authorized_operations=topic_operations(context, topic.name)
+            if request.include_topic_authorized_operations
+            else OPERATIONS_NOT_ASKED,
+        )

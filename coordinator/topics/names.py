@@ -1,0 +1,57 @@
+"""Which topic names are legal, which are internal, and how a partition's log is named.
+
+Rules are Kafka's: 1-249 ASCII letters, digits, `.`, `_`, `-`; not `.` or `..`; and two topics may
+not differ only in `.` against `_`, because metric names cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import TopicId
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667301")
+"""The same in every installation: clients that remember it survive a move to another store."""
+
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+"""Names that only the broker may create and write to."""
+
+CLUSTER_NAME = "kafka-cluster"
+"""The resource name of the cluster in access checks."""
+
+MAX_NAME_LENGTH = 249
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def check_topic_name(name: str) -> None:
+    """Raises ApiError INVALID_TOPIC_EXCEPTION with the reason."""
+    reason = _illegal(name)
+    if reason is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def _illegal(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"'{name}' is longer than {MAX_NAME_LENGTH} characters"
+    if not _LEGAL.issuperset(name):
+        return f"'{name}' contains characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def collision_key(name: str) -> str:
+    """Names with equal keys collide."""
+    return name.replace(".", "_")
+
+
+def log_name(topic_id: TopicId, partition: int) -> str:
+    """The store's name of a topic partition's log."""
+    return f"{topic_id.hex()}-{partition}"
+
+
+def offsets_log_name(partition: int) -> str:
+    """The store's name of a `__consumer_offsets` partition's log."""
+    return f"{OFFSETS_TOPIC}-{partition}"

@@ -1,0 +1,118 @@
+"""The open partitions: opened once on first use, dropped on failure or when the topic goes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator.core.metadata_image import MetadataDelta
+from coordinator.topics.catalogue import Topic, TopicCatalogue
+from coordinator.topics.names import OFFSETS_TOPIC, log_name
+from coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
+from coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
+from coordinator.topics.tail_cache import TailCache
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import NO_TOPIC_ID, TopicId
+from storage.log import LogError, PartitionLogs
+
+
+class Partitions:
+    """Topic and partition of a request -> log."""
+
+    def __init__(
+        self, catalogue: TopicCatalogue, logs: PartitionLogs, offsets_view: OffsetsLogView
+    ) -> None:
+        self._catalogue = catalogue
+        self._logs = logs
+        self._offsets_view = offsets_view
+        self._cache = TailCache()
+        self._open: dict[str, PartitionLog] = {}
+        self._opening: dict[str, asyncio.Task[PartitionLog]] = {}
+        self._closed = False
+        catalogue.add_listener(self._on_metadata)
+
+    def resolve(self, name: str, topic_id: TopicId, partition: int) -> Topic:
+        """The topic of a request's partition, by name or, where that is empty, by id. Raises
+        ApiError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
+        topic = self._catalogue.topic(name) if name else self._catalogue.topic_by_id(topic_id)
+        if topic is None and (not name or topic_id != NO_TOPIC_ID):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        if topic is None or not 0 <= partition < topic.partitions:
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "This server does not host this topic-partition.",
+            )
+        return topic
+
+    def resolve_name(self, name: str, partition: int) -> Topic:
+        """As `resolve` for APIs that know names only."""
+        topic = self._catalogue.topic(name)
+        if topic is None or not 0 <= partition < topic.partitions:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    def is_open(self, topic: Topic, partition: int) -> PartitionLog | None:
+        """The partition's log if it needs no opening."""
+        return self._open.get(log_name(topic.topic_id, partition))
+
+    async def open(self, topic: Topic, partition: int) -> PartitionLog:
+        """Raises LogError, ApiError when the topic has gone meanwhile."""
+        name = log_name(topic.topic_id, partition)
+        log = self._open.get(name)
+        if log is not None:
+            return log
+        if self._closed:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker shuts down")
+        task = self._opening.get(name)
+        if task is None:
+            task = asyncio.create_task(self._do_open(topic, partition, name))
+            self._opening[name] = task
+            task.add_done_callback(lambda done: self._opened(name, done))
+        return await asyncio.shield(task)
+
+    async def readable(self, topic: Topic, partition: int) -> ReadableLog:
+        """As `open`, and `__consumer_offsets` too. Raises ApiError NOT_LEADER_OR_FOLLOWER for a
+        shard that is not served now."""
+        if topic.name == OFFSETS_TOPIC:
+            offsets = OffsetsLog(self._offsets_view, self._logs, partition)
+            if offsets.closed:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return offsets
+        return await self.open(topic, partition)
+
+    def drop(self, log: PartitionLog) -> None:
+        """Forget a log after a failed append: its next user reads the store."""
+        log.close()
+        if self._open.get(log.name) is log:
+            del self._open[log.name]
+
+    async def close(self) -> None:
+        """Wait for what is being opened, close everything; nothing opens again."""
+        self._closed = True
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        for log in list(self._open.values()):
+            self.drop(log)
+
+    async def _do_open(self, topic: Topic, partition: int, name: str) -> PartitionLog:
+        log = await open_partition(self._logs, self._cache, topic.topic_id, partition)
+        if self._catalogue.topic_by_id(topic.topic_id) is None:
+            # Deleted while it was opened: the open may have made the log again.
+            await self._logs.delete([name])
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._open[name] = log
+        return log
+
+    def _opened(self, name: str, task: asyncio.Task[PartitionLog]) -> None:
+        del self._opening[name]
+        if not task.cancelled():
+            task.exception()  # every waiter may have been cancelled; the failure is not lost news
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        gone = {topic_id for _, topic_id in delta.deleted}
+        if gone:
+            for log in [log for log in self._open.values() if log.topic_id in gone]:
+                self.drop(log)
+
+
+def storage_error(error: LogError) -> ApiError:
+    """The store's failure as clients see it; both codes make them try again."""
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -1,0 +1,74 @@
+"""InitProducerId (22) for idempotent producers.
+
+Rules: ids are reserved from the store in blocks and never given twice; those of a block that are
+left at a restart are skipped. A producer that shows its id and epoch gets the next epoch of that
+id; when epochs run out, or the id was never given here, it gets a new id.
+Transactions are not offered: a request with a transactional id fails for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.names import CLUSTER_NAME
+from protocol.errors import ErrorCode
+from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from storage.log import Catalogue, LogError
+
+BLOCK_SIZE = 1000
+MAX_EPOCH = 2**15 - 2
+"""Kafka keeps the last epoch for fencing."""
+
+
+class ProducerIds:
+    """Producer ids by blocks."""
+
+    def __init__(self, store: Catalogue, block_size: int = BLOCK_SIZE) -> None:
+        self._store = store
+        self._block_size = block_size
+        self._next = 0
+        self._end = 0
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> int:
+        """An id that nobody ever got. Raises LogError."""
+        async with self._lock:
+            if self._next == self._end:
+                self._next = await self._store.next_producer_ids(self._block_size)
+                self._end = self._next + self._block_size
+            self._next += 1
+            return self._next - 1
+
+    async def init(
+        self, context: RequestContext, request: InitProducerIdRequest
+    ) -> InitProducerIdReply:
+        if request.transactional_id is not None:
+            # Fatal in every client, where a coordinator error would be retried for ever.
+            return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+            return InitProducerIdReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if (request.producer_id == -1) != (request.producer_epoch == -1):
+            return InitProducerIdReply(ErrorCode.INVALID_REQUEST)
+        try:
+            return await self._give(request)
+        except LogError:
+            # Retriable; producers have no better code for a broker that can not hand out ids.
+            return InitProducerIdReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def _give(self, request: InitProducerIdRequest) -> InitProducerIdReply:
+        given = 0 <= request.producer_id < await self._given_end(request.producer_id)
+        if given and 0 <= request.producer_epoch < MAX_EPOCH:
+            return InitProducerIdReply(
+                producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1
+            )
+        return InitProducerIdReply(producer_id=await self.next(), producer_epoch=0)
+
+    async def _given_end(self, producer_id: int) -> int:
+        """Ids below were given by now, in this run or an earlier one."""
+        if producer_id >= 0 and self._end == 0:
+            async with self._lock:
+                if self._end == 0:
+                    self._next = await self._store.next_producer_ids(self._block_size)
+                    self._end = self._next + self._block_size
+        return self._next

@@ -1,0 +1,373 @@
+"""Record batches, magic 2: what the log stores and Fetch serves (spec: section 6).
+
+A batch is a 61-byte header and its records:
+
+    base offset i64, length i32 (bytes that follow), partition leader epoch i32, magic i8 = 2,
+    CRC-32C u32 (of everything after it), attributes i16, last offset delta i32,
+    base timestamp i64, max timestamp i64, producer id i64, producer epoch i16,
+    base sequence i32, record count i32
+
+    record: varint length, i8 0, varlong timestamp delta, varint offset delta,
+            varint key length, key, varint value length, value, varint header count,
+            [varint key length, key, varint value length, value]
+
+Varints are zigzag; length -1 is null. Attributes: bits 0-2 codec, 3 log append time,
+4 transactional, 5 control, 6 delete horizon. Base offset and leader epoch lie before the CRC, so
+the log can set them without touching the rest.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from protocol.records.compression import BadCompression, decompress
+from protocol.records.primitives import uvarint
+
+MAGIC = 2
+HEADER_BYTES = 61
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+ABORT_MARKER = 0
+COMMIT_MARKER = 1
+
+_LENGTH_PREFIX_BYTES = 12
+_CRC_START = 21
+_MAGIC_AT = 16
+_HEADER = Struct(">qiibIhiqqqhii")
+_BEFORE_CRC = Struct(">qiibI")
+_AFTER_CRC = Struct(">hiqqqhii")
+_OFFSET = Struct(">q")
+_EPOCH = Struct(">i")
+_ATTRIBUTES = Struct(">h")
+_CRC = Struct(">I")
+_MARKER_KEY = Struct(">hh")
+_MARKER_VALUE = Struct(">hi")
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP_AT = 35
+
+# zigzag(n) = 2n for n >= 0; most lengths and deltas are small.
+_ZIGZAG = [uvarint(2 * value) for value in range(2048)]
+_NULL = b"\x01"
+
+Buffer = bytes | bytearray | memoryview
+KeyValue = tuple[bytes | None, bytes | None]
+
+
+class CorruptBatch(Exception):
+    """The bytes are no valid record batch."""
+
+
+class UnsupportedMagic(CorruptBatch):
+    """A message set from before magic 2 (Kafka 0.10 and older)."""
+
+
+class BatchHeader(NamedTuple):
+    """`length` is as on the wire: the batch without its first 12 bytes."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """All bytes of the batch."""
+        return self.length + _LENGTH_PREFIX_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+
+class Batch(NamedTuple):
+    header: BatchHeader
+    payload: bytes
+
+
+class BatchRecord(NamedTuple):
+    """One record with its absolute offset and timestamp."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as a control record says it."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def _zigzag(value: int) -> bytes:
+    return _ZIGZAG[value] if value < 2048 else uvarint(2 * value)
+
+
+def _record(offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
+    body = b"".join(
+        (
+            b"\x00\x00",
+            _zigzag(offset_delta),
+            _NULL if key is None else _zigzag(len(key)) + key,
+            _NULL if value is None else _zigzag(len(value)) + value,
+            b"\x00",
+        )
+    )
+    return _zigzag(len(body)) + body
+
+
+def encode_batch(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    records: Sequence[KeyValue],
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = 0,
+    transactional: bool = False,
+    *,
+    control: bool = False,
+) -> bytes:
+    """An uncompressed create-time batch at consecutive offsets, all at `timestamp_ms`."""
+    if not records:
+        raise ValueError("a batch needs a record")
+    body = b"".join([_record(delta, key, value) for delta, (key, value) in enumerate(records)])
+    tail = (
+        _AFTER_CRC.pack(
+            (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
+            len(records) - 1,
+            timestamp_ms,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+        + body
+    )
+    length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
+    return _BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(tail)) + tail
+
+
+def encode_marker(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    *,
+    commit: bool,
+) -> bytes:
+    """The control batch that ends a transaction."""
+    key = _MARKER_KEY.pack(0, COMMIT_MARKER if commit else ABORT_MARKER)
+    return encode_batch(
+        base_offset,
+        leader_epoch,
+        timestamp_ms,
+        [(key, _MARKER_VALUE.pack(0, coordinator_epoch))],
+        producer_id,
+        producer_epoch,
+        -1,
+        transactional=True,
+        control=True,
+    )
+
+
+def decode_marker(record: BatchRecord) -> Marker | None:
+    """None for control records of other kinds, which readers pass over. Raises CorruptBatch."""
+    try:
+        _, kind = _MARKER_KEY.unpack_from(record.key or b"")
+        if kind not in (ABORT_MARKER, COMMIT_MARKER):
+            return None
+        _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value or b"")
+    except struct.error as error:
+        raise CorruptBatch(f"control record at {record.offset}: {error}") from error
+    return Marker(kind == COMMIT_MARKER, coordinator_epoch)
+
+
+def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
+    """The header of the batch that starts at `offset`. Its records may be missing or wrong: see
+    `check`. Raises UnsupportedMagic, CorruptBatch."""
+    available = len(data) - offset
+    if available > _MAGIC_AT and data[offset + _MAGIC_AT] != MAGIC:
+        raise UnsupportedMagic(f"magic {data[offset + _MAGIC_AT]} at byte {offset}")
+    if available < HEADER_BYTES:
+        raise CorruptBatch(f"{available} bytes at byte {offset} are no batch")
+    header = BatchHeader._make(_HEADER.unpack_from(data, offset))
+    if header.size < HEADER_BYTES:
+        raise CorruptBatch(f"batch length {header.length} at byte {offset}")
+    return header
+
+
+def verify_crc(payload: Buffer, header: BatchHeader | None = None) -> bool:
+    """Whether the checksum of one batch is right."""
+    header = header or parse_header(payload)
+    with memoryview(payload) as view:
+        return crc32c(view[_CRC_START : header.size]) == header.crc
+
+
+def check(payload: Buffer) -> BatchHeader:
+    """The header of exactly one whole batch with the right checksum and sane counts. Raises
+    CorruptBatch."""
+    header = parse_header(payload)
+    if header.size != len(payload):
+        raise CorruptBatch(f"batch of {header.size} bytes in {len(payload)}")
+    if not verify_crc(payload, header):
+        raise CorruptBatch(f"wrong checksum of the batch at offset {header.base_offset}")
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptBatch(
+            f"{header.record_count} records up to offset delta {header.last_offset_delta}"
+        )
+    return header
+
+
+def iter_batches(buffer: Buffer) -> Iterator[Batch]:
+    """The batches of `buffer`, which must end with a whole one; checksums are not looked at.
+    Raises CorruptBatch."""
+    position = 0
+    while position < len(buffer):
+        header = parse_header(buffer, position)
+        end = position + header.size
+        if end > len(buffer):
+            raise CorruptBatch(f"batch at byte {position} ends {end - len(buffer)} bytes too late")
+        yield Batch(header, bytes(buffer[position:end]))
+        position = end
+
+
+def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> bytes:
+    """The same batch at another place of the log; the checksum stays right."""
+    with memoryview(payload) as view:
+        return b"".join(
+            (
+                _OFFSET.pack(base_offset),
+                view[8:_LENGTH_PREFIX_BYTES],
+                _EPOCH.pack(leader_epoch),
+                view[_MAGIC_AT:],
+            )
+        )
+
+
+def with_log_append_time(payload: Buffer, timestamp_ms: int) -> bytes:
+    """The same batch under `message.timestamp.type=LogAppendTime`: every record counts as
+    written at `timestamp_ms`; the checksum is made anew."""
+    out = bytearray(payload)
+    (attributes,) = _ATTRIBUTES.unpack_from(out, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(out, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _OFFSET.pack_into(out, _MAX_TIMESTAMP_AT, timestamp_ms)
+    _CRC.pack_into(out, _CRC_START - 4, crc32c(bytes(out[_CRC_START:])))
+    return bytes(out)
+
+
+def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
+    """The records of one batch in order. Raises CorruptBatch, UnsupportedCodec."""
+    if isinstance(batch, Batch):
+        header, payload = batch
+    else:
+        header, payload = parse_header(batch), bytes(batch)
+    if header.record_count == 0 and header.size == HEADER_BYTES:
+        return  # what compaction leaves of an emptied batch
+    try:
+        data = decompress(header.codec, payload[HEADER_BYTES : header.size])
+        position = 0
+        for _ in range(header.record_count):
+            record, position = _read_record(header, data, position)
+            yield record
+    except (BadCompression, IndexError, UnicodeDecodeError) as error:
+        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
+    if position != len(data):
+        raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
+
+
+def _read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
+    length, position = _read_varint(data, position)
+    end = position + length
+    timestamp_delta, position = _read_varint(data, position + 1)
+    offset_delta, position = _read_varint(data, position)
+    key, position = _read_bytes(data, position)
+    value, position = _read_bytes(data, position)
+    header_count, position = _read_varint(data, position)
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if header_count:
+        items = []
+        for _ in range(header_count):
+            name, position = _read_bytes(data, position)
+            item, position = _read_bytes(data, position)
+            items.append(((name or b"").decode(), item))
+        headers = tuple(items)
+    if position != end:
+        raise CorruptBatch(f"record length is wrong in the batch at {header.base_offset}")
+    timestamp_ms = (
+        header.max_timestamp_ms
+        if header.attributes & LOG_APPEND_TIME
+        else header.base_timestamp_ms + timestamp_delta
+    )
+    offset = header.base_offset + offset_delta
+    return BatchRecord(offset, timestamp_ms, key, value, headers), position
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
+    value = byte & 0x7F
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("varint too long")
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    length, position = _read_varint(data, position)
+    if length < 0:
+        return None, position
+    end = position + length
+    if end > len(data):
+        raise CorruptBatch(f"{length} bytes wanted at byte {position} of {len(data)}")
+    return data[position:end], end

@@ -1,0 +1,136 @@
+"""Metadata (3), v0-13.
+
+v1 adds rack, controller id, the internal flag, and null (not empty) as "all topics"; v2 the
+cluster id, v3 throttle time, v4 the switch for automatic creation, v5 offline replicas, v7 the
+leader epoch, v8 authorized operations, v9 is flexible, v10 adds topic ids, v11 drops the
+cluster's authorized operations, v12 lets a topic be asked for by id (name null), v13 adds the
+top-level error.
+
+The layout of v10 and v11 has ids and null names already, and Kafka answers INVALID_REQUEST where
+a client uses them. They are decoded alike here, so the handler may serve them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+
+from protocol.errors import ErrorCode
+from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.messages.cluster import (
+    MetadataReply,
+    MetadataRequest,
+    Node,
+    PartitionInfo,
+    TopicInfo,
+)
+from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader, decoder
+from protocol.wire.registry import Api
+
+_PARTITION_V0 = Struct(">hii")
+_PARTITION_V7 = Struct(">hiii")
+_FLEXIBLE_FROM = 9
+
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> MetadataRequest:
+    topics: tuple[tuple[str | None, TopicId], ...] | None
+    if reader.version >= 1:
+        topics = reader.nullable_array(_topic)
+    else:
+        topics = reader.array(_topic) or None
+    request = MetadataRequest(
+        topics=topics,
+        allow_auto_topic_creation=reader.version < 4 or reader.boolean(),
+        include_cluster_authorized_operations=8 <= reader.version <= 10 and reader.boolean(),
+        include_topic_authorized_operations=reader.version >= 8 and reader.boolean(),
+    )
+    reader.end()
+    return request
+
+
+def _topic(reader: Reader) -> tuple[str | None, TopicId]:
+    if reader.version <= 9:
+        name: str | None = reader.string()
+        topic_id = NO_TOPIC_ID
+    else:
+        topic_id = reader.uuid()
+        name = reader.nullable_string()
+    reader.end()
+    return name, topic_id
+
+
+def encode(reply: MetadataReply, version: int) -> bytearray:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= 3:
+        writer.int32(0)
+    writer.array(reply.nodes, lambda node: _write_node(writer, node, version))
+    if version >= 2:
+        writer.nullable_string(reply.cluster_id)
+    if version >= 1:
+        writer.int32(reply.controller_id)
+    writer.array(reply.topics, lambda topic: _write_topic(writer, topic, version))
+    if 8 <= version <= 10:
+        writer.int32(reply.cluster_authorized_operations)
+    if version >= 13:
+        writer.int16(reply.error)
+    writer.end()
+    return writer.buffer
+
+
+def _write_node(writer: Writer, node: Node, version: int) -> None:
+    writer.int32(node.node_id)
+    writer.string(node.host)
+    writer.int32(node.port)
+    if version >= 1:
+        writer.nullable_string(node.rack)
+    writer.end()
+
+
+def _write_topic(writer: Writer, topic: TopicInfo, version: int) -> None:
+    writer.int16(topic.error)
+    if version >= 12:
+        writer.nullable_string(topic.name)
+    else:
+        writer.string(topic.name or "")
+    if version >= 10:
+        writer.uuid(topic.topic_id)
+    if version >= 1:
+        writer.boolean(topic.internal)
+    writer.array_length(len(topic.partitions))
+    for partition in topic.partitions:
+        _write_partition(writer, partition, version)
+    if version >= 8:
+        writer.int32(topic.authorized_operations)
+    writer.end()
+
+
+# A reply may list thousands of partitions, and the same few node lists stand at all of them.
+@lru_cache(maxsize=1024)
+def _node_ids(node_ids: tuple[int, ...], flexible: bool) -> bytes:
+    writer = Writer(flexible)
+    writer.int32_array(node_ids)
+    return bytes(writer.buffer)
+
+
+def _write_partition(writer: Writer, partition: PartitionInfo, version: int) -> None:
+    head = (partition.error, partition.partition, partition.leader)
+    if version >= 7:
+        writer.buffer += _PARTITION_V7.pack(*head, partition.leader_epoch)
+    else:
+        writer.buffer += _PARTITION_V0.pack(*head)
+    writer.buffer += _node_ids(partition.replicas, writer.flexible)
+    writer.buffer += _node_ids(partition.isr, writer.flexible)
+    if version >= 5:
+        writer.array_length(0)
+    writer.end()
+
+
+def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
+    """The code at each topic asked for by name or id, and at the top, which v13 has."""
+    topics = tuple(TopicInfo(name, topic_id, code) for name, topic_id in request.topics or ())
+    return MetadataReply((), None, -1, topics, error=code)
+
+
+API = Api(3, "Metadata", 0, 13, _FLEXIBLE_FROM, MetadataRequest, decode, encode, failure)

@@ -1,0 +1,122 @@
+"""OffsetCommit (8), v2-10. v2-4 carry a retention time, v3 adds throttle time, v6 the leader
+epoch, v7 the instance id, v8 is flexible, v9 allows member epochs (KIP-848), v10 names topics by
+id instead of name.
+
+There is no error above the partition: an error of the whole request stands on each.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from protocol.errors import ErrorCode
+from protocol.messages import NO_TOPIC_ID
+from protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    OffsetCommitReply,
+    OffsetCommitRequest,
+    PartitionError,
+    TopicErrors,
+)
+from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader, decoder
+from protocol.wire.registry import Api
+
+_FLEXIBLE_FROM = 8
+# Results: partition and error; the pad byte is the empty set of tagged fields.
+# Partition and offset, from v6 on leader epoch, then length of metadata and number of tags.
+_COMMIT = Struct(">iq")
+_COMMIT_WITH_EPOCH = Struct(">iqi")
+_COMMIT_FLEXIBLE = Struct(">iqiBB")
+_RESULT = Struct(">ih").pack
+_RESULT_FLEXIBLE = Struct(">ihx").pack
+
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> OffsetCommitRequest:
+    version = reader.version
+    request = OffsetCommitRequest(
+        group_id=reader.string(),
+        generation_or_epoch=reader.int32(),
+        member_id=reader.string(),
+        group_instance_id=reader.nullable_string() if version >= 7 else None,
+        retention_time_ms=reader.int64() if version <= 4 else -1,
+        topics=reader.array(_read_topic),
+    )
+    reader.end()
+    return request
+
+
+def _read_topic(reader: Reader) -> CommitTopic:
+    by_id = reader.version >= 10
+    name = "" if by_id else reader.string()
+    topic_id = reader.uuid() if by_id else NO_TOPIC_ID
+    if reader.flexible:
+        partitions = reader.array(_read_partition_flexible)
+    elif reader.version >= 6:
+        partitions = reader.array(_read_partition)
+    else:
+        partitions = reader.array(_read_partition_without_epoch)
+    reader.end()
+    return CommitTopic(name, partitions, topic_id)
+
+
+def _read_partition_flexible(reader: Reader) -> CommitPartition:
+    # Metadata is nearly always null or empty, and then the partition is one fixed layout.
+    data, at = reader.data, reader.at
+    index, offset, leader_epoch, metadata_length, tagged = _COMMIT_FLEXIBLE.unpack_from(data, at)
+    if metadata_length <= 1 and tagged == 0:
+        reader.at = at + _COMMIT_FLEXIBLE.size
+        return CommitPartition(index, offset, leader_epoch, "" if metadata_length else None)
+    reader.at = at + _COMMIT_WITH_EPOCH.size
+    partition = CommitPartition(index, offset, leader_epoch, reader.nullable_string())
+    reader.end()
+    return partition
+
+
+def _read_partition(reader: Reader) -> CommitPartition:
+    index, offset, leader_epoch = reader.unpack(_COMMIT_WITH_EPOCH)
+    return CommitPartition(index, offset, leader_epoch, reader.nullable_string())
+
+
+def _read_partition_without_epoch(reader: Reader) -> CommitPartition:
+    index, offset = reader.unpack(_COMMIT)
+    return CommitPartition(index, offset, metadata=reader.nullable_string())
+
+
+def encode(reply: OffsetCommitReply, version: int) -> bytearray:
+    flexible = version >= _FLEXIBLE_FROM
+    pack = _RESULT_FLEXIBLE if flexible else _RESULT
+    writer = Writer(flexible)
+    buffer = writer.buffer
+    if version >= 3:
+        writer.int32(0)
+    writer.array_length(len(reply.topics))
+    for topic in reply.topics:
+        if version >= 10:
+            buffer += topic.topic_id
+        else:
+            writer.string(topic.name)
+        writer.array_length(len(topic.partitions))
+        buffer += b"".join([pack(p.partition, p.error) for p in topic.partitions])
+        writer.end()
+    writer.end()
+    return buffer
+
+
+def failure(request: OffsetCommitRequest, code: ErrorCode, _: str | None) -> OffsetCommitReply:
+    """The error stands on every partition of the request."""
+    return OffsetCommitReply(
+        tuple(
+            TopicErrors(
+                topic.name,
+                tuple(PartitionError(p.partition, code) for p in topic.partitions),
+                topic.topic_id,
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API = Api(8, "OffsetCommit", 2, 10, _FLEXIBLE_FROM, OffsetCommitRequest, decode, encode, failure)

@@ -1,0 +1,157 @@
+"""OffsetFetch (9), v1-10. v2 adds the top-level error and null topics for "all", v3 throttle
+time, v5 the leader epoch, v6 is flexible, v7 adds require_stable (KIP-447), v8 asks for many
+groups (KIP-709), v9 adds member id and epoch (KIP-848), v10 names topics by id instead of name.
+
+Where a group's error stands: v1 on each partition asked for, v2-7 at the top, v8+ on the group,
+from v2 on without topics. Only the request knows what was asked for, so a failed group carries
+both (`group_failure`), and the encoder drops what its version has no use for.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from protocol.errors import ErrorCode
+from protocol.messages import NO_TOPIC_ID
+from protocol.messages.offsets import (
+    FetchedGroup,
+    FetchedOffset,
+    FetchedTopic,
+    FetchTopic,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+    OffsetFetchRequest,
+)
+from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader, decoder
+from protocol.wire.registry import Api
+
+_FLEXIBLE_FROM = 6
+_INT16 = Struct(">h").pack
+# Partition, offset and, from v5 on, leader epoch.
+_OFFSET = Struct(">iq").pack
+_OFFSET_WITH_EPOCH = Struct(">iqi").pack
+# The same with empty metadata ("\0\0", or "\1" when flexible), error and tagged fields.
+_BARE_OFFSET = Struct(">iq2xh").pack
+_BARE_OFFSET_WITH_EPOCH = Struct(">iqi2xh").pack
+_BARE_OFFSET_FLEXIBLE = Struct(">iqiBhx").pack
+
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> OffsetFetchRequest:
+    version = reader.version
+    if version < 8:
+        group_id = reader.string()
+        topics = _read_topics(reader)
+        require_stable = reader.boolean() if version >= 7 else False
+        reader.end()
+        group = OffsetFetchGroup(group_id, topics, require_stable=require_stable)
+        return OffsetFetchRequest((group,))
+    groups = reader.array(_read_group)
+    require_stable = reader.boolean()
+    reader.end()
+    return OffsetFetchRequest(
+        tuple(
+            OffsetFetchGroup(group_id, topics, member_id, member_epoch, require_stable)
+            for group_id, member_id, member_epoch, topics in groups
+        )
+    )
+
+
+def _read_group(
+    reader: Reader,
+) -> tuple[str, str | None, int, tuple[FetchTopic, ...] | None]:
+    group_id = reader.string()
+    member_id = reader.nullable_string() if reader.version >= 9 else None
+    member_epoch = reader.int32() if reader.version >= 9 else -1
+    topics = _read_topics(reader)
+    reader.end()
+    return group_id, member_id, member_epoch, topics
+
+
+def _read_topics(reader: Reader) -> tuple[FetchTopic, ...] | None:
+    if reader.version >= 2:
+        return reader.nullable_array(_read_topic)
+    return reader.array(_read_topic)
+
+
+def _read_topic(reader: Reader) -> FetchTopic:
+    by_id = reader.version >= 10
+    name = "" if by_id else reader.string()
+    topic_id = reader.uuid() if by_id else NO_TOPIC_ID
+    topic = FetchTopic(name, reader.int32_array(), topic_id)
+    reader.end()
+    return topic
+
+
+def encode(reply: OffsetFetchReply, version: int) -> bytearray:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= 3:
+        writer.int32(0)
+    if version < 8:
+        group = reply.groups[0]
+        _write_topics(writer, group, version)
+        if version >= 2:
+            writer.int16(group.error)
+    else:
+        writer.array_length(len(reply.groups))
+        for group in reply.groups:
+            writer.string(group.group_id)
+            _write_topics(writer, group, version)
+            writer.int16(group.error)
+            writer.end()
+    writer.end()
+    return writer.buffer
+
+
+def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> None:
+    topics = group.topics if group.error == ErrorCode.NONE or version == 1 else ()
+    writer.array_length(len(topics))
+    for topic in topics:
+        if version >= 10:
+            writer.uuid(topic.topic_id)
+        else:
+            writer.string(topic.name)
+        writer.array_length(len(topic.partitions))
+        _write_offsets(writer, topic.partitions, version)
+        writer.end()
+
+
+def _write_offsets(writer: Writer, offsets: tuple[FetchedOffset, ...], version: int) -> None:
+    buffer = writer.buffer
+    for p in offsets:
+        if p.metadata:
+            if version >= 5:
+                buffer += _OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch)
+            else:
+                buffer += _OFFSET(p.partition, p.offset)
+            writer.string(p.metadata)
+            buffer += _INT16(p.error)
+            writer.end()
+        elif writer.flexible:
+            buffer += _BARE_OFFSET_FLEXIBLE(p.partition, p.offset, p.leader_epoch, 1, p.error)
+        elif version >= 5:
+            buffer += _BARE_OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch, p.error)
+        else:
+            buffer += _BARE_OFFSET(p.partition, p.offset, p.error)
+
+
+def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
+    """The answer to one group that failed as a whole, fit for every version."""
+    topics = tuple(
+        FetchedTopic(
+            topic.name,
+            tuple(FetchedOffset(partition, error=code) for partition in topic.partitions),
+            topic.topic_id,
+        )
+        for topic in group.topics or ()
+    )
+    return FetchedGroup(group.group_id, topics, code)
+
+
+def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> OffsetFetchReply:
+    """The error stands on every group asked for."""
+    return OffsetFetchReply(tuple(group_failure(group, code) for group in request.groups))
+
+
+API = Api(9, "OffsetFetch", 1, 10, _FLEXIBLE_FROM, OffsetFetchRequest, decode, encode, failure)

@@ -1,0 +1,120 @@
+"""Produce (0), v0-13.
+
+v1 adds throttle time, v2 the log append time, v3 the transactional id, v5 the log start offset,
+v8 error message and record errors, v9 is flexible, v10 adds the current leader and node endpoints
+(KIP-951), v11 and v12 change error codes and transactions only (KIP-890), v13 names topics by id.
+
+A hot path: record batches are taken as raw bytes, in one copy; who appends them checks them,
+and they are stored byte for byte.
+
+v0-2 date from before record batches. They are served because librdkafka up to 2.8 turns
+compression off unless version 0 is advertised (KAFKA-18659); older message formats inside are
+refused per partition, by whoever appends.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from protocol.errors import ErrorCode
+from protocol.messages import NO_TOPIC_ID
+from protocol.messages.data import (
+    ProducedPartition,
+    ProducedTopic,
+    ProducePartition,
+    ProduceReply,
+    ProduceRequest,
+    ProduceTopic,
+)
+from protocol.wire.encode import Writer
+from protocol.wire.leaders import current_leader, node_endpoints
+from protocol.wire.reader import Reader, decoder
+from protocol.wire.registry import Api
+
+# Partition, error, base offset.
+_PARTITION = Struct(">ihq")
+_FLEXIBLE_FROM = 9
+
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> ProduceRequest:
+    transactional_id = reader.nullable_string() if reader.version >= 3 else None
+    acks = reader.int16()
+    timeout_ms = reader.int32()
+    topics = reader.array(_topic)
+    reader.end()
+    return ProduceRequest(topics, acks, timeout_ms, transactional_id)
+
+
+def _topic(reader: Reader) -> ProduceTopic:
+    name = reader.string() if reader.version <= 12 else ""
+    topic_id = reader.uuid() if reader.version >= 13 else NO_TOPIC_ID
+    partitions = reader.array(_partition)
+    reader.end()
+    return ProduceTopic(name, topic_id, partitions)
+
+
+def _partition(reader: Reader) -> ProducePartition:
+    partition = reader.int32()
+    records = reader.nullable_bytes()
+    reader.end()
+    return ProducePartition(partition, records)
+
+
+def encode(reply: ProduceReply, version: int) -> bytearray:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    writer.array_length(len(reply.topics))
+    for topic in reply.topics:
+        if version >= 13:
+            writer.uuid(topic.topic_id)
+        else:
+            writer.string(topic.name)
+        writer.array_length(len(topic.partitions))
+        for partition in topic.partitions:
+            _write_partition(writer, partition, version)
+        writer.end()
+    if version >= 1:
+        writer.int32(0)
+    if version >= 10 and reply.node_endpoints:
+        writer.tagged([(0, node_endpoints(reply.node_endpoints))])
+    else:
+        writer.end()
+    return writer.buffer
+
+
+def _write_partition(writer: Writer, partition: ProducedPartition, version: int) -> None:
+    writer.buffer += _PARTITION.pack(
+        partition.partition,
+        partition.error,
+        partition.base_offset,
+    )
+    if version >= 2:
+        writer.int64(partition.log_append_time_ms)
+    if version >= 5:
+        writer.int64(partition.log_start_offset)
+    if version >= 8:
+        writer.array_length(0)
+        writer.nullable_string(partition.error_message)
+    if version >= 10 and partition.current_leader is not None:
+        writer.tagged([(0, current_leader(partition.current_leader))])
+    else:
+        writer.end()
+
+
+def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply:
+    return ProduceReply(
+        tuple(
+            ProducedTopic(
+                topic.name,
+                topic.topic_id,
+                tuple(
+                    ProducedPartition(item.partition, code, error_message=message)
+                    for item in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API = Api(0, "Produce", 0, 13, _FLEXIBLE_FROM, ProduceRequest, decode, encode, failure)

@@ -1,0 +1,58 @@
+"""The table of all served APIs.
+
+A module under `api/` is served once its name stands in `_MODULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from protocol.messages.cluster import ApiRange
+from protocol.wire.registry import Api
+
+_MODULES = (
+    "api_versions",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
+    "create_partitions",
+    "create_topics",
+    "delete_groups",
+    "delete_records",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "describe_groups",
+    "describe_topic_partitions",
+    "fetch",
+    "find_coordinator",
+    "heartbeat",
+    "incremental_alter_configs",
+    "init_producer_id",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "list_offsets",
+    "metadata",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+    "offset_for_leader_epoch",
+    "produce",
+    "sync_group",
+)
+
+
+def _load(module: str) -> Api:
+    api: Api = import_module(f"protocol.wire.api.{module}").API
+    return api
+
+
+API_BY_KEY: Mapping[int, Api] = {api.key: api for api in map(_load, _MODULES)}
+"""Every served API by its key."""
+
+API_RANGES: tuple[ApiRange, ...] = tuple(
+    ApiRange(key, API_BY_KEY[key].min_version, API_BY_KEY[key].max_version)
+    for key in sorted(API_BY_KEY)
+)
+"""What ApiVersions advertises, ascending by key."""

@@ -1,0 +1,89 @@
+"""Request headers v0-2 and response headers v0-1.
+
+Request: api key, api version, correlation id; v1 adds the client id; v2 adds tagged fields but
+keeps the client id in the older encoding. v2 belongs to the flexible versions of an API, v0
+only to ControlledShutdown v0. Response: correlation id; v1 adds tagged fields and belongs to
+the flexible versions, except that ApiVersions always answers with v0, so that a client which
+does not know our versions yet can read it (KIP-511).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from protocol.wire.reader import MalformedRequest, Reader
+from protocol.wire.registry import Api
+
+_FIXED = Struct(">hhi")
+_CLIENT_ID_LENGTH = Struct(">h")
+_REPLY_HEAD = Struct(">ii")
+# The pad byte is the empty set of tagged fields.
+_REPLY_HEAD_TAGGED = Struct(">iix")
+_API_VERSIONS = 18
+_CONTROLLED_SHUTDOWN = 7
+
+
+class RequestHeader(NamedTuple):
+    """`body_offset` is where the body starts in the frame. A null client id is None."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def request_header_version(api_key: int, api_version: int, apis: Mapping[int, Api]) -> int:
+    """0, 1 or 2; 1 for an unknown API key, which no body can follow anyway."""
+    api = apis.get(api_key)
+    if api is not None and api_version >= api.flexible_from:
+        return 2
+    return 0 if api_key == _CONTROLLED_SHUTDOWN and api_version == 0 else 1
+
+
+def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader:
+    """The header of a frame (without its length field). Raises MalformedRequest.
+
+    The caller checks that `apis` has the key and serves the version.
+    """
+    try:
+        api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
+        version = request_header_version(api_key, api_version, apis)
+        if version == 0:
+            return RequestHeader(api_key, api_version, correlation_id, None, 8)
+        length: int = _CLIENT_ID_LENGTH.unpack_from(frame, 8)[0]
+        end = 10 + length
+        if length < 0:
+            if length != -1:
+                raise MalformedRequest(f"client id of {length} bytes")
+            client_id = None
+            end = 10
+        elif end > len(frame):
+            raise MalformedRequest(f"client id of {length} bytes, {len(frame) - 10} left")
+        else:
+            client_id = frame[10:end].decode()
+        if version == 2:
+            if frame[end] == 0:
+                end += 1
+            else:
+                reader = Reader(frame, end, api_version, flexible=True)
+                reader.end()
+                end = reader.at
+    except (StructError, IndexError, UnicodeDecodeError) as error:
+        raise MalformedRequest(f"header: {error}") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id, end)
+
+
+def reply_header_version(api: Api, api_version: int) -> int:
+    """0 or 1."""
+    return 1 if api_version >= api.flexible_from and api.key != _API_VERSIONS else 0
+
+
+def reply_frame(correlation_id: int, header_version: int, body: bytes | bytearray) -> bytes:
+    """A whole reply: length, correlation id, tagged fields for header v1, body."""
+    if header_version == 1:
+        return _REPLY_HEAD_TAGGED.pack(5 + len(body), correlation_id) + body
+    return _REPLY_HEAD.pack(4 + len(body), correlation_id) + body

@@ -1,0 +1,31 @@
+"""Tagged fields of Produce and Fetch replies that name a new leader (KIP-951).
+
+A client that hits NOT_LEADER_OR_FOLLOWER goes to that leader without a metadata request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+
+from protocol.messages.cluster import Node
+from protocol.wire.encode import Writer
+
+_LEADER = Struct(">iix")
+
+
+def current_leader(leader: tuple[int, int]) -> bytes:
+    """The struct (node id, leader epoch); its own tagged fields are empty, hence one zero."""
+    return _LEADER.pack(*leader)
+
+
+def node_endpoints(nodes: Sequence[Node]) -> bytes:
+    writer = Writer(flexible=True)
+    writer.array_length(len(nodes))
+    for node in nodes:
+        writer.int32(node.node_id)
+        writer.string(node.host)
+        writer.int32(node.port)
+        writer.nullable_string(node.rack)
+        writer.end()
+    return bytes(writer.buffer)

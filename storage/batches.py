@@ -1,0 +1,189 @@
+"""Rows of `log_batch` <-> batches: checksums, the order of appends, the queries of reads.
+
+A row's checksum covers the log id, the numbers and the payload, so that a row that was damaged
+or landed in another log is found out when it is read.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, select
+
+from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
+from storage.tables import log, log_batch
+
+# More rows than a Fetch wants and few enough to look at their sizes at once.
+ROWS_MAX = 4096
+
+_NUMBERS = Struct(">qqqq")
+
+
+def row_crc(
+    log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
+) -> int:
+    numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
+    return zlib.crc32(payload, zlib.crc32(numbers))
+
+
+@dataclass(slots=True)
+class Advance:
+    """What one append call does to one log: moves its end from `base_offset` to `next_offset`,
+    if `owner_epoch` still owns it."""
+
+    name: str
+    log_id: int
+    owner_epoch: int
+    base_offset: int
+    next_offset: int
+
+
+def plan(batches: Sequence[Append], log_ids: dict[str, int]) -> list[Advance]:
+    """One advance per log, by log id so that two writers lock rows in one order. Raises
+    LogFenced for logs that were not opened here or whose batches do not follow each other."""
+    advances: dict[str, Advance] = {}
+    fenced: dict[str, None] = {}
+    for batch in batches:
+        if batch.last_offset < batch.base_offset:
+            raise ValueError(f"{batch.name}: batch {batch.base_offset}..{batch.last_offset}")
+        log_id = log_ids.get(batch.name)
+        advance = advances.get(batch.name)
+        if log_id is None:
+            fenced[batch.name] = None
+        elif advance is None:
+            advances[batch.name] = Advance(
+                batch.name, log_id, batch.owner_epoch, batch.base_offset, batch.last_offset + 1
+            )
+        elif (advance.owner_epoch, advance.next_offset) != (batch.owner_epoch, batch.base_offset):
+            fenced[batch.name] = None
+        else:
+            advance.next_offset = batch.last_offset + 1
+    if fenced:
+        raise LogFenced(list(fenced))
+    return sorted(advances.values(), key=lambda advance: advance.log_id)
+
+
+def to_row(batch: Append, log_id: int) -> dict[str, Any]:
+    return {
+        "log_id": log_id,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "max_timestamp_ms": batch.max_timestamp_ms,
+        "row_crc": row_crc(
+            log_id, batch.base_offset, batch.last_offset, batch.max_timestamp_ms, batch.payload
+        ),
+        "payload": batch.payload,
+    }
+
+
+BATCH_COLUMNS = (
+    log_batch.c.log_id,
+    log_batch.c.base_offset,
+    log_batch.c.last_offset,
+    log_batch.c.max_timestamp_ms,
+    log_batch.c.row_crc,
+    log_batch.c.payload,
+)
+
+
+def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
+    """Raises LogCorrupt when the row is not what was written."""
+    log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
+    if row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
+        raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
+    return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
+
+
+_LIVE = and_(log_batch.c.log_id == log.c.log_id, log_batch.c.last_offset >= log.c.start_offset)
+
+# One bound, as SQLite would search the index with either of two and filter with the other.
+_FROM = case(
+    (log.c.start_offset > bindparam("from_offset"), log.c.start_offset),
+    else_=bindparam("from_offset"),
+)
+
+# Sizes first: payloads that would not fit the answer are never loaded. The outer join gives one
+# row for a log without batches in range, none for an unknown log.
+_SIZES = (
+    select(
+        log.c.log_id,
+        log.c.start_offset,
+        log.c.next_offset,
+        log_batch.c.base_offset,
+        log_batch.c.last_offset,
+        func.length(log_batch.c.payload),
+    )
+    .select_from(
+        log.outerjoin(
+            log_batch,
+            and_(log_batch.c.log_id == log.c.log_id, log_batch.c.last_offset >= _FROM),
+        )
+    )
+    .where(log.c.name == bindparam("name"))
+    .order_by(log_batch.c.last_offset)
+    .limit(ROWS_MAX)
+)
+
+_RANGE = (
+    select(*BATCH_COLUMNS)
+    .where(log_batch.c.log_id == bindparam("log_id"))
+    .where(log_batch.c.last_offset.between(bindparam("first"), bindparam("last")))
+    .order_by(log_batch.c.last_offset)
+)
+
+
+def read_range(
+    connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
+) -> list[StoredBatch]:
+    """See `PartitionLogs.read`; `connection` must show both queries the same state."""
+    sizes = connection.execute(_SIZES, {"name": name, "from_offset": from_offset}).all()
+    if not sizes:
+        return []
+    log_id, start_offset, next_offset = sizes[0][:3]
+    expected = max(from_offset, start_offset)
+    if expected >= next_offset:
+        return []
+    if sizes[0][3] is None or sizes[0][3] > expected:
+        raise LogCorrupt(f"log {name}: the batch at offset {expected} is missing")
+    total = 0
+    last: int | None = None
+    for _, _, _, _, last_offset, size in sizes:
+        total += size
+        if total > max_bytes and not (min_one and last is None):
+            break
+        last = last_offset
+    else:
+        if len(sizes) < ROWS_MAX and last_offset + 1 != next_offset:
+            raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
+    if last is None:
+        return []
+    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][4], "last": last})
+    batches = [to_batch(name, row) for row in rows]
+    for before, after in pairwise(batches):
+        if after.base_offset != before.last_offset + 1:
+            raise LogCorrupt(f"log {name}: the batch at offset {before.last_offset + 1} is missing")
+    return batches
+
+
+def _one(found: Select[tuple[int]]) -> Select[Any]:
+    return select(*BATCH_COLUMNS).where(log_batch.c.batch_id == found.scalar_subquery())
+
+
+_BATCH_IDS = (
+    select(log_batch.c.batch_id)
+    .select_from(log.join(log_batch, _LIVE))
+    .where(log.c.name == bindparam("name"))
+)
+FIRST_AT_OR_AFTER = _one(
+    _BATCH_IDS.where(log_batch.c.max_timestamp_ms >= bindparam("timestamp_ms"))
+    .order_by(log_batch.c.last_offset)
+    .limit(1)
+)
+WITH_MAX_TIMESTAMP = _one(
+    _BATCH_IDS.order_by(log_batch.c.max_timestamp_ms.desc(), log_batch.c.last_offset).limit(1)
+)

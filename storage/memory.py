@@ -1,0 +1,226 @@
+"""A `Store` in memory: for `memory://`, tests and the simulator, which script its faults.
+
+Closing it keeps what it holds: starting it again is a restart on the same disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from storage.ids import new_cluster_id
+from storage.log import (
+    Append,
+    LogFenced,
+    LogState,
+    LogUnavailable,
+    StoredBatch,
+    StoredTopic,
+)
+
+
+@dataclass(slots=True)
+class _Log:
+    owner_epoch: int = 0
+    start_offset: int = 0
+    next_offset: int = 0
+    batches: list[StoredBatch] = field(default_factory=list)
+
+    def live(self, from_offset: int = 0) -> list[StoredBatch]:
+        wanted = max(from_offset, self.start_offset)
+        return self.batches[bisect_left(self.batches, wanted, key=lambda b: b.last_offset) :]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    error: BaseException
+    applied: bool
+
+
+class MemoryStore:
+    """See `storage.log.Store`. Faults are scripted with `fail_next_append`, `fail_next_read`,
+    `hold_appends` and `release_appends`."""
+
+    def __init__(self, cluster_id: str | None = None) -> None:
+        self._cluster_id = cluster_id or new_cluster_id()
+        self._logs: dict[str, _Log] = {}
+        self._topics: dict[bytes, StoredTopic] = {}
+        self._configs: dict[tuple[int, str, str], str] = {}
+        self._next_producer_id = 0
+        self._append_faults: deque[_Fault] = deque()
+        self._read_faults: deque[BaseException] = deque()
+        self._released: asyncio.Event | None = None
+        self._started = False
+        self.held_appends = 0
+        """Appends that wait for `release_appends`."""
+
+    # Faults
+
+    def fail_next_append(
+        self, error: BaseException | None = None, *, applied: bool = False
+    ) -> None:
+        """The next append raises `error` (LogUnavailable by default), after being applied or
+        without effect. Calls add up, one append each."""
+        self._append_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
+
+    def fail_next_read(self, error: BaseException | None = None) -> None:
+        """The next read or timestamp lookup raises `error`. Calls add up."""
+        self._read_faults.append(error or LogUnavailable("scripted fault"))
+
+    def hold_appends(self) -> None:
+        """From now on appends wait, unapplied, until `release_appends`."""
+        if self._released is None:
+            self._released = asyncio.Event()
+
+    def release_appends(self) -> None:
+        if self._released is not None:
+            self._released.set()
+            self._released = None
+
+    # Store
+
+    async def start(self) -> None:
+        self._started = True
+
+    async def close(self) -> None:
+        self._started = False
+
+    def _check_open(self) -> None:
+        if not self._started:
+            raise LogUnavailable("memory store: not open")
+
+    # PartitionLogs
+
+    async def open(self, name: str) -> LogState:
+        return (await self.open_many([name]))[name]
+
+    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+        self._check_open()
+        states = {}
+        for name in dict.fromkeys(names):
+            log = self._logs.setdefault(name, _Log())
+            log.owner_epoch += 1
+            states[name] = LogState(name, log.owner_epoch, log.start_offset, log.next_offset)
+        return states
+
+    async def append(self, batches: Sequence[Append]) -> None:
+        self._check_open()
+        if self._released is not None:
+            self.held_appends += 1
+            try:
+                await self._released.wait()
+            finally:
+                self.held_appends -= 1
+            self._check_open()
+        fault = self._append_faults.popleft() if self._append_faults else None
+        if fault is None or fault.applied:
+            self._apply(batches)
+        if fault is not None:
+            raise fault.error
+
+    def _apply(self, batches: Sequence[Append]) -> None:
+        ends: dict[str, int] = {}
+        fenced: dict[str, None] = {}
+        for batch in batches:
+            if batch.last_offset < batch.base_offset:
+                raise ValueError(f"{batch.name}: batch {batch.base_offset}..{batch.last_offset}")
+            log = self._logs.get(batch.name)
+            if (
+                log is None
+                or log.owner_epoch != batch.owner_epoch
+                or ends.get(batch.name, log.next_offset) != batch.base_offset
+            ):
+                fenced[batch.name] = None
+            ends[batch.name] = batch.last_offset + 1
+        if fenced:
+            raise LogFenced(list(fenced))
+        for batch in batches:
+            log = self._logs[batch.name]
+            log.next_offset = batch.last_offset + 1
+            log.batches.append(
+                StoredBatch(
+                    batch.base_offset, batch.last_offset, batch.max_timestamp_ms, batch.payload
+                )
+            )
+
+    def _readable(self, name: str) -> _Log:
+        self._check_open()
+        if self._read_faults:
+            raise self._read_faults.popleft()
+        return self._logs.get(name) or _Log()
+
+    async def read(
+        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
+    ) -> list[StoredBatch]:
+        """Nothing for an unknown log."""
+        found: list[StoredBatch] = []
+        total = 0
+        for batch in self._readable(name).live(from_offset):
+            total += len(batch.payload)
+            if total > max_bytes and not (min_one and not found):
+                break
+            found.append(batch)
+        return found
+
+    async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
+        batches = self._readable(name).live()
+        return next((batch for batch in batches if batch.max_timestamp_ms >= timestamp_ms), None)
+
+    async def with_max_timestamp(self, name: str) -> StoredBatch | None:
+        batches = self._readable(name).live()
+        return max(batches, key=lambda batch: batch.max_timestamp_ms, default=None)
+
+    async def truncate_before(self, name: str, offset: int) -> None:
+        """Never beyond the log end and never backwards; nothing for an unknown log."""
+        self._check_open()
+        log = self._logs.get(name)
+        if log is not None:
+            log.start_offset = max(log.start_offset, min(offset, log.next_offset))
+            log.batches = log.live()
+
+    async def delete(self, names: Sequence[str]) -> None:
+        self._check_open()
+        for name in names:
+            self._logs.pop(name, None)
+
+    # Catalogue
+
+    async def cluster_id(self) -> str:
+        self._check_open()
+        return self._cluster_id
+
+    async def topics(self) -> list[StoredTopic]:
+        """By name."""
+        self._check_open()
+        return sorted(self._topics.values(), key=lambda topic: (topic.name, topic.topic_id))
+
+    async def put_topic(self, topic: StoredTopic) -> None:
+        self._check_open()
+        self._topics[topic.topic_id] = topic
+
+    async def delete_topic(self, topic_id: bytes) -> None:
+        self._check_open()
+        self._topics.pop(topic_id, None)
+
+    async def configs(self) -> list[tuple[int, str, str, str]]:
+        """Ordered by resource type, name and key."""
+        self._check_open()
+        return [(*key, value) for key, value in sorted(self._configs.items())]
+
+    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+        self._check_open()
+        if value is None:
+            self._configs.pop((resource_type, name, key), None)
+        else:
+            self._configs[resource_type, name, key] = value
+
+    async def next_producer_ids(self, count: int) -> int:
+        self._check_open()
+        if count < 1:
+            raise ValueError(f"{count} producer ids")
+        first = self._next_producer_id
+        self._next_producer_id += count
+        return first

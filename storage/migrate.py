@@ -1,0 +1,56 @@
+"""Brings a database to the schema of this version, in the caller's transaction.
+
+`MIGRATIONS[n]` changes version n into n + 1. An empty database is created at the newest version;
+a newer one than ours is refused, because what it holds may look right and be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import Connection, insert, inspect, select, update
+
+from storage import tables
+from storage.ids import new_cluster_id
+from storage.log import StoreRefused
+
+Migration = Callable[[Connection], None]
+
+MIGRATIONS: Mapping[int, Migration] = {}
+
+
+def migrate(
+    connection: Connection,
+    where: str,
+    migrations: Mapping[int, Migration] = MIGRATIONS,
+    target: int = tables.SCHEMA_VERSION,
+) -> None:
+    """`where` names the database in messages. Raises StoreRefused."""
+    existing = inspect(connection).get_table_names()
+    if not existing:
+        tables.metadata.create_all(connection)
+        connection.execute(
+            insert(tables.meta).values(id=1, schema_version=target, cluster_id=new_cluster_id())
+        )
+        connection.execute(insert(tables.producer_id).values(id=1, next_id=0))
+        return
+    version = (
+        connection.scalar(select(tables.meta.c.schema_version))
+        if tables.meta.name in existing
+        else None
+    )
+    if version is None:
+        raise StoreRefused(f"{where}: not a groupd database: choose another data directory")
+    if version > target:
+        raise StoreRefused(
+            f"{where}: schema version {version} is newer than {target}, the newest this groupd "
+            "knows: start the newer groupd or choose another data directory"
+        )
+    for step in range(version, target):
+        if step not in migrations:
+            raise StoreRefused(
+                f"{where}: schema version {step} is too old: start an older groupd once to "
+                "bring it up to date"
+            )
+        migrations[step](connection)
+        connection.execute(update(tables.meta).values(schema_version=step + 1))

@@ -1,0 +1,26 @@
+"""The `Store` over SQL: logs and catalogue on one backend."""
+
+from __future__ import annotations
+
+from storage.log import LogError, StoreRefused
+from storage.sql_catalogue import SqlCatalogue
+from storage.sql_logs import Backend, SqlLogs
+
+
+class SqlStore(SqlLogs, SqlCatalogue):
+    """See `storage.log.Store`."""
+
+    def __init__(self, backend: Backend) -> None:
+        SqlLogs.__init__(self, backend)
+        SqlCatalogue.__init__(self, backend)
+
+    async def start(self) -> None:
+        await self._backend.start()
+        try:
+            await self._drop_deleted()
+        except LogError as error:
+            await self._backend.close()
+            raise StoreRefused(f"{error}: restore the database or choose another") from error
+
+    async def close(self) -> None:
+        await self._backend.close()

@@ -1,0 +1,260 @@
+"""`PartitionLogs` over SQL, for every dialect.
+
+All SQL stands in synchronous functions that get a connection inside a transaction; a `Backend`
+decides where they run (SQLite: threads of its own; an async driver: `AsyncConnection.run_sync`).
+One append is one call of such a function, so it is all or nothing, and it is never left halfway
+when the caller is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Executable,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from storage.batches import (
+    FIRST_AT_OR_AFTER,
+    WITH_MAX_TIMESTAMP,
+    Advance,
+    plan,
+    read_range,
+    to_batch,
+    to_row,
+)
+from storage.log import Append, LogFenced, LogState, StoredBatch
+from storage.tables import log, log_batch
+
+T = TypeVar("T")
+
+_NAMES_MAX = 500
+"""Names a query, well below every database's limit of parameters."""
+
+_DROPPED_ROWS_MAX = 256
+"""Dead batches dropped in one transaction, so that appends need not wait for all of them."""
+
+_ADVANCE = (
+    update(log)
+    .where(log.c.log_id == bindparam("of_log"))
+    .where(log.c.owner_epoch == bindparam("mine"))
+    .where(log.c.next_offset == bindparam("expected"))
+    .where(log.c.name.is_not(None))
+    .values(next_offset=bindparam("new_end"))
+)
+_INSERT_BATCH = insert(log_batch)
+
+
+class LogRow(NamedTuple):
+    log_id: int
+    name: str
+    owner_epoch: int
+    start_offset: int
+    next_offset: int
+
+
+class Backend(Protocol):
+    """Where transactions run."""
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        ...
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """`work` in a transaction that is committed when it returns and rolled back when it
+        raises. Raises LogUnavailable, LogCorrupt and what `work` raises."""
+        ...
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """`work` on one consistent state of the database; does not wait for writers."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SqlLogs:
+    """See `storage.log.PartitionLogs`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        # Ids of the logs that were opened here; `append` fences all others.
+        self._log_ids: dict[str, int] = {}
+
+    async def open(self, name: str) -> LogState:
+        return (await self.open_many([name]))[name]
+
+    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+        """In the order of `names`."""
+        wanted = list(dict.fromkeys(names))
+
+        def work(connection: Connection) -> list[LogRow]:
+            rows: list[LogRow] = []
+            for start in range(0, len(wanted), _NAMES_MAX):
+                rows += _take(connection, wanted[start : start + _NAMES_MAX])
+            return rows
+
+        states = {}
+        for log_id, name, *state in await self._backend.write(work):
+            self._log_ids[name] = log_id
+            states[name] = LogState(name, *state)
+        return {name: states[name] for name in wanted}
+
+    async def append(self, batches: Sequence[Append]) -> None:
+        if not batches:
+            return
+        advances = plan(batches, self._log_ids)
+        rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
+
+        def work(connection: Connection) -> None:
+            if _advance(connection, advances) != len(advances):
+                raise _Fenced
+            connection.execute(_INSERT_BATCH, rows)
+
+        try:
+            await self._backend.write(work)
+        except _Fenced:
+            fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
+            raise LogFenced(fenced) from None
+
+    async def read(
+        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
+    ) -> list[StoredBatch]:
+        """Nothing for an unknown log."""
+        return await self._backend.read(
+            lambda connection: read_range(connection, name, from_offset, max_bytes, min_one)
+        )
+
+    async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
+        return await self._one(FIRST_AT_OR_AFTER, name, timestamp_ms=timestamp_ms)
+
+    async def with_max_timestamp(self, name: str) -> StoredBatch | None:
+        return await self._one(WITH_MAX_TIMESTAMP, name)
+
+    async def _one(self, query: Executable, name: str, **parameters: int) -> StoredBatch | None:
+        def work(connection: Connection) -> StoredBatch | None:
+            row = connection.execute(query, {"name": name, **parameters}).one_or_none()
+            return None if row is None else to_batch(name, row)
+
+        return await self._backend.read(work)
+
+    async def truncate_before(self, name: str, offset: int) -> None:
+        """Never beyond the log end and never backwards; nothing for an unknown log."""
+
+        def work(connection: Connection) -> tuple[int, int] | None:
+            row = connection.execute(select(log).where(log.c.name == name)).one_or_none()
+            if row is None:
+                return None
+            start_offset = max(row.start_offset, min(offset, row.next_offset))
+            connection.execute(
+                update(log)
+                .where(log.c.log_id == row.log_id)
+                .where(log.c.start_offset < start_offset)
+                .values(start_offset=start_offset)
+            )
+            return row.log_id, start_offset
+
+        moved = await self._backend.write(work)
+        if moved is not None:
+            log_id, start_offset = moved
+            await self._drop(
+                (log_batch.c.log_id == log_id) & (log_batch.c.last_offset < start_offset)
+            )
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """The logs are gone with the first transaction; their batches follow bit by bit."""
+
+        def work(connection: Connection) -> None:
+            for start in range(0, len(names), _NAMES_MAX):
+                some = names[start : start + _NAMES_MAX]
+                connection.execute(update(log).where(log.c.name.in_(some)).values(name=None))
+
+        await self._backend.write(work)
+        for name in names:
+            self._log_ids.pop(name, None)
+        await self._drop_deleted()
+
+    async def _drop_deleted(self) -> None:
+        """Finishes deletions, also those that a crash cut short."""
+
+        def nameless(connection: Connection) -> list[int]:
+            return list(connection.scalars(select(log.c.log_id).where(log.c.name.is_(None))))
+
+        for log_id in await self._backend.read(nameless):
+            await self._drop(log_batch.c.log_id == log_id)
+            await self._execute(delete(log).where(log.c.log_id == log_id))
+
+    async def _execute(self, statement: Delete) -> int:
+        """Rows that were deleted."""
+        return await self._backend.write(lambda connection: connection.execute(statement).rowcount)
+
+    async def _drop(self, dead: ColumnElement[bool]) -> None:
+        some = select(log_batch.c.batch_id).where(dead).limit(_DROPPED_ROWS_MAX)
+        statement = delete(log_batch).where(log_batch.c.batch_id.in_(some))
+        while await self._execute(statement) == _DROPPED_ROWS_MAX:
+            pass
+
+
+class _Fenced(Exception):
+    """Rolls an append back."""
+
+
+def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
+    known = set(
+        connection.scalars(select(log.c.name).where(log.c.name.in_(names)).with_for_update())
+    )
+    new = [
+        {"name": name, "owner_epoch": 0, "start_offset": 0, "next_offset": 0}
+        for name in names
+        if name not in known
+    ]
+    if new:
+        connection.execute(insert(log), new)
+    connection.execute(
+        update(log).where(log.c.name.in_(names)).values(owner_epoch=log.c.owner_epoch + 1)
+    )
+    query = select(
+        log.c.log_id, log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset
+    ).where(log.c.name.in_(names))
+    return [LogRow._make(row) for row in connection.execute(query)]
+
+
+def _advance(connection: Connection, advances: Sequence[Advance]) -> int:
+    """How many of the logs were where their writer believes."""
+    parameters = [
+        {
+            "of_log": advance.log_id,
+            "mine": advance.owner_epoch,
+            "expected": advance.base_offset,
+            "new_end": advance.next_offset,
+        }
+        for advance in advances
+    ]
+    if connection.dialect.supports_sane_multi_rowcount:
+        return connection.execute(_ADVANCE, parameters).rowcount
+    return sum(connection.execute(_ADVANCE, row).rowcount for row in parameters)
+
+
+def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:
+    """The logs that are not where their writer believes; all, if that has changed again."""
+    ends: dict[int, tuple[int, int]] = {}
+    ids = [advance.log_id for advance in advances]
+    for start in range(0, len(ids), _NAMES_MAX):
+        query = select(log.c.log_id, log.c.owner_epoch, log.c.next_offset).where(
+            log.c.log_id.in_(ids[start : start + _NAMES_MAX]), log.c.name.is_not(None)
+        )
+        ends.update({row[0]: (row[1], row[2]) for row in connection.execute(query)})
+    fenced = [
+        advance.name
+        for advance in advances
+        if ends.get(advance.log_id) != (advance.owner_epoch, advance.base_offset)
+    ]
+    return fenced or [advance.name for advance in advances]

@@ -1,0 +1,97 @@
+"""The SQL schema: the only definition of tables, for every dialect.
+
+- `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
+  ids are never used twice, so rows of a deleted log belong to nobody.
+- `log_batch`: one row a record batch. `row_crc` covers all other columns, see `batches`. Rows
+  below a log's start offset are dead and dropped in the background.
+- `topic`, `config_override`, `producer_id`: the catalogue.
+- `meta`: one row with the schema version and the cluster id.
+
+Times are milliseconds since 1970, offsets and epochs as in Kafka.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only for a column of exactly the type INTEGER.
+_ROW_ID = BigInteger().with_variant(Integer(), "sqlite")
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("cluster_id", String(22), nullable=False),
+)
+
+log = Table(
+    "log",
+    metadata,
+    Column("log_id", _ROW_ID, primary_key=True),
+    Column("name", String(300), unique=True),
+    Column("owner_epoch", BigInteger, nullable=False),
+    Column("start_offset", BigInteger, nullable=False),
+    Column("next_offset", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+log_batch = Table(
+    "log_batch",
+    metadata,
+    # A key of its own keeps SQLite's table in the order of writing: payloads go to the end of
+    # the file, and only the small index below is written to at random.
+    Column("batch_id", _ROW_ID, primary_key=True),
+    Column("log_id", BigInteger, nullable=False),
+    Column("base_offset", BigInteger, nullable=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("max_timestamp_ms", BigInteger, nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+# By last offset, because the batch that contains an offset is the first whose last offset is not
+# below it. With the timestamp, so that looking for one does not touch the rows. It needs not be
+# unique: an append moves `log.next_offset` in the same transaction.
+Index(
+    "log_batch_by_offset", log_batch.c.log_id, log_batch.c.last_offset, log_batch.c.max_timestamp_ms
+)
+
+topic = Table(
+    "topic",
+    metadata,
+    Column("topic_id", LargeBinary(16), primary_key=True),
+    Column("name", String(249), nullable=False),
+    Column("partitions", Integer, nullable=False),
+    Column("configs", Text, nullable=False),  # a JSON object
+)
+
+config_override = Table(
+    "config_override",
+    metadata,
+    Column("resource_type", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+producer_id = Table(
+    "producer_id",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("next_id", BigInteger, nullable=False),
+)

@@ -1,0 +1,131 @@
+"""The checks before the shard (CL-05, CL-29, CL-36, CL-64, CL-74) and replies to their errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.classic_group.describe import describe
+from coordinator.core.frontend import classic_group as front
+from coordinator.core.types import RequestContext, allow_all
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import (
+    HeartbeatReply,
+    HeartbeatRequest,
+    JoinGroupReply,
+    JoinGroupRequest,
+    LeaveGroupReply,
+    LeaveGroupRequest,
+    LeavingMember,
+    SyncGroupReply,
+    SyncGroupRequest,
+)
+from tests.unit.classic_group.harness import Bench
+
+CONFIG = CoordinatorConfig()
+DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
+
+
+def deny(*_: object) -> bool:
+    return False
+
+
+def join_request(group: str = "g", session: int = 10_000) -> JoinGroupRequest:
+    return JoinGroupRequest(group, session, 30_000, "m", "consumer", ())
+
+
+def sync_request(group: str = "g", name: str | None = "range") -> SyncGroupRequest:
+    return SyncGroupRequest(group, 1, "m", None, "consumer", name)
+
+
+def requests(group: str) -> list[tuple]:
+    return [
+        (front.check_join, join_request(group)),
+        (front.check_sync, sync_request(group)),
+        (front.check_heartbeat, HeartbeatRequest(group, 1, "m")),
+        (front.check_leave, LeaveGroupRequest(group, (LeavingMember("m"),))),
+    ]
+
+
+def code_of(check, request, *, version: int = 5, allows=allow_all, started=True) -> ErrorCode:
+    context = RequestContext(1, version, allows=allows)
+    try:
+        check(CONFIG, context, request, started=started)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@pytest.mark.parametrize("index", range(4), ids=["join", "sync", "heartbeat", "leave"])
+def test_cl_74_and_cl_05_the_order_of_the_checks(index):
+    check, empty = requests("")[index]
+    _, named = requests("g")[index]
+    assert code_of(check, empty, allows=deny, started=False) is DENIED
+    assert code_of(check, empty, started=False) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert code_of(check, empty) is ErrorCode.INVALID_GROUP_ID
+    assert code_of(check, named) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("session", "code"),
+    [
+        (5999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6000, ErrorCode.NONE),
+        (1_800_000, ErrorCode.NONE),
+        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
+def test_cl_05_session_timeout_bounds(session, code):
+    assert code_of(front.check_join, join_request(session=session)) is code
+
+
+def test_cl_29_v5_must_name_the_protocol_before_anything_else():
+    request = sync_request("", name=None)
+    refused = code_of(front.check_sync, request, version=5, allows=deny)
+    assert refused is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert code_of(front.check_sync, sync_request(name=None), version=4) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("code", "echoed"),
+    [
+        (DENIED, ""),
+        (LOADING, ""),
+        (NOT_COORDINATOR, ""),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "m"),
+        (ErrorCode.INVALID_GROUP_ID, "m"),
+        (ErrorCode.INVALID_SESSION_TIMEOUT, "m"),
+    ],
+)
+def test_join_failures_echo_the_member_id_or_not(code, echoed):
+    assert front.join_failure(join_request(), ApiError(code)) == JoinGroupReply(
+        code, member_id=echoed
+    )
+
+
+def test_cl_64_while_loading():
+    error = ApiError(LOADING)
+    beat, leave = HeartbeatRequest("g", 1, "m"), LeaveGroupRequest("g", ())
+    assert front.join_failure(join_request(), error).error is LOADING
+    assert front.sync_failure(sync_request(), error) == SyncGroupReply(
+        ErrorCode.REBALANCE_IN_PROGRESS
+    )
+    assert front.heartbeat_failure(beat, error) == HeartbeatReply()
+    assert front.leave_failure(leave, error) == LeaveGroupReply(LOADING)
+
+
+def test_cl_64_not_owned():
+    error = ApiError(NOT_COORDINATOR)
+    beat, leave = HeartbeatRequest("g", 1, "m"), LeaveGroupRequest("g", ())
+    assert front.sync_failure(sync_request(), error).error is NOT_COORDINATOR
+    assert front.heartbeat_failure(beat, error) == HeartbeatReply(NOT_COORDINATOR)
+    assert front.leave_failure(leave, error) == LeaveGroupReply(NOT_COORDINATOR)
+
+
+def test_cl_74_describe_is_denied_per_group():
+    bench = Bench()
+    bench.stable(1)
+    group = describe(bench.state, bench.context(6, allows=deny), "g", True)
+    assert (group.error, group.state, group.protocol_type, group.members) == (DENIED, "", "", ())

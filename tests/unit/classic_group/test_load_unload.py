@@ -1,0 +1,159 @@
+"""Failover: what survives a load, what an unload tells the waiting (CL-61 to CL-66), and replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.classic_group import replay
+from coordinator.core.classic_group.appended import appended
+from coordinator.core.types import AppliedAt
+from protocol.errors import ErrorCode
+from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from protocol.records.schema import (
+    GroupMetadataKey,
+    GroupMetadataMember,
+    GroupMetadataValue,
+    Record,
+)
+from tests.unit.classic_group.harness import WALL_MS, Bench
+
+NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
+
+
+def value(*members: GroupMetadataMember, **changes) -> GroupMetadataValue:
+    fields = {"protocol_type": "consumer", "generation": 5, "protocol": "range", "leader": "m1"}
+    return GroupMetadataValue(**(fields | changes), members=members)
+
+
+def member(member_id: str, instance: str | None = None, rebalance: int = -1):
+    return GroupMetadataMember(
+        member_id, instance, "c", "/h", rebalance, 10_000, b"sub", member_id.encode()
+    )
+
+
+def load(*values: GroupMetadataValue | None, **config) -> Bench:
+    return Bench([Record(GroupMetadataKey("g"), entry) for entry in values], **config)
+
+
+def test_cl_61_a_stable_group_survives_without_a_rebalance():
+    bench = Bench()
+    a, b = bench.stable(2)
+    moved = bench.reload()
+    assert moved.beat(b, 1) is ErrorCode.NONE
+    assert (moved.state_name, moved.group.generation) == ("Stable", 1)
+    assert (moved.session_due_in(a), moved.session_due_in(b)) == (10_000, 10_000)
+    assert moved.replies[moved.sync(b, 1)].assignment == b.encode()
+    assert moved.replies[moved.join(b)].generation_id == 1
+
+
+def test_cl_62_a_rebalance_in_flight_is_lost():
+    bench = load(value(member("m1"), member("m2")))
+    new, joined = bench.enter("N")
+    bench.join("m1", protocols=(("range", b"sub"),))
+    bench.join("m2", protocols=(("range", b"sub"),))
+    assert bench.replies[joined].generation_id == 6
+    moved = bench.reload()
+    assert moved.beat("m1", 6) is ErrorCode.ILLEGAL_GENERATION
+    assert moved.beat(new, 6) is ErrorCode.UNKNOWN_MEMBER_ID
+    token = moved.join("m1", protocols=(("range", b"sub"),))
+    moved.leave("m2")
+    assert moved.replies[token].generation_id == 6
+
+
+def test_cl_63_an_unload_answers_everybody():
+    bench = Bench()
+    a, b = bench.completing(2)
+    synced = bench.sync(b, 1)
+    x, joined = bench.enter("X", group="other")
+    bench.unload()
+    assert bench.replies[joined] == JoinGroupReply(NOT_COORDINATOR, member_id=x)
+    assert bench.replies[synced] == SyncGroupReply(NOT_COORDINATOR)
+    assert len(bench.state.deadlines) == 0
+    assert bench.state_name == "Dead"
+    # Whatever comes late finds a dead group.
+    assert bench.beat(a) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    late = bench.join(a)
+    assert bench.replies[late] == JoinGroupReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=a)
+    assert bench.replies[bench.sync(a, 1)].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    left = bench.replies[bench.leave(a)]
+    assert (left.error, left.members) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, ())
+
+
+@pytest.mark.parametrize("code", [None, NOT_COORDINATOR], ids=["commit", "failure"])
+def test_cl_63_an_append_that_ends_after_the_unload_is_ignored(code):
+    bench = Bench()
+    (a,) = bench.completing(1)
+    bench.hold = True
+    token = bench.sync(a, 1, {a: b"A"})
+    bench.unload()
+    bench._end_append(code)
+    assert bench.replies[token].error is NOT_COORDINATOR
+
+
+def test_an_append_of_a_replaced_group_is_ignored():
+    bench = Bench()
+    bench.hold = True
+    bench.pending_id()
+    outcome = bench.appending.pop()
+    replay.apply(bench.state, Record(GroupMetadataKey("g"), value()), AppliedAt(1))
+    done = appended(bench.state, outcome.completion, None, bench.now)
+    assert (done.urgent, done.records) == ([], [])
+    assert bench.group.generation == 5
+
+
+def test_cl_65_an_oversize_group_rebalances_after_the_load():
+    bench = load(value(member("m1"), member("m2"), member("m3")), group_max_size=2)
+    assert bench.state_name == "PreparingRebalance"
+    assert bench.beat("m1", 5) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_cl_66_only_the_chosen_protocol_was_persisted():
+    bench = load(value(member("m1"), member("m2")))
+    same = bench.join("m2", protocols=(("range", b"sub"),))
+    assert bench.replies[same].generation_id == 5
+    longer = bench.join("m2", protocols=(("range", b"sub"), ("sticky", b"")))
+    assert bench.parked(longer)
+    assert bench.state_name == "PreparingRebalance"
+
+
+def test_load_the_last_record_wins():
+    bench = load(value(member("m1")), value(member("m2", "i2"), generation=7, leader="m2"))
+    assert (bench.group.generation, list(bench.group.members)) == (7, ["m2"])
+    assert bench.group.static_members == {"i2": "m2"}
+    assert bench.group.members["m2"].rebalance_timeout_ms == 10_000
+    assert bench.session_due_in("m1") is None
+
+
+def test_load_a_group_without_members_is_empty():
+    bench = load(value(protocol=None, leader=None, current_state_timestamp_ms=WALL_MS))
+    assert (bench.state_name, bench.group.leader_id) == ("Empty", None)
+    assert bench.group.state_timestamp_ms == WALL_MS
+
+
+def test_a_tombstone_removes_the_group_and_its_timers():
+    bench = Bench()
+    p = bench.pending_id()
+    tombstones = bench.group.tombstones()
+    assert tombstones == [Record(GroupMetadataKey("g"))]
+    replay.apply(bench.state, tombstones[0], AppliedAt(1))
+    assert bench.state.groups == {}
+    assert len(bench.state.deadlines) == 0
+    assert bench.replies[bench.join(p)].error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_tombstone_of_an_unknown_group_is_ignored():
+    assert load(None).state.groups == {}
+
+
+def test_replay_of_the_log_gives_the_live_group():
+    bench = Bench()
+    ids = bench.static_stable(3)
+    bench.join(instance="i2")
+    live, loaded = bench.group, bench.reload().group
+    for name in ("generation", "leader_id", "protocol_name", "protocol_type", "static_members"):
+        assert getattr(live, name) == getattr(loaded, name)
+    assert live.state is loaded.state
+    assert {m.member_id: m.assignment for m in live.sorted_members()} == {
+        m.member_id: m.assignment for m in loaded.sorted_members()
+    }
+    assert len(loaded.members) == len(ids)

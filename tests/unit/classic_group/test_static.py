@@ -1,0 +1,217 @@
+"""Static members (CL-49 to CL-59)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from coordinator.core.types import EventKind
+from protocol.errors import ErrorCode
+from protocol.messages.classic_group import JoinGroupReply
+from tests.unit.classic_group.harness import Bench
+
+UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+FENCED = ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_cl_49_a_static_member_joins_at_once():
+    bench = Bench()
+    token = bench.join(version=5, instance="i1")
+    assert bench.parked(token)
+    bench.advance(3000)
+    reply = bench.replies[token]
+    assert re.fullmatch(r"i1-[0-9a-f-]{36}", reply.member_id)
+    assert [m.group_instance_id for m in reply.members] == ["i1"]
+
+
+def test_cl_50_a_restarted_follower():
+    bench = Bench()
+    leader, old = bench.static_stable(2)
+    bench.hold = True
+    token = bench.join(instance="i2", client="restarted")
+    assert bench.parked(token)
+    bench.commit()
+    reply = bench.replies[token]
+    assert (reply.error, reply.generation_id, reply.leader) == (0, 1, leader)
+    assert (reply.members, reply.skip_assignment) == ((), False)
+    new = reply.member_id
+    assert new != old
+    assert bench.state_name == "Stable"
+    assert bench.replies[bench.sync(new, 1)].assignment == old.encode()
+    logged = {m.group_instance_id: m for m in bench.log[-1].value.members}
+    assert logged["i2"].member_id == new
+    assert logged["i2"].assignment == old.encode()
+    assert logged["i2"].client_id == "c", "the client id is the old process's"
+    assert bench.session_due_in(old) is None
+    assert bench.session_due_in(new) == 10_000
+    replaced = [e for e in bench.events if e.kind is EventKind.MEMBER_REPLACED]
+    assert [e.member_id for e in replaced] == [new]
+
+
+def test_cl_51_a_restarted_leader_skips_the_assignment():
+    bench = Bench()
+    bench.static_stable(2)
+    reply = bench.replies[bench.join(instance="i1")]
+    assert (reply.error, reply.generation_id, reply.skip_assignment) == (0, 1, True)
+    assert reply.leader == reply.member_id == bench.group.leader_id
+    assert {m.group_instance_id for m in reply.members} == {"i1", "i2"}
+
+
+def test_cl_52_before_v9_a_restarted_leader_acts_as_a_follower():
+    bench = Bench()
+    old, _ = bench.static_stable(2)
+    reply = bench.replies[bench.join(instance="i1", version=8)]
+    assert (reply.leader, reply.members, reply.skip_assignment) == (old, (), False)
+    assert bench.group.leader_id == reply.member_id
+
+
+def test_cl_53_the_old_id_is_fenced():
+    bench = Bench()
+    old, _ = bench.static_stable(2)
+    bench.join(instance="i1")
+    assert bench.replies[bench.join(old, instance="i1")] == JoinGroupReply(FENCED, member_id=old)
+    assert bench.replies[bench.sync(old, 1, instance="i1")].error is FENCED
+    assert bench.beat(old, instance="i1") is FENCED
+    assert bench.replies[bench.join(old)].error is UNKNOWN
+    assert bench.replies[bench.sync(old, 1)].error is UNKNOWN
+    assert bench.beat(old) is UNKNOWN
+    assert bench.replies[bench.join("x", instance="i9")].error is UNKNOWN
+
+
+def test_cl_54_a_restart_during_the_join_phase():
+    bench = Bench()
+    first = bench.join(instance="i1")
+    (old,) = bench.group.members
+    second = bench.join(instance="i1")
+    assert bench.replies[first] == JoinGroupReply(FENCED, member_id=old)
+    assert bench.parked(second)
+    bench.advance(3000)
+    reply = bench.replies[second]
+    assert (reply.error, reply.leader, len(reply.members)) == (0, reply.member_id, 1)
+
+
+def test_cl_55_a_restart_while_syncing():
+    bench = Bench()
+    tokens = [bench.join(instance=name) for name in ("i1", "i2")]
+    bench.end_initial_rebalance()
+    i2 = bench.replies[tokens[1]].member_id
+    synced = bench.sync(i2, 1)
+    joined = bench.join(instance="i2")
+    assert bench.replies[synced].error is FENCED
+    assert bench.state_name == "PreparingRebalance"
+    assert bench.parked(joined)
+
+
+def test_cl_56_another_protocol_wins():
+    bench = Bench()
+    bench.static_stable(1, protocols=(("a", b""), ("b", b"")))
+    assert bench.group.protocol_name == "a"
+    reply = bench.replies[bench.join(instance="i1", protocols=(("b", b""),))]
+    assert (reply.generation_id, reply.protocol_name) == (2, "b")
+
+
+def test_changed_bytes_alone_start_no_rebalance():
+    bench = Bench()
+    bench.static_stable(1)
+    token = bench.join(instance="i1", protocols=(("range", b"new"),))
+    assert bench.replies[token].generation_id == 1
+    assert bench.log[-1].value.members[0].subscription == b"new"
+
+
+@pytest.mark.parametrize("instance", ["i1", "i2"], ids=["leader", "follower"])
+def test_cl_57_the_replacement_cannot_be_written(instance):
+    bench = Bench()
+    leader, _ = ids = bench.static_stable(2)
+    old = ids[instance == "i2"]
+    bench.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    token = bench.join(
+        instance=instance, protocols=(("range", b"new"),), session=20_000, rebalance=40_000
+    )
+    reply = bench.replies[token]
+    assert (reply.error, reply.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    assert (reply.generation_id, reply.leader) == (1, leader)
+    assert (reply.protocol_type, reply.protocol_name) == ("consumer", "range")
+    assert bench.beat(old, instance=instance) is ErrorCode.NONE
+    member = bench.group.members[old]
+    assert (member.metadata("range"), member.session_timeout_ms) == (b"r", 10_000)
+    assert member.rebalance_timeout_ms == 30_000
+    assert bench.group.leader_id == leader
+    assert set(bench.group.members) == set(ids)
+    sessions = [key[2] for key, _ in bench.state.deadlines.items() if key[0] == "classic-session"]
+    assert set(sessions) == set(ids)
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.NOT_COORDINATOR], ids=["commit", "failure"])
+def test_a_replacement_overtaken_by_a_rebalance_stays_parked(code):
+    bench = Bench()
+    i1, _ = bench.static_stable(2)
+    bench.hold = True
+    token = bench.join(instance="i2")
+    bench.leave(("", "i1"), ("", "nobody"))
+    assert i1 not in bench.group.members
+    # i2's Join is part of the rebalance, which it completes alone.
+    assert bench.replies[token].generation_id == 2
+    bench._end_append(code)
+    assert bench.replies[token].member_id in bench.group.members
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.NOT_COORDINATOR], ids=["commit", "failure"])
+def test_a_replacement_still_parked_in_the_new_rebalance(code):
+    bench = Bench()
+    i1, _ = bench.static_stable(2)
+    bench.hold = True
+    token = bench.join(instance="i2")
+    bench.pending_id("P")
+    bench.enter("Q")
+    assert bench.state_name == "PreparingRebalance"
+    bench._end_append(code)
+    assert bench.parked(token)
+    bench.advance(30_000, beating=[i1])
+    assert bench.replies[token].generation_id == 2
+
+
+def test_a_second_restart_before_the_first_is_written():
+    bench = Bench()
+    bench.static_stable(2)
+    bench.hold = True
+    first = bench.join(instance="i2")
+    between = bench.group.static_members["i2"]
+    second = bench.join(instance="i2")
+    assert bench.replies[first] == JoinGroupReply(FENCED, member_id=between)
+    bench.commit()
+    assert bench.parked(second)
+    bench.commit()
+    assert bench.replies[second].member_id == bench.group.static_members["i2"]
+
+
+def test_cl_58_an_absent_static_member_stays():
+    bench = Bench()
+    i1, i2 = bench.static_stable(2, session=60_000)
+    token = bench.join(i1)
+    bench.advance(29_999)
+    assert bench.parked(token)
+    bench.advance(1)
+    reply = bench.replies[token]
+    assert reply.generation_id == 2
+    assert {m.member_id for m in reply.members} == {i1, i2}
+    assert bench.session_due_in(i2) == 60_000
+    assert bench.beat(i2, 1) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_cl_59_only_absent_static_members():
+    bench = Bench()
+    bench.static_stable(2, session=600_000)
+    bench.leave(("", "i2"))
+    bench.advance(30_000)
+    assert (bench.state_name, bench.group.generation) == ("PreparingRebalance", 1)
+    assert bench.state.deadlines.due(("classic-join", "g", "")) == bench.now_ms + 30_000
+
+
+def test_an_absent_leader_hands_over_to_one_who_is_there():
+    bench = Bench()
+    i1, i2 = bench.static_stable(2, session=60_000)
+    token = bench.join(i2, protocols=(("range", b"new"),))
+    bench.advance(30_000)
+    assert bench.replies[token].leader == i2
+    assert i1 in bench.group.members

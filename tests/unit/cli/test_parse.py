@@ -1,0 +1,100 @@
+"""Flags and config files: what is read, and the one line that says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.parse import build_config, config_file, host_port, key_value, topic
+from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
+
+
+def test_addresses() -> None:
+    assert host_port("127.0.0.1:9092", "--listen") == ("127.0.0.1", 9092)
+    assert host_port("[::1]:0", "--listen") == ("::1", 0)
+
+
+@pytest.mark.parametrize("text", ["9092", "host:", ":9092", "host:x", "host:65536", "host:-1"])
+def test_bad_addresses_name_the_flag(text: str) -> None:
+    with pytest.raises(UsageError, match="--listen"):
+        host_port(text, "--listen")
+
+
+def test_topics() -> None:
+    assert topic("orders:6") == ("orders", 6)
+
+
+@pytest.mark.parametrize("text", ["orders", "orders:0", ":3", "orders:x", "orders:-1"])
+def test_bad_topics(text: str) -> None:
+    with pytest.raises(UsageError, match="NAME:PARTITIONS"):
+        topic(text)
+
+
+def test_settings_may_contain_equal_signs() -> None:
+    assert key_value("a.b = c=d") == ("a.b", "c=d")
+
+
+def test_properties_and_toml_mean_the_same(tmp_path: Path) -> None:
+    properties = tmp_path / "groupd.properties"
+    properties.write_text("# comment\n\ngroup.max.size=7\ngroup.consumer.assignors=range,uniform\n")
+    toml = tmp_path / "groupd.toml"
+    toml.write_text('[group]\nmax.size = 7\nconsumer.assignors = ["range", "uniform"]\n')
+    assert config_file(properties) == config_file(toml)
+    config = build_config(toml, [])
+    assert config.group_max_size == 7
+    assert config.consumer_assignors == ("range", "uniform")
+
+
+def test_set_beats_the_file_and_order_does_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('"group.max.size" = 7\n')
+    sets = [
+        "group.consumer.session.timeout.ms=3000",
+        "group.consumer.heartbeat.interval.ms=500",
+        "group.consumer.min.heartbeat.interval.ms=100",
+        "group.consumer.min.session.timeout.ms=1000",
+        "group.max.size=9",
+    ]
+    for order in (sets, sets[::-1]):
+        config = build_config(path, order)
+        assert config.group_max_size == 9
+        assert config.consumer_session_timeout_ms == 3000
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("no.such.key=1", "unknown config key"),
+        ("group.max.size=0", "at least 1"),
+        ("group.max.size=many", "whole number"),
+        ("auto.create.topics.enable=yes", "true or false"),
+        ("group.consumer.migration.policy=sometimes", "one of"),
+        ("group.consumer.session.timeout.ms=1000", "group.consumer.min.session.timeout.ms"),
+        ("group.coordinator.rebalance.protocols=consumer", "classic"),
+        ("group.consumer.assignors=", "at least one"),
+    ],
+)
+def test_bad_settings_are_one_line(setting: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        build_config(None, [setting])
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        config_file(tmp_path / "missing.toml")
+    bad = tmp_path / "bad.toml"
+    bad.write_text("= 1")
+    with pytest.raises(UsageError, match="not valid TOML"):
+        config_file(bad)
+    odd = tmp_path / "odd.properties"
+    odd.write_text("group.max.size\n")
+    with pytest.raises(UsageError, match="line 1"):
+        config_file(odd)
+
+
+def test_the_defaults_are_valid_and_every_key_is_unique() -> None:
+    validate(CoordinatorConfig())
+    assert len(FIELDS_BY_KEY) == len(CoordinatorConfig.__dataclass_fields__)

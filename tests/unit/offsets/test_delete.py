@@ -1,0 +1,126 @@
+"""OffsetDelete and DeleteGroups: scenarios OF-40..OF-45 and OF-63; ListGroups (CG-88, CL-69)."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.admin import delete_groups, list_groups
+from coordinator.core.group import GroupType
+from coordinator.core.types import EventKind, Operation, Resource
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ListedGroup, ListGroupsRequest
+from protocol.messages.offsets import FetchTopic
+from protocol.records.schema import GroupMetadataKey, Record
+from tests.unit.offsets.harness import Shard, codes, places, topic
+
+
+def test_of_40_subscribed_topic_is_kept(shard: Shard) -> None:
+    shard.commit(topic(p0=1), topic("t2", p0=2, p1=3))
+    shard.group(protocol_type="consumer", state="Stable", subscribed=frozenset({"t1"}))
+    reply = shard.delete(FetchTopic("t1", (0,)), FetchTopic("t2", (1, 0, 1)))
+    assert codes(reply) == {("t1", 0): 86, ("t2", 0): 0, ("t2", 1): 0}
+    assert places(shard.outcome) == [("t2", 1), ("t2", 0)]
+    assert [shard.offset(), shard.offset(0, "t2")] == [1, None]
+    (event,) = shard.outcome.events
+    assert (event.kind, event.details) == (EventKind.OFFSETS_DELETED, {"count": 2})
+
+
+def test_of_41_group_refuses(shard: Shard) -> None:
+    shard.group(protocol_type="connect", state="Stable", delete_error=ErrorCode.NON_EMPTY_GROUP)
+    reply = shard.delete(FetchTopic("t1", (0,)), FetchTopic("nope", (0,)))
+    assert (reply.error, reply.topics) == (68, ())
+
+
+@pytest.mark.parametrize(("group_id", "code"), [("none", 69), ("", 24), ("share", 69)])
+def test_of_42_no_such_group(shard: Shard, group_id: str, code: int) -> None:
+    shard.group("share", type=GroupType.SHARE)
+    reply = shard.delete(FetchTopic("t1", (0,)), group=group_id)
+    assert (reply.error, reply.topics) == (code, ())
+
+
+def test_of_43_unknown_subscription_counts_as_all(shard: Shard) -> None:
+    shard.commit(topic(p0=1))
+    shard.group(protocol_type="consumer", state="Stable", subscribed_to_all=True)
+    assert codes(shard.delete(FetchTopic("t1", (0,)))) == {("t1", 0): 86}
+    assert shard.outcome.records == []
+
+
+def test_of_45_nothing_to_delete(shard: Shard) -> None:
+    shard.group()
+    assert codes(shard.delete(FetchTopic("t1", (0,)))) == {("t1", 0): 0}
+    assert shard.outcome.records == shard.outcome.events == []
+
+
+def test_delete_front_end_checks(shard: Shard) -> None:
+    shard.group()
+    shard.allows = lambda operation, resource, name: name != "t2"
+    reply = shard.delete(
+        FetchTopic("t1", (0, 10)), FetchTopic("t2", (0,)), FetchTopic("nope", (0,))
+    )
+    assert codes(reply) == {("t1", 10): 3, ("t2", 0): 29, ("nope", 0): 3, ("t1", 0): 0}
+    assert [entry.name for entry in reply.topics] == ["t1", "t2", "nope"]
+    assert codes(shard.delete(FetchTopic("nope", (0,)))) == {("nope", 0): 3}
+    assert shard.outcome is not None
+    shard.allows = lambda operation, resource, name: operation is not Operation.DELETE
+    assert shard.delete(FetchTopic("t1", (0,))).error == 30
+
+
+def run_delete(shard: Shard, *group_ids: str) -> list[tuple[str, int]]:
+    outcome = delete_groups(shard.state, shard.offsets, shard.context(2), group_ids, shard.now)
+    shard.apply(outcome)
+    ((_, reply),) = outcome.replies
+    return [(result.group_id, int(result.error)) for result in reply.results]
+
+
+def test_of_63_delete_groups(shard: Shard) -> None:
+    shard.commit(topic(p1=1, p0=1), topic("t2", p0=1))
+    shard.txn_commit(topic(p0=9, p7=9))
+    shard.group("busy", state="Stable")
+    results = run_delete(shard, "g", "busy", "unknown", "g")
+    assert results == [("g", 0), ("busy", 68), ("unknown", 69)]
+    assert places(shard.outcome) == [("t1", 0), ("t1", 1), ("t2", 0), ("t1", 7)]
+    assert shard.outcome.records[-1] == Record(GroupMetadataKey("g"))
+    assert len(shard.outcome.records) == 5
+    assert sorted(shard.state.groups) == ["busy"]
+    assert shard.offsets.store.count == 0
+    (event,) = shard.outcome.events
+    assert (event.kind, event.details) == (EventKind.GROUP_DELETED, {"offsets": 4})
+    assert shard.outcome.gate == "*"
+
+
+def test_delete_groups_denied(shard: Shard) -> None:
+    shard.group("mine")
+    shard.group("theirs")
+    shard.allows = lambda operation, resource, name: name == "mine"
+    assert run_delete(shard, "theirs", "mine", "") == [("theirs", 30), ("mine", 0), ("", 30)]
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "expected"),
+    [
+        ((), (), ["a", "b", "c"]),
+        ((" STABLE ",), (), ["b", "c"]),
+        ((" stable ",), ("CONSUMER",), ["c"]),
+        (("Empty", "Stable"), ("classic",), ["a", "b"]),
+        (("nope",), (), []),
+        ((), ("x",), []),
+    ],
+)
+def test_cg_88_cl_69_list_filters(
+    shard: Shard, states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
+) -> None:
+    shard.group("c", state="Stable", type=GroupType.CONSUMER, protocol_type="consumer")
+    shard.group("a")
+    shard.group("b", state="Stable")
+    reply = list_groups(shard.state, shard.context(5), ListGroupsRequest(states, types))
+    assert [group.group_id for group in reply.groups] == expected
+    if expected == ["c"]:
+        assert reply.groups[0] == ListedGroup("c", "consumer", "Stable", "consumer")
+
+
+def test_list_shows_only_what_may_be_described(shard: Shard) -> None:
+    shard.group("a")
+    shard.group("b")
+    shard.allows = lambda operation, resource, name: (resource, name) == (Resource.GROUP, "b")
+    reply = list_groups(shard.state, shard.context(5), ListGroupsRequest())
+    assert (reply.error, [group.group_id for group in reply.groups]) == (0, ["b"])

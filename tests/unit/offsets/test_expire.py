@@ -1,0 +1,146 @@
+"""Retention and topic deletion: scenarios OF-55..OF-62."""
+
+from __future__ import annotations
+
+from coordinator.core.group import GroupType
+from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
+from coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
+from protocol.records.schema import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, Record
+from tests.unit.offsets.harness import DAY_MS, OLD_ID, T1_ID, Shard, places, topic
+
+
+def later(shard: Shard, ms: int) -> None:
+    shard.now = Instant(shard.now.monotonic_ms + ms, shard.now.wall_ms + ms)
+
+
+def sweep(shard: Shard) -> Outcome:
+    return shard.apply(shard.offsets.sweep(shard.now))
+
+
+def groups_gone(outcome: Outcome) -> list[str]:
+    return [
+        record.key.group for record in outcome.records if isinstance(record.key, GroupMetadataKey)
+    ]
+
+
+def test_of_55_empty_classic_group_goes_with_its_offsets(shard: Shard) -> None:
+    shard.commit(topic(p1=1, p0=1))
+    emptied_ms = shard.now.wall_ms + 1000
+    shard.group(protocol_type="consumer", base=lambda commit_ms: emptied_ms)
+    later(shard, 1000 + 7 * DAY_MS - 1)
+    assert sweep(shard).records == []
+    later(shard, 1)
+    # A commit after the group became empty expires by the state change, too.
+    shard.commit(topic(p2=1))
+    outcome = sweep(shard)
+    assert places(outcome) == [("t1", 0), ("t1", 1), ("t1", 2)]
+    assert outcome.records[-1] == Record(GroupMetadataKey("g"))
+    assert shard.state.groups == {}
+    kinds = [(event.kind, event.group_id, event.details.get("count")) for event in outcome.events]
+    assert kinds == [
+        (EventKind.OFFSETS_EXPIRED, "g", 3),
+        (EventKind.GROUP_DELETED, "g", None),
+    ]
+
+
+def test_of_56_subscribed_topic_is_kept(shard: Shard) -> None:
+    shard.commit(topic(p0=1), topic("t2", p0=1))
+    shard.group(protocol_type="consumer", state="Stable", subscribed=frozenset({"t1"}))
+    later(shard, 7 * DAY_MS)
+    outcome = sweep(shard)
+    assert places(outcome) == [("t2", 0)]
+    assert groups_gone(outcome) == []
+
+
+def test_of_57_no_base_time_nothing_expires(shard: Shard) -> None:
+    shard.commit(topic(p0=1), version=3, retention_time_ms=5)
+    shard.commit(topic(p1=1))
+    shard.group(protocol_type="connect", state="Stable", base=lambda commit_ms: None)
+    later(shard, 70 * DAY_MS)
+    assert sweep(shard).records == []
+
+
+def test_of_58_simple_group_expires_by_commit_time(shard: Shard) -> None:
+    shard.commit(topic(p0=1))
+    later(shard, DAY_MS)
+    shard.commit(topic(p1=1))
+    later(shard, 6 * DAY_MS)
+    outcome = sweep(shard)
+    assert places(outcome) == [("t1", 0)]
+    assert groups_gone(outcome) == []
+    later(shard, DAY_MS)
+    outcome = sweep(shard)
+    assert (places(outcome), groups_gone(outcome)) == ([("t1", 1)], ["g"])
+
+
+def test_of_59_expire_timestamp(shard: Shard) -> None:
+    shard.commit(topic(p0=1), topic("t2", p0=1), version=3, retention_time_ms=60000)
+    shard.group(protocol_type="consumer", state="Stable", subscribed=frozenset({"t1"}))
+    later(shard, 59999)
+    assert sweep(shard).records == []
+    later(shard, 1)
+    assert places(sweep(shard)) == [("t2", 0)]
+
+
+def test_expire_timestamp_replaces_the_retention_time(shard: Shard) -> None:
+    shard.commit(topic(p0=1), version=3, retention_time_ms=30 * DAY_MS)
+    later(shard, 29 * DAY_MS)
+    assert sweep(shard).records == []
+
+
+def test_of_60_pending_keeps_offset_and_group(shard: Shard) -> None:
+    shard.commit(topic(p0=1, p1=1))
+    shard.txn_commit(topic(p0=9))
+    later(shard, 8 * DAY_MS)
+    outcome = sweep(shard)
+    assert (places(outcome), groups_gone(outcome)) == ([("t1", 1)], [])
+    shard.marker(commit=False)
+    outcome = sweep(shard)
+    assert (places(outcome), groups_gone(outcome)) == ([("t1", 0)], ["g"])
+
+
+def test_of_60_pending_only_keeps_the_group(shard: Shard) -> None:
+    shard.txn_commit(topic(p0=9))
+    later(shard, 8 * DAY_MS)
+    assert sweep(shard).records == []
+
+
+def test_of_61_empty_group_without_offsets(shard: Shard) -> None:
+    for group_id in ("b", "a"):
+        shard.group(group_id)
+    shard.group("busy", state="Stable")
+    shard.group("share", type=GroupType.SHARE)
+    assert groups_gone(sweep(shard)) == ["a", "b"]
+    assert sorted(shard.state.groups) == ["busy", "share"]
+
+
+def test_sweep_interval(shard: Shard) -> None:
+    shard.offsets.start(shard.now)
+    assert shard.state.deadlines.due(SWEEP_DEADLINE) == 1000 + 600000
+    later(shard, 600000)
+    sweep(shard)
+    assert shard.state.deadlines.due(SWEEP_DEADLINE) == 1000 + 2 * 600000
+
+
+def stored(shard: Shard, partition: int, topic_id: bytes, producer: int = -1) -> None:
+    value = OffsetCommitValue(1, topic_id=topic_id)
+    record = Record(OffsetCommitKey("g", "t1", partition), value)
+    shard.offsets.replay(record, AppliedAt(shard.end, producer))
+    shard.end += 1
+
+
+def test_of_62_topic_deleted(shard: Shard) -> None:
+    for partition, topic_id in enumerate((OLD_ID, bytes(16), T1_ID)):
+        stored(shard, partition, topic_id)
+    stored(shard, 3, OLD_ID, producer=1)
+    # Committed before the topic was re-created, pending since: the new one must survive.
+    stored(shard, 4, OLD_ID)
+    stored(shard, 4, T1_ID, producer=1)
+    shard.commit(topic("t2", p0=1))
+    outcome = shard.apply(shard.offsets.on_topics_deleted([("t1", OLD_ID)]))
+    assert places(outcome) == [("t1", 0), ("t1", 1), ("t1", 3)]
+    assert groups_gone(outcome) == []
+    (event,) = outcome.events
+    assert (event.kind, event.details) == (EventKind.OFFSETS_DELETED, {"count": 3})
+    assert shard.offset(0, "t2") == 1
+    assert shard.apply(shard.offsets.on_topics_deleted([("other", OLD_ID)])).records == []

@@ -1,0 +1,52 @@
+"""Tokens are answered once; gathered parts keep the order of the questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.runtime.gather import Gather
+from coordinator.runtime.waiting import Waiter, WaitingRequests
+from protocol.errors import ErrorCode
+
+
+def waiter(seen: list[Any]) -> Waiter:
+    return Waiter("request", lambda request, code, message: (request, code, message), seen.append)
+
+
+def test_a_token_is_answered_once() -> None:
+    waiting, seen = WaitingRequests(), []
+    token = waiting.add(waiter(seen))
+    waiting.answer(token, "reply")
+    waiting.answer(token, "again")
+    waiting.fail(token, ErrorCode.NOT_COORDINATOR)
+    assert seen == ["reply"]
+    assert len(waiting) == 0
+
+
+def test_a_failure_is_made_for_its_request() -> None:
+    waiting, seen = WaitingRequests(), []
+    token = waiting.add(waiter(seen))
+    waiting.fail(token, ErrorCode.NOT_COORDINATOR, "moved")
+    assert seen == [("request", ErrorCode.NOT_COORDINATOR, "moved")]
+
+
+def test_a_forgotten_token_is_not_answered() -> None:
+    waiting, seen = WaitingRequests(), []
+    token = waiting.add(waiter(seen))
+    waiting.forget(token)
+    waiting.answer(token, "late")
+    assert seen == []
+
+
+def test_parts_come_in_any_order_and_leave_in_theirs() -> None:
+    seen: list[Any] = []
+    gather = Gather(3, seen.append)
+    for index in (2, 0, 1):
+        gather.part(index)(index * 10)
+    assert seen == [[0, 10, 20]]
+
+
+def test_no_parts_finish_at_once() -> None:
+    seen: list[Any] = []
+    Gather(0, seen.append)
+    assert seen == [[]]

@@ -1,0 +1,113 @@
+"""The frame splitter: any cut of a stream gives the same frames."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from struct import pack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.wire.framing import FrameError, FrameSplitter, FrameTooLarge, MalformedFrame
+
+
+def framed(*frames: bytes) -> bytes:
+    return b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+
+
+def test_whole_frame_comes_out_without_its_length() -> None:
+    assert FrameSplitter(100).feed(framed(b"hello")) == [b"hello"]
+
+
+def test_several_frames_and_the_start_of_one_in_a_chunk() -> None:
+    splitter = FrameSplitter(100)
+    stream = framed(b"one", b"", b"three", b"four")
+    assert splitter.feed(stream[:-2]) == [b"one", b"", b"three"]
+    assert splitter.feed(stream[-2:]) == [b"four"]
+
+
+def test_byte_by_byte() -> None:
+    splitter = FrameSplitter(100)
+    stream = framed(b"one", b"", b"three")
+    arrived = [(at, splitter.feed(stream[at : at + 1])) for at in range(len(stream))]
+    assert [(at, frames) for at, frames in arrived if frames] == [
+        (6, [b"one"]),
+        (10, [b""]),
+        (19, [b"three"]),
+    ]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
+def test_any_cut_gives_the_same_frames(frames: list[bytes], data: st.DataObject) -> None:
+    stream = framed(*frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
+    splitter = FrameSplitter(100)
+    got: list[bytes] = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        got += splitter.feed(stream[start:end])
+    assert got == frames
+    assert all(type(frame) is bytes for frame in got)
+
+
+def test_frame_at_the_limit_passes_and_one_above_is_refused() -> None:
+    splitter = FrameSplitter(5)
+    assert splitter.feed(framed(b"12345")) == [b"12345"]
+    with pytest.raises(FrameTooLarge):
+        splitter.feed(framed(b"123456"))
+
+
+def test_too_large_a_length_is_refused_before_the_frame_arrives() -> None:
+    splitter = FrameSplitter(1000)
+    assert splitter.feed(b"\x7f\xff\xff") == []
+    with pytest.raises(FrameTooLarge):
+        splitter.feed(b"\xff")
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31)])
+def test_negative_length_is_malformed(length: int) -> None:
+    with pytest.raises(MalformedFrame):
+        FrameSplitter(1000).feed(length.to_bytes(4, "big", signed=True))
+
+
+def test_whole_frames_before_a_bad_one_are_not_lost() -> None:
+    splitter = FrameSplitter(10)
+    splitter.feed(framed(b"first")[:6])
+    with pytest.raises(FrameTooLarge) as raised:
+        splitter.feed(framed(b"first")[6:] + framed(b"second") + pack(">i", 11))
+    assert raised.value.frames == [b"first", b"second"]
+
+
+def test_a_refused_stream_stays_refused() -> None:
+    splitter = FrameSplitter(1000)
+    splitter.feed(b"\xff")
+    with pytest.raises(FrameError):
+        splitter.feed(b"\xff\xff\xff")
+    with pytest.raises(FrameError):
+        splitter.feed(framed(b"good"))
+
+
+def test_an_announced_length_reserves_nothing() -> None:
+    tracemalloc.start()
+    try:
+        splitters = [FrameSplitter(2**31 - 1) for _ in range(10)]
+        for splitter in splitters:
+            splitter.feed(b"\x7f\xff\xff\xff and a little")
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_large_frame_in_small_pieces_costs_linear_time() -> None:
+    """Quadratic copying of 16 MiB in 4 KiB pieces would move 32 GiB."""
+    payload = bytes(16 * 1024 * 1024)
+    stream = framed(payload)
+    splitter = FrameSplitter(len(payload))
+    frames: list[bytes] = []
+    started = time.process_time()
+    for at in range(0, len(stream), 4096):
+        frames += splitter.feed(stream[at : at + 4096])
+    assert time.process_time() - started < 2
+    assert frames == [payload]

@@ -1,0 +1,74 @@
+"""Every API of the data and admin side, with its samples, and the version ranges served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from protocol.wire.registry import Api
+from tests.unit.wire_data import admin_samples as a
+from tests.unit.wire_data import data_samples as d
+from tests.unit.wire_data import producer_samples as p
+from tests.unit.wire_data.data_samples import Sample
+
+Sampler = Callable[[int], Sample]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    requests: tuple[Sampler, ...]
+    replies: tuple[Sampler, ...]
+
+    @property
+    def api(self) -> Api:
+        api: Api = import_module(f"protocol.wire.api.{self.name}").API
+        return api
+
+    @property
+    def versions(self) -> range:
+        """What kio knows of the served versions: Produce 0-2 have golden bytes instead."""
+        least = 3 if self.name == "produce" else self.api.min_version
+        return range(least, self.api.max_version + 1)
+
+
+CASES = (
+    Case("produce", (d.produce_full, d.produce_bare), (d.produce_reply, d.produce_reply_empty)),
+    Case("fetch", (d.fetch_full, d.fetch_bare), (d.fetch_reply, d.fetch_reply_error)),
+    Case("list_offsets", (d.list_offsets,), (d.list_offsets_reply,)),
+    Case(
+        "offset_for_leader_epoch",
+        (d.offset_for_leader_epoch,),
+        (d.offset_for_leader_epoch_reply,),
+    ),
+    Case("delete_records", (d.delete_records,), (d.delete_records_reply,)),
+    Case(
+        "init_producer_id",
+        (p.init_producer_id, p.init_producer_id_idempotent),
+        (p.init_producer_id_reply,),
+    ),
+    Case("create_topics", (a.create_topics,), (a.create_topics_reply,)),
+    Case("delete_topics", (a.delete_topics,), (a.delete_topics_reply,)),
+    Case("create_partitions", (a.create_partitions,), (a.create_partitions_reply,)),
+    Case("describe_configs", (a.describe_configs,), (a.describe_configs_reply,)),
+    Case(
+        "incremental_alter_configs",
+        (a.incremental_alter_configs,),
+        (a.incremental_alter_configs_reply,),
+    ),
+    Case(
+        "metadata",
+        (a.metadata, a.metadata_all, a.metadata_none),
+        (a.metadata_reply, a.metadata_reply_empty),
+    ),
+    Case("describe_cluster", (a.describe_cluster,), (a.describe_cluster_reply,)),
+    Case(
+        "describe_topic_partitions",
+        (a.describe_topic_partitions, a.describe_topic_partitions_start),
+        (a.describe_topic_partitions_reply, a.describe_topic_partitions_reply_last),
+    ),
+)
+
+VERSIONED = [(case, version) for case in CASES for version in case.versions]
+VERSIONED_IDS = [f"{case.name}-v{version}" for case, version in VERSIONED]

@@ -1,0 +1,112 @@
+"""Bytes from anyone: every broken body is a MalformedRequest, at once and in little memory."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+
+from protocol.wire.reader import MalformedRequest
+from tests.unit.wire_data.cases import VERSIONED, VERSIONED_IDS, Case
+from tests.unit.wire_data.data_samples import NAME
+from tests.unit.wire_data.oracle import request_bytes
+
+versioned = pytest.mark.parametrize(("case", "version"), VERSIONED, ids=VERSIONED_IDS)
+
+FLEXIBLE = [(case, version) for case, version in VERSIONED if case.api.flexible(version)]
+
+
+def body_of(case: Case, version: int) -> bytes:
+    _, values = case.requests[0](version)
+    return request_bytes(case.name, version, values)
+
+
+def decodes(case: Case, version: int, body: bytes) -> bool:
+    """Whether `body` is a request; raises whatever is not MalformedRequest."""
+    try:
+        case.api.decode(body, 0, version)
+    except MalformedRequest:
+        return False
+    return True
+
+
+@versioned
+def test_truncated_at_every_byte(case: Case, version: int) -> None:
+    body = body_of(case, version)
+    assert decodes(case, version, body)
+    assert not any(decodes(case, version, body[:size]) for size in range(len(body)))
+
+
+@versioned
+def test_offset_behind_the_frame(case: Case, version: int) -> None:
+    with pytest.raises(MalformedRequest):
+        case.api.decode(b"", 1000, version)
+
+
+@versioned
+def test_huge_lengths_at_every_position(case: Case, version: int) -> None:
+    """Whatever length or count stands at a position: no reserve of memory ahead of the bytes."""
+    body = body_of(case, version)
+    huge = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff")
+    rejected = 0
+    tracemalloc.start()
+    try:
+        for at in range(min(len(body), 200)):
+            for length in huge:
+                rejected += not decodes(
+                    case, version, body[:at] + length + body[at + len(length) :]
+                )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+    assert rejected >= 1
+
+
+@versioned
+def test_random_damage(case: Case, version: int) -> None:
+    body = body_of(case, version)
+    chance = random.Random(f"{case.name} {version}")
+    for _ in range(100):
+        damaged = bytearray(body)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
+        decodes(case, version, bytes(damaged))
+
+
+@versioned
+def test_invalid_utf8(case: Case, version: int) -> None:
+    body = body_of(case, version)
+    name = NAME.encode()
+    if name not in body:
+        # DescribeCluster has no string, Produce from v13 and Fetch from v13 no topic name.
+        assert case.name == "describe_cluster" or (
+            case.name in {"produce", "fetch"} and version >= 13
+        )
+        return
+    at = body.index(name)
+    assert not decodes(case, version, body[:at] + b"\xff" + body[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("case", "version"),
+    FLEXIBLE,
+    ids=[f"{case.name}-v{version}" for case, version in FLEXIBLE],
+)
+def test_unknown_tagged_fields_are_skipped(case: Case, version: int) -> None:
+    """KIP-482: a newer client may add a tagged field to any version."""
+    message, values = case.requests[-1](version)
+    body = request_bytes(case.name, version, values)
+    assert body[-1] == 0
+    extended = body[:-1] + b"\x02" + b"\x63\x03abc" + b"\x80\x02\x00"
+    assert case.api.decode(extended, 0, version) == message
+    for size in range(len(body), len(extended)):
+        assert not decodes(case, version, extended[:size])
+
+
+@versioned
+def test_only_nulls_and_only_ones(case: Case, version: int) -> None:
+    for filler in (b"\x00", b"\xff", b"\x80", b"\x7f"):
+        decodes(case, version, filler * 5000)
+    assert not decodes(case, version, b"\x80" * 5000)
