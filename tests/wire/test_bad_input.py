@@ -283,6 +283,13 @@ def test_pipelined_requests_are_answered_in_order(peer: Peer) -> None:
         assert [connection.reply()[0] for _ in range(count)] == list(range(count))
 
 
+def test_more_pipelined_requests_than_may_be_under_way_are_all_answered(peer: Peer) -> None:
+    with RawConnection(peer.port) as connection:
+        count = 5000
+        connection.send(b"".join(api_versions(number) for number in range(count)))
+        assert [connection.reply()[0] for _ in range(count)] == list(range(count))
+
+
 def test_a_slow_request_holds_back_those_behind_it(peer: Peer) -> None:
     topic = f"slow-{uuid.uuid4().hex[:8]}"
     create_topics(peer.bootstrap, {topic: 1})
