@@ -1,0 +1,30 @@
+"""Finds what the tests need beside Python. What is missing is a failure that says the one command."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ORACLE_LIB = ROOT / "tests" / "oracle" / "target" / "lib"
+DRIVER = ROOT / "tests" / "clients" / "java" / "target"
+
+
+def java() -> str:
+    """Path of a Java runtime, 17 or newer."""
+    found = shutil.which("java")
+    assert found is not None, "no java on PATH: run `make test-setup` (Debian: default-jdk-headless)"
+    return found
+
+
+def oracle_classpath() -> str:
+    """Class path of the real broker."""
+    assert any(ORACLE_LIB.glob("kafka_*.jar")), "the broker's jars are missing: run `make oracle`"
+    return f"{ORACLE_LIB}/*"
+
+
+def driver_classpath() -> str:
+    """Class path of the Java client driver."""
+    built = (DRIVER / "classes").is_dir() and any((DRIVER / "lib").glob("kafka-clients-*.jar"))
+    assert built, "the Java driver is not built: run `make test-setup`"
+    return f"{DRIVER}/classes:{DRIVER}/lib/*"
