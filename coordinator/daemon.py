@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from storage.open import create_store
 
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
 from coordinator.core.assignors.loader import load_assignors
+from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.state import ShardState
 from coordinator.runtime.broker import Broker
@@ -39,6 +39,7 @@ from protocol.errors import ApiError
 from protocol.messages.cluster import Node
 from protocol.messages.topics import RESOURCE_BROKER
 from storage.log import LogError, Store, StoreRefused
+from storage.open import create_store
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -134,14 +135,16 @@ class Daemon:
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
 
-    def _make_shard(self) -> GroupCoordinatorShard:
+    def _make_shard(
+        self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
         return GroupCoordinatorShard(
             ShardState(
                 config=self._config,
                 new_id=new_id,
                 assignors=self._assignors,
-                image=self._broker.image,
-                group_configs={k: dict(v) for k, v in self._broker.group_configs.items()},
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
             )
         )
 
@@ -161,7 +164,7 @@ class Daemon:
 
     async def _open_ports(self) -> None:
         frontend = Frontend(self._broker)
-        self._listener = KafkaListener(self._config, self._clock, frontend.submit, self.connections)
+        self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
         host, port = self.options.advertised or self.kafka_address
         node = Node(self._config.node_id, host, port)

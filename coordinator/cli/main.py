@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, NoReturn
 
-import click
 import typer
 
 from coordinator.cli import health, serve, show_config
 from coordinator.cli.bench.command import bench
 from coordinator.cli.demo.command import demo
+from coordinator.cli.errors import UsageError
 
 EXIT_USAGE = 2
+
+# typer brings a click of its own and exports only this subclass of its usage error.
+TyperUsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="groupd",
@@ -47,11 +51,17 @@ def main(args: list[str] | None = None) -> None:
     command = typer.main.get_command(app)
     try:
         result = command.main(args, prog_name="groupd", standalone_mode=False)
-    except click.ClickException as error:
+    except UsageError as error:
+        _usage(str(error))
+    except TyperUsageError as error:
         where = getattr(error, "ctx", None)
         hint = f" (see `{where.command_path} --help`)" if where is not None else ""
-        print(f"groupd: {error.format_message()}{hint}".replace("\n", " "), file=sys.stderr)
-        sys.exit(EXIT_USAGE)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+        _usage(f"{error.format_message()}{hint}")
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _usage(text: str) -> NoReturn:
+    print("groupd: " + " ".join(text.split()), file=sys.stderr)
+    sys.exit(EXIT_USAGE)

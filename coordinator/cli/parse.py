@@ -1,4 +1,4 @@
-"""Parsing of flags; every error is a `click.UsageError` with one line."""
+"""Parsing of flags; every error is a `UsageError` with one line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
+from coordinator.cli.errors import UsageError
 from coordinator.config import ConfigError, CoordinatorConfig, with_settings
 
 
@@ -17,7 +16,7 @@ def host_port(text: str, flag: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise click.UsageError(f"{flag} {text}: must be HOST:PORT with a port from 0 to 65535")
+        raise UsageError(f"{flag} {text}: must be HOST:PORT with a port from 0 to 65535")
     return host, int(port)
 
 
@@ -25,14 +24,14 @@ def topic(text: str) -> tuple[str, int]:
     """("orders", 6) from "orders:6"."""
     name, colon, count = text.rpartition(":")
     if not colon or not name or not count.isdecimal() or int(count) < 1:
-        raise click.UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
+        raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
     return name, int(count)
 
 
 def key_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise click.UsageError(f"--set {text}: must be KEY=VALUE")
+        raise UsageError(f"--set {text}: must be KEY=VALUE")
     return key.strip(), value.strip()
 
 
@@ -41,15 +40,15 @@ def config_file(path: Path) -> dict[str, str]:
     try:
         raw = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise click.UsageError(f"--config {path}: {error.strerror}") from None
+        raise UsageError(f"--config {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise click.UsageError(f"--config {path}: is not UTF-8 text") from None
+        raise UsageError(f"--config {path}: is not UTF-8 text") from None
     if path.suffix == ".properties":
         return _properties(path, raw)
     try:
         return dict(_flatten(tomllib.loads(raw), ""))
     except tomllib.TOMLDecodeError as error:
-        raise click.UsageError(f"--config {path}: not valid TOML: {error}") from None
+        raise UsageError(f"--config {path}: not valid TOML: {error}") from None
 
 
 def build_config(path: Path | None, sets: Iterable[str]) -> CoordinatorConfig:
@@ -59,7 +58,7 @@ def build_config(path: Path | None, sets: Iterable[str]) -> CoordinatorConfig:
     try:
         return with_settings(CoordinatorConfig(), settings)
     except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _properties(path: Path, raw: str) -> dict[str, str]:
@@ -70,7 +69,7 @@ def _properties(path: Path, raw: str) -> dict[str, str]:
             continue
         key, equals, value = line.partition("=")
         if not equals:
-            raise click.UsageError(f"--config {path}: line {number} is not KEY=VALUE")
+            raise UsageError(f"--config {path}: line {number} is not KEY=VALUE")
         settings[key.strip()] = value.strip()
     return settings
 

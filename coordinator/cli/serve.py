@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
+from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, topic
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def serve(
     from coordinator.server.logs import configure_logging
 
     if log_format not in ("text", "json"):
-        raise click.UsageError(f"--log-format {log_format}: must be text or json")
+        raise UsageError(f"--log-format {log_format}: must be text or json")
     if log_level not in ("debug", "info", "warning", "error"):
-        raise click.UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
+        raise UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=host_port(advertised, "--advertised") if advertised else None,
@@ -81,7 +81,7 @@ def serve(
         try:
             runner.run(_run(Daemon(options)))
         except CannotStart as error:
-            raise click.UsageError(str(error)) from None
+            raise UsageError(str(error)) from None
 
 
 async def _run(daemon: Daemon) -> None:

@@ -35,7 +35,8 @@ log = structlog.get_logger("groupd.broker")
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
 GroupRoute = Callable[["Broker", RequestContext, Any], None]
-MakeShard = Callable[[], GroupCoordinatorShard]
+MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
+"""(topics, dynamic group configs) -> a fresh shard."""
 
 
 class Broker:
@@ -61,6 +62,7 @@ class Broker:
         self.durable_listeners: list[Callable[[int], None]] = []
         self.node = Node(config.node_id, "", -1)
         self._logs = logs
+        self._make_shard = make_shard
         self._routes = dict(routes)
         self._failure_for = failure_for
         self._data: dict[type, DataHandler] = {}
@@ -69,7 +71,8 @@ class Broker:
             ShardRuntime(
                 partition,
                 config,
-                make_shard,
+                self._fresh_shard,
+                self._bring_up_to_date,
                 logs,
                 self.writer,
                 self.waiting,
@@ -181,6 +184,14 @@ class Broker:
         """The dynamic configs of one group as they stand now."""
         self.group_configs[group_id] = configs
         self.shard_of(group_id).set_group_configs(group_id, configs)
+
+    def _fresh_shard(self) -> GroupCoordinatorShard:
+        return self._make_shard(self.image, self.group_configs)
+
+    def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
+        shard.state.image = self.image
+        for group, configs in self.group_configs.items():
+            shard.set_group_configs(group, configs)
 
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
         for event in events:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import java, driver_classpath
+from tests.support.toolchain import driver_classpath, java
 
 ROOT = Path(__file__).resolve().parents[2]
 JVM_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -115,7 +115,15 @@ class Group:
 
     def _program(self) -> list[str]:
         if self.flavour.client == "java":
-            return [java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath(), "groupd.clients.Main", "consume"]
+            return [
+                java(),
+                *JVM_FLAGS,
+                JVM_LOG,
+                "-cp",
+                driver_classpath(),
+                "groupd.clients.Main",
+                "consume",
+            ]
         return [sys.executable, "-m", f"tests.clients.drivers.{self.flavour.client}_driver"]
 
     def _on_line(self, line: str) -> None:
@@ -178,14 +186,18 @@ class Group:
     def describe(self) -> str:
         owned = {number: sorted(member.owned) for number, member in self.members.items()}
         said = "\n".join(process.output() for process in self.processes)
-        return f"owned {owned}\nerrors {self.errors[-5:]} {self.commit_failures[-5:]}\n{said[-6000:]}"
+        return (
+            f"owned {owned}\nerrors {self.errors[-5:]} {self.commit_failures[-5:]}\n{said[-6000:]}"
+        )
 
     # Ends
 
     def leave(self, process: ChildProcess, member: int) -> None:
         """Let one member close its consumer; its process goes on."""
         process.write_line(f"close {member}")
-        wait_until(lambda: self.members[member].closed, SETTLE_S, f"member {member} left", self.describe)
+        wait_until(
+            lambda: self.members[member].closed, SETTLE_S, f"member {member} left", self.describe
+        )
 
     def kill(self, process: ChildProcess, members: Iterable[int]) -> None:
         """SIGKILL a process: its members say nothing any more."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -12,6 +13,19 @@ from tests.support.process import POLL_S, ChildProcess, WaitTimeout
 
 REQUEST_TIMEOUT_S = 20.0
 QUIET = {"log_level": 0, "allow.auto.create.topics": False}
+T = TypeVar("T")
+
+
+def retrying(call: Callable[[], T]) -> T:
+    """`call()` again while a broker that has just started answers with an error that passes."""
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while True:
+        try:
+            return call()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
 
 
 def wait_for_broker(bootstrap: str, process: ChildProcess, timeout_s: float) -> None:
@@ -85,11 +99,14 @@ def end_offsets(bootstrap: str, topics: Mapping[str, int]) -> dict[tuple[str, in
     """The high watermark of every partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watermarks", **QUIET})
     try:
-        return {
-            (name, part): consumer.get_watermark_offsets(TopicPartition(name, part), timeout=10)[1]
-            for name, count in topics.items()
-            for part in range(count)
-        }
+        ends: dict[tuple[str, int], int] = {}
+        for name, count in topics.items():
+            for part in range(count):
+                at = TopicPartition(name, part)
+                ends[(name, part)] = retrying(
+                    lambda at=at: consumer.get_watermark_offsets(at, timeout=10)[1]
+                )
+        return ends
     finally:
         consumer.close()
 
@@ -99,7 +116,7 @@ def committed(bootstrap: str, group: str, topics: Mapping[str, int]) -> dict[tup
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
     asked = [TopicPartition(name, part) for name in sorted(topics) for part in range(topics[name])]
     try:
-        found: Iterable[TopicPartition] = consumer.committed(asked, timeout=10)
+        found = retrying(lambda: consumer.committed(asked, timeout=10))
         return {(at.topic, at.partition): max(at.offset, -1) for at in found}
     finally:
         consumer.close()

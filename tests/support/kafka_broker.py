@@ -100,7 +100,13 @@ class KafkaBroker:
         if cluster.startswith("-"):
             cluster = "A" + cluster[1:]
         command = self._java(
-            "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone"
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster,
+            "-c",
+            str(properties),
+            "--standalone",
         )
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -13,7 +13,9 @@ DRIVER = ROOT / "tests" / "clients" / "java" / "target"
 def java() -> str:
     """Path of a Java runtime, 17 or newer."""
     found = shutil.which("java")
-    assert found is not None, "no java on PATH: run `make test-setup` (Debian: default-jdk-headless)"
+    assert found is not None, (
+        "no java on PATH: run `make test-setup` (Debian: default-jdk-headless)"
+    )
     return found
 
 

@@ -138,15 +138,14 @@ class ConsumerGroup:
             member,
             generation_or_epoch,
             topics,
-            api_version=api_version,
-            transactional=transactional,
+            api_version=None if transactional else api_version,
             skip_partition=skip_partition,
         )
 
     def on_offset_commit(
         self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
     ) -> None:
-        """Nothing: only heartbeats keep a session of a consumer group alive."""
+        """Nothing: only heartbeats prolong a consumer member's session."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None:

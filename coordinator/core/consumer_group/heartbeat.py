@@ -19,7 +19,7 @@ from coordinator.core.consumer_group.member import (
     MemberState,
     topic_partitions,
 )
-from coordinator.core.consumer_group.metadata import schedule_refresh
+from coordinator.core.consumer_group.metadata import is_refresh_due, schedule_refresh
 from coordinator.core.consumer_group.reconcile import reconcile
 from coordinator.core.consumer_group.static import Resolved, check_size, resolve
 from coordinator.core.consumer_group.subscription import (
@@ -77,6 +77,9 @@ def _regular(
     before = resolved.member
     updated = updated_member(before, context, request)
     outcome = Outcome(records=making_room, gate=group.group_id)
+    if updated is before and _is_settled(group, before, now):
+        _answer(state, context, group, request, before, before, now, outcome)
+        return outcome
     if is_new_group:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
     _note_member(group, resolved, updated, outcome)
@@ -106,25 +109,47 @@ def _regular(
     if task is not None:
         state.regex_tasks.add(group.group_id)
         outcome.tasks.append(task)
+    if after is not updated:
+        _set_rebalance_timer(state, group, after, now)
+    _answer(state, context, group, request, before, after, now, outcome)
+    return outcome
+
+
+def _is_settled(group: ConsumerGroup, member: ConsumerGroupMember, now: Instant) -> bool:
+    """Neither the group nor the member has anything to do. Regular expressions may always have:
+    they are looked at with every heartbeat."""
+    return (
+        member.is_reconciled_to(group.assignment_epoch)
+        and group.group_epoch <= group.assignment_epoch
+        and not group.regex_subscribers
+        and not is_refresh_due(group, now)
+    )
+
+
+def _answer(
+    state: ShardState,
+    context: RequestContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    before: ConsumerGroupMember,
+    after: ConsumerGroupMember,
+    now: Instant,
+    outcome: Outcome,
+) -> None:
+    """Steps 8 and 9: the session timer, which is soft state, and the reply."""
     overrides = state.group_configs.get(group.group_id)
     state.deadlines.set(
         (SESSION, group.group_id, after.member_id),
         now.monotonic_ms + session_timeout_ms(state.config, overrides),
     )
-    if after is not updated:
-        _set_rebalance_timer(state, group, after, now)
+    told = _must_send_assignment(request, before, after)
     reply = ConsumerGroupHeartbeatReply(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
         heartbeat_interval_ms=heartbeat_interval_ms(state.config, overrides),
-        assignment=(
-            topic_partitions(after.assigned)
-            if _must_send_assignment(request, before, after)
-            else None
-        ),
+        assignment=topic_partitions(after.assigned) if told else None,
     )
     outcome.replies.append((context.token, reply))
-    return outcome
 
 
 def _group(

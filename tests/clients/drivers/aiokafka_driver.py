@@ -62,7 +62,9 @@ class AiokafkaMember:
         found = self._loop.run_until_complete(
             self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=500)
         )
-        return [(at.topic, at.partition, record.offset) for at, got in found.items() for record in got]
+        return [
+            (at.topic, at.partition, record.offset) for at, got in found.items() for record in got
+        ]
 
     def commit(self, offsets: dict[Partition, int]) -> None:
         asked = {TopicPartition(*where): offset for where, offset in offsets.items()}

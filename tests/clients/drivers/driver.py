@@ -84,6 +84,7 @@ class Loop(threading.Thread):
         super().__init__(name=f"member-{options.member}", daemon=True)
         self._factory, self._options = factory, options
         self._emitter = Emitter(options.member)
+        self._uncommitted: dict[Partition, int] = {}
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -102,24 +103,29 @@ class Loop(threading.Thread):
                 self._emitter.emit("assignment", owned=owned)
             if records:
                 self._emitter.emit("records", records=records)
-                if self._options.commit == "each":
-                    self._commit(member, records)
+            if self._options.commit == "each":
+                self._commit(member, records, set(now_owned))
         try:
             member.close()
         except Exception as error:  # noqa: BLE001 - as above
             self._emitter.emit("error", error=repr(error))
         self._emitter.emit("closed")
 
-    def _commit(self, member: Member, records: list[Place]) -> None:
-        offsets: dict[Partition, int] = {}
+    def _commit(self, member: Member, records: list[Place], owned: set[Partition]) -> None:
+        """Commit what was polled; what fails is tried again after the next poll, if still owned."""
         for topic, partition, offset in records:
-            offsets[(topic, partition)] = max(offset + 1, offsets.get((topic, partition), 0))
-        shown = sorted([topic, partition, offset] for (topic, partition), offset in offsets.items())
+            at = (topic, partition)
+            self._uncommitted[at] = max(offset + 1, self._uncommitted.get(at, 0))
+        self._uncommitted = {at: end for at, end in self._uncommitted.items() if at in owned}
+        if not self._uncommitted:
+            return
+        shown = sorted([*at, offset] for at, offset in self._uncommitted.items())
         try:
-            member.commit(offsets)
+            member.commit(self._uncommitted)
         except Exception as error:  # noqa: BLE001 - as above
             self._emitter.emit("commit-failed", offsets=shown, error=repr(error))
         else:
+            self._uncommitted = {}
             self._emitter.emit("committed", offsets=shown)
 
 

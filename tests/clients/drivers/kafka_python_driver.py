@@ -58,7 +58,9 @@ class KafkaPythonMember:
 
     def poll(self, timeout_s: float) -> list[Place]:
         found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=500)
-        return [(at.topic, at.partition, record.offset) for at, got in found.items() for record in got]
+        return [
+            (at.topic, at.partition, record.offset) for at, got in found.items() for record in got
+        ]
 
     def commit(self, offsets: dict[Partition, int]) -> None:
         self._consumer.commit(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 
+from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, config_file, host_port, key_value, topic
 from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
 
@@ -18,7 +18,7 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize("text", ["9092", "host:", ":9092", "host:x", "host:65536", "host:-1"])
 def test_bad_addresses_name_the_flag(text: str) -> None:
-    with pytest.raises(click.UsageError, match="--listen"):
+    with pytest.raises(UsageError, match="--listen"):
         host_port(text, "--listen")
 
 
@@ -28,7 +28,7 @@ def test_topics() -> None:
 
 @pytest.mark.parametrize("text", ["orders", "orders:0", ":3", "orders:x", "orders:-1"])
 def test_bad_topics(text: str) -> None:
-    with pytest.raises(click.UsageError, match="NAME:PARTITIONS"):
+    with pytest.raises(UsageError, match="NAME:PARTITIONS"):
         topic(text)
 
 
@@ -77,21 +77,21 @@ def test_set_beats_the_file_and_order_does_not_matter(tmp_path: Path) -> None:
     ],
 )
 def test_bad_settings_are_one_line(setting: str, words: str) -> None:
-    with pytest.raises(click.UsageError, match=words) as caught:
+    with pytest.raises(UsageError, match=words) as caught:
         build_config(None, [setting])
     assert "\n" not in str(caught.value)
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match="No such file"):
+    with pytest.raises(UsageError, match="No such file"):
         config_file(tmp_path / "missing.toml")
     bad = tmp_path / "bad.toml"
     bad.write_text("= 1")
-    with pytest.raises(click.UsageError, match="not valid TOML"):
+    with pytest.raises(UsageError, match="not valid TOML"):
         config_file(bad)
     odd = tmp_path / "odd.properties"
     odd.write_text("group.max.size\n")
-    with pytest.raises(click.UsageError, match="line 1"):
+    with pytest.raises(UsageError, match="line 1"):
         config_file(odd)
 
 

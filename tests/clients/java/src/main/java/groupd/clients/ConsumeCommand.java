@@ -86,6 +86,7 @@ final class ConsumeCommand {
         private final int number;
         private final Map<String, String> options;
         private final KafkaConsumer<byte[], byte[]> consumer;
+        private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new LinkedHashMap<>();
         private volatile boolean finishing;
 
         Member(int number, Map<String, String> options) {
@@ -154,7 +155,11 @@ final class ConsumeCommand {
                         Events.emit(number, "assignment", "owned", Events.places(now));
                     }
                     if (!records.isEmpty()) {
-                        handle(records);
+                        tell(records);
+                    }
+                    uncommitted.keySet().retainAll(now);
+                    if ("each".equals(options.get("commit")) && !uncommitted.isEmpty()) {
+                        commit();
                     }
                 }
             } catch (WakeupException woken) {
@@ -170,28 +175,30 @@ final class ConsumeCommand {
             Events.emit(number, "closed", null, null);
         }
 
-        private void handle(ConsumerRecords<byte[], byte[]> records) {
+        private void tell(ConsumerRecords<byte[], byte[]> records) {
             List<List<Object>> places = new ArrayList<>();
-            Map<TopicPartition, OffsetAndMetadata> offsets = new LinkedHashMap<>();
             for (ConsumerRecord<byte[], byte[]> record : records) {
                 places.add(List.of(record.topic(), record.partition(), record.offset()));
-                offsets.put(
+                uncommitted.put(
                         new TopicPartition(record.topic(), record.partition()),
                         new OffsetAndMetadata(record.offset() + 1));
             }
             Events.emit(number, "records", "records", places);
-            if ("each".equals(options.get("commit"))) {
-                List<List<Object>> shown = new ArrayList<>();
-                offsets.forEach((at, offset) -> shown.add(List.of(at.topic(), at.partition(), offset.offset())));
-                try {
-                    consumer.commitSync(offsets);
-                    Events.emit(number, "committed", "offsets", shown);
-                } catch (WakeupException woken) {
-                    throw woken;
-                } catch (RuntimeException error) {
-                    Events.emit(Map.of(
-                            "event", "commit-failed", "member", number, "offsets", shown, "error", error.toString()));
-                }
+        }
+
+        /** Commits what was polled; what fails is tried again after the next poll, if still owned. */
+        private void commit() {
+            List<List<Object>> shown = new ArrayList<>();
+            uncommitted.forEach((at, offset) -> shown.add(List.of(at.topic(), at.partition(), offset.offset())));
+            try {
+                consumer.commitSync(uncommitted);
+                uncommitted.clear();
+                Events.emit(number, "committed", "offsets", shown);
+            } catch (WakeupException woken) {
+                throw woken;
+            } catch (RuntimeException error) {
+                Events.emit(Map.of(
+                        "event", "commit-failed", "member", number, "offsets", shown, "error", error.toString()));
             }
         }
 
