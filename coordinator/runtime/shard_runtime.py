@@ -250,6 +250,7 @@ class ShardRuntime:
         # Nothing is written; classic groups are told like of any failed append.
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         log.error("write larger than message.max.bytes refused", shard=self.partition)
+        self._answer(outcome.urgent)
         for token, _ in outcome.replies:
             self._waiting.fail(token, code)
         if context is not None:
