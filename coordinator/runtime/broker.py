@@ -51,13 +51,14 @@ class Broker:
         clock: Clock,
         routes: Mapping[type, GroupRoute],
         failure_for: Callable[[Any, Failure], Failure],
+        waiting: WaitingRequests | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
         self.started = False
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.waiting = WaitingRequests()
+        self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
