@@ -95,7 +95,8 @@ class Broker:
         self.writer.start()
 
     async def load(self) -> None:
-        """Load every shard; those that cannot be loaded stay FAILED. Raises LogError."""
+        """Load every shard; those that cannot be loaded are tried again later. Raises
+        LogError."""
         self.started = True
         opened = await self._logs.open_many([shard.log_name for shard in self.shards])
         for shard in self.shards:

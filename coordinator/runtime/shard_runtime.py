@@ -119,13 +119,21 @@ class ShardRuntime:
         self._take_in(shard.on_loaded(now))
 
     async def load_first(self, opened: LogState) -> None:
-        """The load at start: a shard that cannot be loaded refuses, the others serve."""
+        """The load at start: a shard that cannot be loaded refuses, while the others serve, and
+        is tried again."""
         try:
             await self.load(opened)
         except (LoadFailed, LogError) as error:
             self.fail_loading(error)
+            self._start_reload(after_ms=RELOAD_BACKOFF_MS)
 
-    async def _load_until_active(self) -> None:
+    def _start_reload(self, after_ms: int = 0) -> None:
+        self._reload = asyncio.get_running_loop().create_task(
+            self._load_until_active(after_ms), name=f"reload-{self.partition}"
+        )
+
+    async def _load_until_active(self, after_ms: int) -> None:
+        await asyncio.sleep(after_ms / 1000)
         while self.state is not ShardState.CLOSED:
             try:
                 self.state = ShardState.LOADING
@@ -342,9 +350,7 @@ class ShardRuntime:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._timer_at = None
-        self._reload = asyncio.get_running_loop().create_task(
-            self._load_until_active(), name=f"reload-{self.partition}"
-        )
+        self._start_reload()
 
     # Timers -------------------------------------------------------------------------------
 

@@ -170,7 +170,8 @@ class Checks:
         self._member_epochs[place] = epoch
         if (SESSION, group.group_id, member.member_id) not in deadlines:
             raise Violation(f"{name} has no session deadline")
-        if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+        revokes = member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None
+        if revokes and epoch > 0:
             bound = group.rebalance_epochs.get(member.member_id) == epoch
             if not bound or (REBALANCE, group.group_id, member.member_id) not in deadlines:
                 raise Violation(f"{name} has no deadline for its revocation")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.group import Group
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import (
     JoinGroupReply,
@@ -65,7 +65,7 @@ class Ledger:
         self._last_tenure: dict[tuple[str, TopicPartition], Commit] = {}
         self._members: dict[tuple[str, str], list[Holding]] = {}
         self._assignments: dict[tuple[str, int], dict[str, bytes]] = {}
-        self._leaders: dict[tuple[GroupCoordinatorShard, str, int], str] = {}
+        self._leaders: dict[tuple[Group | None, int], str] = {}
         self._plans: dict[tuple[str, int], str] = {}
         self._generations: dict[str, int] = {}
         self.deleted_groups: set[str] = set()
@@ -156,7 +156,8 @@ class Ledger:
         for topic in request.topics:
             topic_id = topic.topic_id
             if topic.name:
-                topic_id = call.connection.process.broker.image.by_name[topic.name].topic_id
+                image = call.connection.process.broker.image.by_name.get(topic.name)
+                topic_id = topic.topic_id if image is None else image.topic_id
             held = {**member.pending_revocation.get(topic_id, {}), **member.assigned.get(topic_id, {})}
             if any(entry.partition not in held or said < held[entry.partition] for entry in topic.partitions):
                 return False
@@ -221,9 +222,10 @@ class Ledger:
         request: JoinGroupRequest = call.request
         if not reply.members or reply.skip_assignment:
             return
-        # A generation that was not yet durable when the shard was rebuilt is used again.
+        # A generation that was not yet durable when the shard was rebuilt is used again, and so
+        # are those of a group that was deleted.
         shard = call.connection.process.shard_of(request.group_id).shard
-        place = (shard, request.group_id, reply.generation_id)
+        place = (shard.state.groups.get(request.group_id), reply.generation_id)
         known = self._leaders.setdefault(place, reply.leader)
         if known != reply.leader:
             raise Violation(
