@@ -18,7 +18,7 @@ from protocol.messages.classic_group import (
     SyncGroupReply,
     SyncGroupRequest,
 )
-from tests.simulator.client import RETRIABLE, RETRY_MS, Client, Subscription
+from tests.simulator.client import RETRIABLE, RETRY_MS, Client, Subscription, TopicPartition
 from tests.simulator.plan import (
     COOPERATIVE,
     EAGER,
@@ -35,11 +35,13 @@ _REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.INCONSISTENT_GRO
 
 
 class ClassicClient(Client):
-    """`cooperative` is the group's choice; every member offers the same protocol."""
+    """`cooperative` is the group's choice; every member offers the same protocol. `surplus`: what
+    is still owned but not assigned any more."""
 
     cooperative = False
     generation = -1
     stable = False
+    surplus: frozenset[TopicPartition] = frozenset()
 
     def begin(self) -> None:
         options = self.simulation.options
@@ -153,7 +155,7 @@ class ClassicClient(Client):
         self._round += 1
         for partition in sorted(target):
             self.take(partition)
-        surplus = frozenset(self.owned.keys() - target)
+        surplus = self.surplus = frozenset(self.owned.keys() - target)
         if surplus:
             # Cooperative: what is to move is given up now, and then handed out by a rebalance.
             delay_ms = min(self.simulation.revocation_ms(self), self.session_timeout_ms // 2)
@@ -161,7 +163,7 @@ class ClassicClient(Client):
         self.later(self._interval_ms(), self._heartbeat, self._round)
         self.simulation.checks.owns(self)
 
-    def _revoked(self, surplus: frozenset[tuple[TopicId, int]], round_: int) -> None:
+    def _revoked(self, surplus: frozenset[TopicPartition], round_: int) -> None:
         if round_ == self._round:
             for partition in sorted(surplus):
                 self.owned.pop(partition, None)

@@ -102,8 +102,9 @@ class Simulation:
         self.world.trace("broker stops")
 
         def stopped() -> None:
-            if len(process.waiting):
-                raise Violation(f"{len(process.waiting)} requests are not answered at the stop")
+            why = leaked(self, -1)
+            if why:
+                self.world.failure = Violation(f"not answered at the stop: {why}")
             if process.alive:
                 self._gone(process)
 
