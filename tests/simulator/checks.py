@@ -133,9 +133,9 @@ class Checks:
         if not group.assignment_epoch <= group.group_epoch:
             raise Violation(f"{name}: target {group.assignment_epoch} > group {group.group_epoch}")
         last = self._epochs.get(name)
-        if last is not None and last[0] is group:
-            if group.group_epoch < last[1] or group.assignment_epoch < last[2]:
-                raise Violation(f"{name}: epochs went back: {last[1:]} -> {group.group_epoch}")
+        known = last is not None and last[0] is group
+        if known and (group.group_epoch < last[1] or group.assignment_epoch < last[2]):
+            raise Violation(f"{name}: epochs went back: {last[1:]} -> {group.group_epoch}")
         self._epochs[name] = (group, group.group_epoch, group.assignment_epoch)
         holders: dict[tuple[bytes, int], str] = {}
         for member in group.members.values():
@@ -187,16 +187,16 @@ class Checks:
         if last is not None and last[0] is group and group.generation < last[1]:
             raise Violation(f"{name}: generation went back from {last[1]} to {group.generation}")
         self._generations[name] = (group, group.generation)
-        if bool(group.members) != (group.state is not State.EMPTY):
-            if group.state is not State.PREPARING_REBALANCE:
-                raise Violation(f"{name}: {group.state.value} with {len(group.members)} members")
+        expects_members = group.state in (State.COMPLETING_REBALANCE, State.STABLE)
+        if expects_members and not group.members or group.state is State.EMPTY and group.members:
+            raise Violation(f"{name}: {group.state.value} with {len(group.members)} members")
         if group.members and group.leader_id not in group.members:
             raise Violation(f"{name}: leader {group.leader_id} is no member")
         if group.state is State.PREPARING_REBALANCE and (JOIN, name, "") not in deadlines:
             raise Violation(f"{name} has no deadline for its join phase")
-        if group.state is State.COMPLETING_REBALANCE and group.pending_sync:
-            if (SYNC, name, "") not in deadlines:
-                raise Violation(f"{name} has no deadline for its sync phase")
+        syncs = group.state is State.COMPLETING_REBALANCE and group.pending_sync
+        if syncs and (SYNC, name, "") not in deadlines:
+            raise Violation(f"{name} has no deadline for its sync phase")
         for member_id in (*group.members, *group.pending_members):
             member = group.members.get(member_id)
             waits = member is not None and member.is_waiting

@@ -103,12 +103,12 @@ class Ledger:
             return
         place = (key.group, commit.place)
         last = self._last_tenure.get(place)
-        if last is not None and commit.tenure < last.tenure:
-            if not (commit.client.tainted or last.client.tainted):
-                raise Violation(
-                    f"{key}: {commit.client.name} moved the offset back to the time before "
-                    f"{last.client.name} took the partition"
-                )
+        moved_back = last is not None and commit.tenure < last.tenure
+        if moved_back and not (commit.client.tainted or last.client.tainted):
+            raise Violation(
+                f"{key}: {commit.client.name} moved the offset back to the time before "
+                f"{last.client.name} took the partition"
+            )
         self._last_tenure[place] = commit
 
     def _note_forgotten(self, key: OffsetCommitKey) -> None:
@@ -199,7 +199,9 @@ class Ledger:
             return
         told = None
         if reply.assignment is not None:
-            told = frozenset((t.topic_id, number) for t in reply.assignment for number in t.partitions)
+            told = frozenset(
+                (t.topic_id, number) for t in reply.assignment for number in t.partitions
+            )
         for epoch, assigned in reversed(history):
             if epoch == reply.member_epoch and told in (None, assigned):
                 return

@@ -198,6 +198,7 @@ class Simulation:
             raise Violation(f"{len(self.process.waiting)} requests are left without a client")
 
     def _on_durable(self, log_name: str, batch: StoredBatch) -> None:
+        self.world.note_bytes(batch.payload)
         self.shadow.apply(log_name, batch)
 
     def _taint(self, client_name: str) -> None:
