@@ -187,8 +187,8 @@ class Checks:
         if last is not None and last[0] is group and group.generation < last[1]:
             raise Violation(f"{name}: generation went back from {last[1]} to {group.generation}")
         self._generations[name] = (group, group.generation)
-        expects_members = group.state in (State.COMPLETING_REBALANCE, State.STABLE)
-        if expects_members and not group.members or group.state is State.EMPTY and group.members:
+        peopled = group.state in (State.COMPLETING_REBALANCE, State.STABLE)
+        if (peopled and not group.members) or (group.state is State.EMPTY and group.members):
             raise Violation(f"{name}: {group.state.value} with {len(group.members)} members")
         if group.members and group.leader_id not in group.members:
             raise Violation(f"{name}: leader {group.leader_id} is no member")

@@ -57,6 +57,8 @@ class ClassicClient(Client):
         self._joining = False
         self._planned_for: dict[str, int] = {}
         self._round = 0
+        self._joined_with = self.subscription
+        self.surplus = frozenset()
         self.tainted = False
         self.later(0, self._rejoin)
 
@@ -69,6 +71,10 @@ class ClassicClient(Client):
         self._joining = True
         self.stable = False
         self._round += 1
+        for partition in sorted(self.surplus):
+            # Nobody may claim what the last assignment took away.
+            self.owned.pop(partition, None)
+        self.surplus = frozenset()
         if self.owned and not self.cooperative:
             delay_ms = min(self.simulation.revocation_ms(self), self.session_timeout_ms // 2)
             self.later(delay_ms, self._revoked_all, self._round)
@@ -82,6 +88,7 @@ class ClassicClient(Client):
     def _join(self, round_: int) -> None:
         if round_ != self._round or self._leaving:
             return
+        self._joined_with = self.subscription
         request = JoinGroupRequest(
             self.group_id,
             self.session_timeout_ms,
@@ -177,7 +184,8 @@ class ClassicClient(Client):
     def _heartbeat(self, round_: int) -> None:
         if round_ != self._round or self._leaving:
             return
-        if self._leads and self._planned_for != self._known_topics():
+        news = self._leads and self._planned_for != self._known_topics()
+        if news or self._joined_with != self.subscription:
             self._rejoin()
             return
         request = HeartbeatRequest(self.group_id, self.generation, self.member_id, self.instance_id)
