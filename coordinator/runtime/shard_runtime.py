@@ -176,7 +176,9 @@ class ShardRuntime:
         try:
             outcome = self.shard.handle(context, request, self._clock.now())
         except ApiError as error:
-            self._waiting.fail(context.token, error.code, error.message)
+            # A refusal too may rest on what is not durable yet: a group that is just going.
+            reply = self._waiting.refusal(context.token, error.code, error.message)
+            self._answer_gated(getattr(request, "group_id", None), [(context.token, reply)])
         except Exception:
             # A bug of ours: nothing was written; the input is what a developer needs.
             log.exception("request failed", shard=self.partition, request=repr(request))
@@ -336,7 +338,7 @@ class ShardRuntime:
     # Failure ------------------------------------------------------------------------------
 
     def _fail(self, code: ErrorCode) -> None:
-        if self.state is not ShardState.ACTIVE:
+        if self.state not in (ShardState.ACTIVE, ShardState.CLOSED):
             return
         now = self._clock.now()
         lost = self._journal.failed()
@@ -345,6 +347,8 @@ class ShardRuntime:
                 self._answer(self.shard.appended(completion, AppendError(code), now).urgent)
             for token, _ in batch.replies:
                 self._waiting.fail(token, code)
+        if self.state is ShardState.CLOSED:
+            return
         self._answer(self.shard.unload().urgent)
         self.state = ShardState.FAILED
         if self._timer is not None:
