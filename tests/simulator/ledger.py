@@ -111,7 +111,7 @@ class Ledger:
     def _note_commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._durable_offsets.add(value.offset)
         commit = self._commits[value.offset]
-        if commit.place != (value.topic_id, key.partition):
+        if commit.place != (value.topic_id, key.partition) or self._simulation.options.mixed_groups:
             return
         place = (key.group, commit.place)
         last = self._last_tenure.get(place)
