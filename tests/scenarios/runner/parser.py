@@ -12,7 +12,7 @@
     m1 HB: epoch=1 {foo:0-5}
 
 A scenario starts with `===`, its number or numbers and a title; then options, then blocks, apart by
-empty lines. A block is commands, `----`, and what they must lead to. Lines that start with `+` are
+empty lines. A block is commands, `----`, and what they must lead to (nothing, if there is no `----`). Lines that start with `+` are
 inner facts (records, events, timers): only the core shows them. `---- <backend>: <reason>` replaces
 the expectation for one backend. `#` starts a comment.
 """
@@ -124,9 +124,7 @@ def _head(path: Path, number: int, chunk: list[str]) -> Scenario:
 
 
 def _block(path: Path, number: int, chunk: list[str]) -> Block:
-    if RULE not in chunk:
-        raise ScenarioError(f"{path.name}:{number}: a block without {RULE}")
-    cut = chunk.index(RULE)
+    cut = chunk.index(RULE) if RULE in chunk else len(chunk)
     block = Block(chunk[:cut], Expectation([]), line=number)
     current = block.expected
     for offset, line in enumerate(chunk[cut + 1 :], cut + 1):
@@ -150,7 +148,9 @@ def _text(scenario: Scenario) -> str:
     head += [value if name == "#" else f"{name}: {value}" for name, value in scenario.options]
     parts = ["\n".join(head)]
     for block in scenario.blocks:
-        lines = [*block.commands, RULE, *block.expected.lines]
+        lines = list(block.commands)
+        if block.expected.lines or block.variants:
+            lines += [RULE, *block.expected.lines]
         for backend, variant in sorted(block.variants.items()):
             lines += [f"{RULE} {backend}: {variant.reason}", *variant.lines]
         parts.append("\n".join(lines))
