@@ -27,6 +27,7 @@ from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import AdminServer
 from coordinator.server.admin_routes import AdminRoutes
 from coordinator.server.connection import ConnectionStats
@@ -164,7 +165,7 @@ class Daemon:
 
     async def _open_ports(self) -> None:
         frontend = Frontend(self._broker)
-        self._listener = KafkaListener(self._config, self._clock, frontend.submit, self.connections)
+        self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
         host, port = self.options.advertised or self.kafka_address
         node = Node(self._config.node_id, host, port)
@@ -172,6 +173,7 @@ class Daemon:
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
         routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
             self.admin_address = await admin.start(*self.options.admin)

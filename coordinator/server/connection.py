@@ -38,10 +38,16 @@ API_VERSIONS_KEY = 18
 _BARRIERS = frozenset({11, 14})
 
 
-class Submit(Protocol):
-    """Hands a decoded request to the broker; `resolve` is called once with the reply."""
+class Requests(Protocol):
+    """The broker's side: takes decoded requests, and hears of those nobody waits for any more."""
 
-    def __call__(self, slot: Slot, api: Api, request: Any) -> None: ...
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        """Answer `request` by calling `slot.resolve` once, now or later."""
+        ...
+
+    def forget(self, slot: Slot) -> None:
+        """The client is gone: the answer may be dropped, its effect stays."""
+        ...
 
 
 class ConnectionStats:
@@ -64,12 +70,13 @@ class ConnectionStats:
 class Slot:
     """The place of one reply in its connection's order."""
 
-    __slots__ = ("api", "connection", "done", "frame", "header")
+    __slots__ = ("api", "connection", "done", "frame", "header", "token")
 
     def __init__(self, connection: Connection, api: Api, header: RequestHeader) -> None:
         self.connection = connection
         self.api = api
         self.header = header
+        self.token: int | None = None
         self.done = False
         self.frame: bytes | bytearray = b""
 
@@ -89,11 +96,11 @@ class Slot:
 class Connection(asyncio.Protocol):
     """asyncio protocol of one accepted socket."""
 
-    def __init__(self, config: CoordinatorConfig, clock: Clock, submit: Submit,
+    def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: set[Connection]) -> None:  # fmt: skip
         self._config = config
         self._clock = clock
-        self._submit = submit
+        self._requests = requests
         self._stats = stats
         self._registry = registry
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
@@ -136,6 +143,9 @@ class Connection(asyncio.Protocol):
             self._stats.open -= 1
         if self._stall_timer is not None:
             self._stall_timer.cancel()
+        for slot in self._slots:
+            if not slot.done:
+                self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
 
@@ -195,16 +205,23 @@ class Connection(asyncio.Protocol):
                 self._regulate()
 
     def _pump(self) -> None:
-        """Work on waiting frames, then write what became ready in one go."""
-        self._pumping = True
-        try:
-            while self._frames and self._may_start() and not self.closed:
-                self._start(self._frames.popleft())
-        finally:
-            self._pumping = False
-        if not self.closed:
+        """Work on waiting frames, then write what became ready in one go.
+
+        Again while that made room: replies that were ready at once leave nobody else to go on.
+        """
+        while not self.closed:
+            self._pumping = True
+            try:
+                while self._frames and self._may_start() and not self.closed:
+                    self._start(self._frames.popleft())
+            finally:
+                self._pumping = False
+            if self.closed:
+                return
             self._flush()
-            self._regulate()
+            if not (self._frames and self._may_start()):
+                break
+        self._regulate()
 
     def _may_start(self) -> bool:
         if self._draining or self._barrier is not None:
@@ -231,7 +248,7 @@ class Connection(asyncio.Protocol):
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
             self._barrier = slot
-        self._submit(slot, api, request)
+        self._requests.submit(slot, api, request)
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # Every client may ask with a newer version: the v0 body with the error tells it ours.

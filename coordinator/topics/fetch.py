@@ -1,10 +1,10 @@
 """Fetch (1): read record batches, waiting for new ones.
 
 Rules: only data below the high watermark; at least one batch in the first partition that has data,
-however large; an error, enough bytes or the end of the wait completes the request. Waiting costs
-nothing: appends set an event. Fetch sessions (KIP-227) are not kept: every full fetch is answered
-with session id 0, which tells clients to send full fetches, and a request inside any session gets
-FETCH_SESSION_ID_NOT_FOUND.
+however large; an error, enough bytes, a limit that is reached or the end of the wait completes
+the request. Waiting costs nothing: appends set an event. Fetch sessions (KIP-227) are not kept:
+every full fetch is answered with session id 0, which tells clients to send full fetches, and a
+request inside any session gets FETCH_SESSION_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from protocol.messages.data import (
     FetchReply,
     FetchRequest,
 )
+from protocol.records.batch import parse_header
 from storage.log import LogError
 
 FULL_FETCH_EPOCHS = (0, -1)
@@ -132,7 +133,7 @@ class Fetch:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         records = b""
         if diverging is None and asked.fetch_offset < end_offset:
-            records = await self._records(log, asked, reading)
+            records = await self._records(log, asked, end_offset, reading)
         reading.watched.append((log, end_offset))
         committed = request.isolation_level == READ_COMMITTED
         return FetchedPartition(
@@ -146,12 +147,17 @@ class Fetch:
         )
 
     @staticmethod
-    async def _records(log: ReadableLog, asked: FetchPartition, reading: _Pass) -> bytes:
+    async def _records(
+        log: ReadableLog, asked: FetchPartition, end_offset: int, reading: _Pass
+    ) -> bytes:
         first = reading.size == 0
         limit = min(asked.partition_max_bytes, reading.room)
-        if limit <= 0 and not first:
-            return b""
-        payloads = await log.read(asked.fetch_offset, max(limit, 0), min_one=first)
+        payloads = []
+        if limit > 0 or first:
+            payloads = await log.read(asked.fetch_offset, max(limit, 0), min_one=first)
+        if not payloads or parse_header(payloads[-1]).next_offset < end_offset:
+            # A limit cuts it short: there is no point in waiting for more.
+            reading.immediate = True
         records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
         reading.size += len(records)
         reading.room -= len(records)

@@ -198,17 +198,11 @@ class TopicSettings:
                 return value, SOURCE_STATIC_BROKER
         return entry.default, SOURCE_DEFAULT
 
-    def describe(
-        self, keys: tuple[str, ...] | None = None, *, documentation: bool = False
-    ) -> tuple[ConfigValue, ...]:
-        """All configs (or those in `keys`), sorted by name."""
-        return tuple(
-            self._describe(entry, documentation)
-            for name, entry in sorted(TOPIC_CONFIGS.items())
-            if keys is None or name in keys
-        )
+    def describe(self) -> tuple[ConfigValue, ...]:
+        """All configs, sorted by name."""
+        return tuple(self._describe(entry) for _, entry in sorted(TOPIC_CONFIGS.items()))
 
-    def _describe(self, entry: TopicConfig, documentation: bool) -> ConfigValue:
+    def _describe(self, entry: TopicConfig) -> ConfigValue:
         value, source = self.inherited(entry.name)
         if entry.name in self._overrides:
             value, source = self._overrides[entry.name], SOURCE_TOPIC
@@ -218,5 +212,5 @@ class TopicSettings:
             is_default=source == SOURCE_DEFAULT,
             source=source,
             config_type=entry.config_type,
-            documentation=entry.documentation if documentation else None,
+            documentation=entry.documentation,
         )

@@ -138,15 +138,14 @@ class ConsumerGroup:
             member,
             generation_or_epoch,
             topics,
-            api_version=api_version,
-            transactional=transactional,
+            api_version=None if transactional else api_version,
             skip_partition=skip_partition,
         )
 
     def on_offset_commit(
         self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
     ) -> None:
-        """Nothing: only heartbeats keep a session of a consumer group alive."""
+        """Nothing: only heartbeats prolong a consumer member's session."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None:
@@ -174,7 +173,11 @@ class ConsumerGroup:
 
     def tombstones(self) -> list[Record]:
         """T8*, T7*, T6, T5*, T16*, T4, T3."""
-        ids = self.sorted_member_ids()
+        return self.tombstones_of(self.sorted_member_ids())
+
+    def tombstones_of(self, ids: Sequence[str]) -> list[Record]:
+        """The same for a group that has just these members once earlier records of the same
+        operation are replayed."""
         return [
             *(records.current_member_tombstone(self.group_id, id_) for id_ in ids),
             *(records.target_member_tombstone(self.group_id, id_) for id_ in ids),

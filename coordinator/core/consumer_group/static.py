@@ -7,7 +7,8 @@ the partitions never leave the instance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
@@ -30,7 +31,7 @@ class Resolved:
     member: ConsumerGroupMember
     is_new: bool = False
     replaced: ConsumerGroupMember | None = None
-    records: list[Record] = field(default_factory=list)
+    records: Sequence[Record] = ()
 
 
 def check_size(

@@ -1,8 +1,7 @@
 """Front-end checks of ConsumerGroupHeartbeat and ConsumerGroupDescribe (spec 2, rows 1-9).
 
 Order: `check_access` (rows 1-3), then the shell's row 4 (coordinator not started), then
-`check_request` (rows 5-9), then the shell's row 10 (partition not hosted, loading). A caller for
-which row 4 cannot arise uses `check_heartbeat`.
+`check_request` (rows 5-9), then the shell's row 10 (partition not hosted, loading).
 """
 
 from __future__ import annotations
@@ -17,14 +16,6 @@ from protocol.messages.consumer_group import (
 
 FIRST_CLIENT_ID_VERSION = 1
 """From this version on the client generates its member id (KIP-1082)."""
-
-
-def check_heartbeat(
-    config: CoordinatorConfig, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> None:
-    """Rows 1-3 and 5-9. Raises ApiError."""
-    check_access(config, context, request)
-    check_request(config, context, request)
 
 
 def check_access(

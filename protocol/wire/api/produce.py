@@ -1,14 +1,15 @@
-"""Produce (0), v3-13.
+"""Produce (0), v0-13.
 
-v5 adds the log start offset to the reply, v8 error message and record errors, v9 is flexible,
-v10 adds the current leader and node endpoints (KIP-951), v11 and v12 change error codes and
-transactions only (KIP-890), v13 names topics by id.
+v1 adds throttle time, v2 the log append time, v3 the transactional id, v5 the log start offset,
+v8 error message and record errors, v9 is flexible, v10 adds the current leader and node endpoints
+(KIP-951), v11 and v12 change error codes and transactions only (KIP-890), v13 names topics by id.
 
 A hot path: record batches are taken as raw bytes, in one copy; who appends them checks them,
 and they are stored byte for byte.
 
-Because of a bug in librdkafka ApiVersions must advertise Produce from version 0, although 0-2
-are refused (KAFKA-18659).
+v0-2 date from before record batches. They are served because librdkafka up to 2.8 turns
+compression off unless version 0 is advertised (KAFKA-18659); older message formats inside are
+refused per partition, by whoever appends.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from protocol.wire.leaders import current_leader, node_endpoints
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
-# Partition, error, base offset, log append time.
-_PARTITION = Struct(">ihqq")
+# Partition, error, base offset.
+_PARTITION = Struct(">ihq")
 _FLEXIBLE_FROM = 9
 
 
 @decoder(_FLEXIBLE_FROM)
 def decode(reader: Reader) -> ProduceRequest:
-    transactional_id = reader.nullable_string()
+    transactional_id = reader.nullable_string() if reader.version >= 3 else None
     acks = reader.int16()
     timeout_ms = reader.int32()
     topics = reader.array(_topic)
@@ -72,7 +73,8 @@ def encode(reply: ProduceReply, version: int) -> bytearray:
         for partition in topic.partitions:
             _write_partition(writer, partition, version)
         writer.end()
-    writer.int32(0)
+    if version >= 1:
+        writer.int32(0)
     if version >= 10 and reply.node_endpoints:
         writer.tagged([(0, node_endpoints(reply.node_endpoints))])
     else:
@@ -85,8 +87,9 @@ def _write_partition(writer: Writer, partition: ProducedPartition, version: int)
         partition.partition,
         partition.error,
         partition.base_offset,
-        partition.log_append_time_ms,
     )
+    if version >= 2:
+        writer.int64(partition.log_append_time_ms)
     if version >= 5:
         writer.int64(partition.log_start_offset)
     if version >= 8:
@@ -114,4 +117,4 @@ def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> Pr
     )
 
 
-API = Api(0, "Produce", 3, 13, _FLEXIBLE_FROM, ProduceRequest, decode, encode, failure)
+API = Api(0, "Produce", 0, 13, _FLEXIBLE_FROM, ProduceRequest, decode, encode, failure)

@@ -28,7 +28,9 @@ class Case:
 
     @property
     def versions(self) -> range:
-        return range(self.api.min_version, self.api.max_version + 1)
+        """What kio knows of the served versions: Produce 0-2 have golden bytes instead."""
+        least = 3 if self.name == "produce" else self.api.min_version
+        return range(least, self.api.max_version + 1)
 
 
 CASES = (

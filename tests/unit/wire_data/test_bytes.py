@@ -35,6 +35,26 @@ def test_produce_v3_as_aiokafka_sends_it() -> None:
     )
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_produce_before_v3_has_no_transactional_id(version: int) -> None:
+    body = bytes.fromhex("ffff 000005dc 00000001 0001 74 00000001 00000007 00000003 010203")
+    assert produce.decode(body, 0, version) == d.ProduceRequest(
+        (d.ProduceTopic("t", NO_TOPIC_ID, (d.ProducePartition(7, b"\x01\x02\x03"),)),), -1, 1500
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "append_time", "throttle"),
+    [(0, "", ""), (1, "", "00000000"), (2, "ffffffffffffffff", "00000000")],
+)
+def test_produce_replies_before_v3(version: int, append_time: str, throttle: str) -> None:
+    item = d.ProducedPartition(7, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    reply = d.ProduceReply((d.ProducedTopic("t", NO_TOPIC_ID, (item,)),))
+    assert produce.encode(reply, version) == bytes.fromhex(
+        f"00000001 0001 74 00000001 00000007 002b ffffffffffffffff {append_time} {throttle}"
+    )
+
+
 def test_produce_v13_null_records_and_nested_tags() -> None:
     body = bytes.fromhex(f"00 ffff 00000000 02 {TOPIC_ID.hex()} 02 00000007 00 010501ff 00 00")
     assert produce.decode(body, 0, 13) == d.ProduceRequest(

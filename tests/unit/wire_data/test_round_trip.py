@@ -69,9 +69,9 @@ def test_failure_names_every_item_of_the_request(case: Case, version: int) -> No
 
 
 def test_keys_and_ranges() -> None:
-    """The ranges of Kafka 4.x, as asked of this broker."""
+    """The ranges of Kafka 4.x, as asked of this broker; Produce 0-2 for librdkafka's sake."""
     assert {case.name: (case.api.key, *_range(case)) for case in CASES} == {
-        "produce": (0, 3, 13),
+        "produce": (0, 0, 13),
         "fetch": (1, 4, 18),
         "list_offsets": (2, 1, 11),
         "metadata": (3, 0, 13),

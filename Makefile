@@ -1,0 +1,77 @@
+# Two commands matter: `make run` and `make test`. Everything is set up on first use; repeated calls are quick.
+#   make run ARGS="--listen 127.0.0.1:19092 --data-dir /tmp/x"     make test ARGS="-k join -n 2"
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+JAVA_LIB := tests/clients/java/target/lib
+JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
+
+.PHONY: help run test check unit demo bench oracle test-setup dev-setup clean distclean
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR ..."
+	exec $(BIN)/groupd serve $(ARGS)
+
+test: test-setup ## Run all tests; ARGS are pytest's
+	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile $(ARGS)
+
+check: dev-setup ## Format, lint, types, imports, unit tests: under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
+
+unit: dev-setup ## Unit tests only; ARGS are pytest's
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit $(ARGS)
+
+demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
+	$(BIN)/python -m coordinator demo $(ARGS)
+
+bench: $(STAMPS)/bench ## Throughput and memory
+	$(BIN)/python -m coordinator bench $(ARGS)
+
+oracle: $(STAMPS)/oracle ## Fetch a real broker; then GROUPD_PEER=kafka make test ARGS=tests/clients
+
+dev-setup: $(STAMPS)/test
+test-setup: $(STAMPS)/test $(STAMPS)/java $(STAMPS)/oracle ## Everything the tests need
+
+clean: ## Remove what builds made; the environment stays
+	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf tests/clients/java/target tests/oracle/target $(STAMPS)/java $(STAMPS)/oracle
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## Also remove the environment
+	rm -rf $(VENV)
+
+$(STAMPS)/venv: scripts/venv.sh
+	scripts/venv.sh $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
+	@mkdir -p $(STAMPS) && touch $@
+
+# One target an extra: each installs the project in place with what that use needs, all pinned.
+$(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
+	@touch $@
+EXTRA_run :=
+EXTRA_test := [test,dev]
+EXTRA_bench := [bench]
+
+$(STAMPS)/toolchain: scripts/toolchain.sh
+	scripts/toolchain.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
+	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile
+	@touch $@
+
+$(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
+	mvn -q -B -Dstyle.color=never -f tests/oracle/pom.xml package
+	@touch $@

@@ -1,0 +1,68 @@
+"""One peer a module (groupd, or Kafka with GROUPD_PEER=kafka), topics and groups for a test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.clients.group import Flavour, Group
+from tests.support.admin import create_topics
+from tests.support.peer import Peer, make_peer
+
+GroupMaker = Callable[[Flavour], Group]
+TopicMaker = Callable[[Mapping[str, int]], dict[str, int]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.clients)
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """A started peer; it must stop cleanly at the end of the module."""
+    started = make_peer(tmp_path_factory.mktemp("peer"))
+    try:
+        started.start()
+        yield started
+        started.stop()
+    finally:
+        started.close()
+
+
+@pytest.fixture
+def unique() -> str:
+    """A suffix that no other test uses: tests share the module's peer."""
+    return uuid.uuid4().hex[:8]
+
+
+@pytest.fixture
+def topics(peer: Peer, unique: str) -> TopicMaker:
+    """Creates topics under names of this test only: {"a": 6} -> {"a-1f3c...": 6}."""
+
+    def make(counts: Mapping[str, int]) -> dict[str, int]:
+        named = {f"{name}-{unique}": count for name, count in counts.items()}
+        create_topics(peer.bootstrap, named)
+        return named
+
+    return make
+
+
+@pytest.fixture
+def make_group(peer: Peer, unique: str, tmp_path: Path) -> Iterator[GroupMaker]:
+    """Makes groups whose processes are gone after the test."""
+    groups: list[Group] = []
+
+    def make(flavour: Flavour) -> Group:
+        name = f"group-{flavour.name}-{unique}-{len(groups)}"
+        groups.append(Group(flavour, peer.bootstrap, name, tmp_path))
+        return groups[-1]
+
+    yield make
+    for group in groups:
+        group.close()

@@ -1,0 +1,71 @@
+"""confluent-kafka (librdkafka): classic and consumer protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from tests.clients.drivers.driver import Emitter, Options, Partition, Place, main
+
+
+class ConfluentMember:
+    """One librdkafka consumer."""
+
+    def __init__(self, options: Options, emitter: Emitter) -> None:
+        config: dict[str, Any] = {
+            "bootstrap.servers": options.bootstrap,
+            "group.id": options.group,
+            "client.id": f"confluent-{options.member}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": options.commit == "auto",
+            "auto.commit.interval.ms": 500,
+            "group.protocol": options.protocol,
+            "topic.metadata.refresh.interval.ms": 1000,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 3,
+        }
+        if options.protocol == "consumer":
+            if options.assignor:
+                config["group.remote.assignor"] = options.assignor
+        else:
+            config["partition.assignment.strategy"] = options.assignor or "range"
+            config["session.timeout.ms"] = options.session_timeout_ms
+            config["heartbeat.interval.ms"] = 300
+        if options.instance_id:
+            config["group.instance.id"] = options.instance_id
+        self._consumer = Consumer(config)
+        self._emitter = emitter
+        names = [options.pattern] if options.pattern else list(options.topics)
+        self._consumer.subscribe(
+            names,
+            on_assign=lambda _, parts: emitter.partitions("assigned", parts),
+            on_revoke=lambda _, parts: emitter.partitions("revoked", parts),
+            on_lost=lambda _, parts: emitter.partitions("lost", parts),
+        )
+
+    def poll(self, timeout_s: float) -> list[Place]:
+        places: list[Place] = []
+        for message in self._consumer.consume(500, timeout_s):
+            error = message.error()
+            if error is None:
+                places.append((message.topic(), message.partition(), message.offset()))
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self._emitter.emit("error", error=str(error))
+        return places
+
+    def commit(self, offsets: dict[Partition, int]) -> None:
+        asked = [TopicPartition(*where, offset) for where, offset in offsets.items()]
+        for answer in self._consumer.commit(offsets=asked, asynchronous=False) or ():
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+
+    def assignment(self) -> list[Partition]:
+        return [(at.topic, at.partition) for at in self._consumer.assignment()]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+if __name__ == "__main__":
+    main(ConfluentMember)

@@ -1,0 +1,181 @@
+"""Runs members of a group and tells on stdout, one JSON object a line, what happens to them.
+
+The same command line and events as the Java driver, so that one test suite drives every client:
+`assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
+`commit-failed`, `error`, `closed`. On stdin: `close N` lets member N leave, `stop` (or end of file,
+or SIGTERM) lets all of them leave and ends the process with exit code 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+Partition = tuple[str, int]
+Place = tuple[str, int, int]
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line of one process; `member` is set for each of its members."""
+
+    bootstrap: str
+    group: str
+    topics: tuple[str, ...]
+    pattern: str
+    protocol: str
+    assignor: str
+    commit: str
+    instance_prefix: str
+    session_timeout_ms: int
+    member: int = 0
+
+    @property
+    def instance_id(self) -> str | None:
+        return f"{self.instance_prefix}{self.member}" if self.instance_prefix else None
+
+
+class Emitter:
+    """Writes events of one member; whole lines, whichever thread writes."""
+
+    _lock = threading.Lock()
+
+    def __init__(self, member: int) -> None:
+        self.member = member
+
+    def emit(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, "member": self.member, **fields})
+        with self._lock:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+    def partitions(self, event: str, partitions: Iterable[Any]) -> None:
+        """`event` with client objects that have `topic` and `partition`."""
+        self.emit(event, partitions=sorted([at.topic, at.partition] for at in partitions))
+
+
+class Member(Protocol):
+    """What a client's adapter offers."""
+
+    def poll(self, timeout_s: float) -> list[Place]: ...
+
+    def commit(self, offsets: dict[Partition, int]) -> None: ...
+
+    def assignment(self) -> list[Partition]: ...
+
+    def close(self) -> None: ...
+
+
+MemberFactory = Callable[[Options, Emitter], Member]
+
+
+class Loop(threading.Thread):
+    """Polls one member until told to stop, then lets it leave."""
+
+    def __init__(self, factory: MemberFactory, options: Options) -> None:
+        super().__init__(name=f"member-{options.member}", daemon=True)
+        self._factory, self._options = factory, options
+        self._emitter = Emitter(options.member)
+        self._uncommitted: dict[Partition, int] = {}
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        member = self._factory(self._options, self._emitter)
+        owned: list[Partition] | None = None
+        while not self.stopping.is_set():
+            try:
+                records = member.poll(POLL_S)
+            except Exception as error:  # noqa: BLE001 - every client has its own kinds; tests judge
+                self._emitter.emit("error", error=repr(error))
+                time.sleep(POLL_S)
+                continue
+            now_owned = sorted(member.assignment())
+            if now_owned != owned:
+                owned = now_owned
+                self._emitter.emit("assignment", owned=owned)
+            if records:
+                self._emitter.emit("records", records=records)
+            if self._options.commit == "each":
+                self._commit(member, records, set(now_owned))
+        try:
+            member.close()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._emitter.emit("error", error=repr(error))
+        self._emitter.emit("closed")
+
+    def _commit(self, member: Member, records: list[Place], owned: set[Partition]) -> None:
+        """Commit what was polled; what fails is tried again after the next poll, if still owned."""
+        for topic, partition, offset in records:
+            at = (topic, partition)
+            self._uncommitted[at] = max(offset + 1, self._uncommitted.get(at, 0))
+        self._uncommitted = {at: end for at, end in self._uncommitted.items() if at in owned}
+        if not self._uncommitted:
+            return
+        shown = sorted([*at, offset] for at, offset in self._uncommitted.items())
+        try:
+            member.commit(self._uncommitted)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._emitter.emit("commit-failed", offsets=shown, error=repr(error))
+        else:
+            self._uncommitted = {}
+            self._emitter.emit("committed", offsets=shown)
+
+
+def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
+    """(options, number of members, number of the first one)."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--topics", default="")
+    parser.add_argument("--pattern", default="")
+    parser.add_argument("--protocol", default="classic", choices=("classic", "consumer"))
+    parser.add_argument("--assignor", default="")
+    parser.add_argument("--commit", default="none", choices=("none", "each", "auto"))
+    parser.add_argument("--instance-prefix", default="")
+    parser.add_argument("--session-timeout-ms", type=int, default=6000)
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    found = vars(parser.parse_args(arguments))
+    members, first = found.pop("members"), found.pop("first")
+    found["topics"] = tuple(name for name in found["topics"].split(",") if name)
+    return Options(**found), members, first
+
+
+def main(factory: MemberFactory) -> None:
+    """Run until all members have left. SIGUSR1 writes every thread's stack to stderr."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    options, members, first = parse()
+    loops = {
+        number: Loop(factory, replace(options, member=number))
+        for number in range(first, first + members)
+    }
+    everything_stops = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: everything_stops.set())
+    threading.Thread(target=_commands, args=(loops, everything_stops), daemon=True).start()
+    for loop in loops.values():
+        loop.start()
+    while not everything_stops.wait(0.05) and any(loop.is_alive() for loop in loops.values()):
+        continue
+    for loop in loops.values():
+        loop.stopping.set()
+    for loop in loops.values():
+        loop.join()
+
+
+def _commands(loops: dict[int, Loop], everything_stops: threading.Event) -> None:
+    for line in sys.stdin:
+        verb, _, number = line.strip().partition(" ")
+        if verb == "stop":
+            break
+        if verb == "close":
+            loops[int(number)].stopping.set()
+    everything_stops.set()

@@ -1,0 +1,216 @@
+"""A consumer group under test: driver processes, and what their members have told so far."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.peer import SESSION_TIMEOUT_MS
+from tests.support.process import ChildProcess, wait_until
+from tests.support.toolchain import driver_classpath, java
+
+ROOT = Path(__file__).resolve().parents[2]
+JVM_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+JVM_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+SETTLE_S = 30.0
+MOVE_S = SESSION_TIMEOUT_MS / 1000 + 30.0
+
+Partition = tuple[str, int]
+Place = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """One way of being a consumer: a client, a protocol, an assignor."""
+
+    client: str
+    protocol: str
+    assignor: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.client}-{self.protocol}-{self.assignor}"
+
+
+FLAVOURS = (
+    Flavour("confluent", "consumer", "uniform"),
+    Flavour("confluent", "consumer", "range"),
+    Flavour("confluent", "classic", "range"),
+    Flavour("confluent", "classic", "cooperative-sticky"),
+    Flavour("java", "consumer", "uniform"),
+    Flavour("java", "consumer", "range"),
+    Flavour("java", "classic", "range"),
+    Flavour("java", "classic", "cooperative-sticky"),
+    Flavour("aiokafka", "classic", "range"),
+    Flavour("aiokafka", "classic", "sticky"),
+    Flavour("kafka_python", "classic", "range"),
+    Flavour("kafka_python", "classic", "cooperative-sticky"),
+)
+BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
+
+
+@dataclass
+class MemberView:
+    """What one member said: what it owns now, and everything it was given, in order."""
+
+    owned: set[Partition] = field(default_factory=set)
+    seen: list[Place] = field(default_factory=list)
+    closed: bool = False
+
+
+class Group:
+    """Starts processes of one flavour in one group. Members are numbered across processes."""
+
+    def __init__(self, flavour: Flavour, bootstrap: str, group_id: str, directory: Path) -> None:
+        self.flavour = flavour
+        self.bootstrap = bootstrap
+        self.group_id = group_id
+        self.members: dict[int, MemberView] = {}
+        self.acknowledged: dict[Partition, int] = {}
+        self.commit_failures: list[str] = []
+        self.errors: list[str] = []
+        self.processes: list[ChildProcess] = []
+        self._directory = directory
+
+    def spawn(
+        self,
+        topics: Mapping[str, int] | str,
+        *,
+        members: int = 1,
+        commit: str = "none",
+        instance_prefix: str = "",
+        first: int | None = None,
+    ) -> ChildProcess:
+        """One more process with `members` members; `topics` as a str is a regular expression."""
+        start = len(self.members) if first is None else first
+        if isinstance(topics, str):
+            subscription = ["--pattern", topics]
+        else:
+            subscription = ["--topics", ",".join(sorted(topics))]
+        for number in range(start, start + members):
+            self.members[number] = MemberView()
+        flavour = self.flavour
+        process = ChildProcess(
+            [
+                *self._program(),
+                *["--bootstrap", self.bootstrap, "--group", self.group_id, *subscription],
+                *["--protocol", flavour.protocol, "--assignor", flavour.assignor],
+                *["--members", str(members), "--first", str(start), "--commit", commit],
+                *["--instance-prefix", instance_prefix],
+                *["--session-timeout-ms", str(SESSION_TIMEOUT_MS)],
+            ],
+            stderr_path=self._directory / f"{self.group_id}-{len(self.processes)}.log",
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+            cwd=ROOT,
+            on_line=self._on_line,
+        )
+        self.processes.append(process)
+        return process
+
+    def _program(self) -> list[str]:
+        if self.flavour.client == "java":
+            return [
+                java(),
+                *JVM_FLAGS,
+                JVM_LOG,
+                "-cp",
+                driver_classpath(),
+                "groupd.clients.Main",
+                "consume",
+            ]
+        return [sys.executable, "-m", f"tests.clients.drivers.{self.flavour.client}_driver"]
+
+    def _on_line(self, line: str) -> None:
+        event = json.loads(line)
+        member = self.members[event["member"]]
+        match event["event"]:
+            case "assignment":
+                member.owned = {(topic, part) for topic, part in event["owned"]}
+            case "records":
+                member.seen.extend((topic, part, at) for topic, part, at in event["records"])
+            case "committed":
+                for topic, part, offset in event["offsets"]:
+                    self.acknowledged[(topic, part)] = offset
+            case "commit-failed":
+                self.commit_failures.append(event["error"])
+            case "error":
+                self.errors.append(event["error"])
+            case "closed":
+                member.closed = True
+                member.owned = set()
+
+    # What the tests wait for
+
+    def wait_covered(
+        self, topics: Mapping[str, int], members: Iterable[int], timeout_s: float = SETTLE_S
+    ) -> None:
+        """Until these members own all partitions, each exactly once, in equal shares (+-1).
+
+        Shares count because an incremental rebalance covers everything before it is over.
+        """
+        everything = {(name, part) for name, count in topics.items() for part in range(count)}
+        chosen = sorted(members)
+
+        def covered() -> bool:
+            parts = [self.members[number].owned for number in chosen]
+            total = sum(len(owned) for owned in parts)
+            sizes = [len(owned) for owned in parts]
+            even = max(sizes) - min(sizes) <= 1
+            return even and total == len(everything) and set().union(*parts) == everything
+
+        wait_until(covered, timeout_s, f"members {chosen} cover {dict(topics)}", self.describe)
+
+    def wait_seen(self, places: set[Place], timeout_s: float = SETTLE_S) -> None:
+        """Until the group was given all of these records."""
+        wait_until(
+            lambda: places <= set(self.seen()),
+            timeout_s,
+            f"{len(places)} records",
+            lambda: f"missing {sorted(places - set(self.seen()))[:5]}...\n{self.describe()}",
+        )
+
+    def seen(self) -> list[Place]:
+        """Everything that any member was given, member by member."""
+        return [place for member in self.members.values() for place in member.seen]
+
+    def twice(self) -> set[Place]:
+        """Records that the group was given more than once."""
+        return {place for place, count in Counter(self.seen()).items() if count > 1}
+
+    def describe(self) -> str:
+        owned = {number: sorted(member.owned) for number, member in self.members.items()}
+        said = "\n".join(process.output() for process in self.processes)
+        return (
+            f"owned {owned}\nerrors {self.errors[-5:]} {self.commit_failures[-5:]}\n{said[-6000:]}"
+        )
+
+    # Ends
+
+    def leave(self, process: ChildProcess, member: int) -> None:
+        """Let one member close its consumer; its process goes on."""
+        process.write_line(f"close {member}")
+        wait_until(
+            lambda: self.members[member].closed, SETTLE_S, f"member {member} left", self.describe
+        )
+
+    def kill(self, process: ChildProcess, members: Iterable[int]) -> None:
+        """SIGKILL a process: its members say nothing any more."""
+        process.kill()
+        for number in members:
+            self.members[number].owned = set()
+
+    def stop(self, process: ChildProcess) -> None:
+        """SIGTERM: all its members leave, and it exits 0 (143 from a JVM)."""
+        process.send_signal(signal.SIGTERM)
+        code = process.wait_exit(SETTLE_S)
+        assert code in (0, 143), self.describe()
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()

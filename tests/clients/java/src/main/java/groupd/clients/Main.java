@@ -1,0 +1,25 @@
+package groupd.clients;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/** Entry point: {@code consume}, {@code produce} or {@code admin}, then {@code --name value} pairs. */
+public final class Main {
+    private Main() {}
+
+    public static void main(String[] args) throws Exception {
+        Map<String, String> options = new HashMap<>();
+        for (int i = 1; i + 1 < args.length; i += 2) {
+            options.put(args[i].replaceFirst("^--", ""), args[i + 1]);
+        }
+        switch (args.length == 0 ? "" : args[0]) {
+            case "consume" -> ConsumeCommand.run(options);
+            case "produce" -> ProduceCommand.run(options);
+            case "admin" -> AdminCommand.run(options);
+            default -> {
+                System.err.println("usage: consume | produce | admin --bootstrap HOST:PORT ...");
+                System.exit(2);
+            }
+        }
+    }
+}

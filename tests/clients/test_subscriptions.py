@@ -1,0 +1,101 @@
+"""Subscriptions by pattern, topics that grow or appear, and static members that come back."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from tests.clients.conftest import GroupMaker, TopicMaker
+from tests.clients.group import BY_NAME, MOVE_S, Flavour
+from tests.support.admin import create_topics, produce
+from tests.support.peer import Peer
+
+PATTERN_FLAVOURS = [
+    BY_NAME[name]
+    for name in (
+        "confluent-classic-range",
+        "java-consumer-uniform",
+        "java-classic-range",
+        "aiokafka-classic-range",
+        "kafka_python-classic-range",
+    )
+]
+STATIC_FLAVOURS = [
+    BY_NAME[name]
+    for name in (
+        "confluent-consumer-uniform",
+        "confluent-classic-range",
+        "java-consumer-uniform",
+        "java-classic-range",
+        "aiokafka-classic-range",
+        "kafka_python-classic-range",
+    )
+]
+GROW_FLAVOURS = [BY_NAME["confluent-consumer-uniform"], *PATTERN_FLAVOURS]
+
+
+def named(flavour: Flavour) -> str:
+    return flavour.name
+
+
+def numbers(flavour: Flavour) -> list[int]:
+    """Members of a group whose topics change under it.
+
+    Both members notice the change, each at its own time, so one rebalance starts within another:
+    kafka-python 3.0 can then hang for good, whichever the broker. It gets a group of one.
+    """
+    return [0] if flavour.client == "kafka_python" else [0, 1]
+
+
+@pytest.mark.parametrize("flavour", PATTERN_FLAVOURS, ids=named)
+def test_a_pattern_covers_topics_that_are_there_and_those_that_come_later(
+    peer: Peer, topics: TopicMaker, make_group: GroupMaker, unique: str, flavour: Flavour
+) -> None:
+    counts = topics({"re-a": 2, "re-b": 2})
+    topics({"other": 2})
+    group = make_group(flavour)
+    group.spawn(f"^re-[ab]-{unique}.*", members=len(numbers(flavour)))
+    group.wait_covered(counts, numbers(flavour))
+
+    if flavour.protocol == "consumer":
+        return  # The broker resolves patterns again after minutes: a unit test's matter.
+    late = {f"re-a-{unique}-late": 2}
+    create_topics(peer.bootstrap, late)
+    group.wait_covered({**counts, **late}, numbers(flavour))
+
+
+@pytest.mark.parametrize("flavour", GROW_FLAVOURS, ids=named)
+def test_new_partitions_of_a_subscribed_topic_are_assigned(
+    peer: Peer, topics: TopicMaker, make_group: GroupMaker, flavour: Flavour
+) -> None:
+    counts = topics({"grows": 2})
+    (name,) = counts
+    group = make_group(flavour)
+    group.spawn(counts, members=len(numbers(flavour)))
+    group.wait_covered(counts, numbers(flavour))
+    admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
+    admin.create_partitions([NewPartitions(name, 6)])[name].result()
+    group.wait_covered({name: 6}, numbers(flavour))
+    group.wait_seen(produce(peer.bootstrap, {name: 6}, 60))
+
+
+@pytest.mark.parametrize("flavour", STATIC_FLAVOURS, ids=named)
+def test_a_static_member_that_comes_back_gets_its_partitions_and_disturbs_nobody(
+    peer: Peer, topics: TopicMaker, make_group: GroupMaker, flavour: Flavour
+) -> None:
+    counts = topics({"a": 6})
+    group = make_group(flavour)
+    group.spawn(counts, commit="each", instance_prefix="static-")
+    returns = group.spawn(counts, commit="each", instance_prefix="static-")
+    group.wait_covered(counts, [0, 1])
+    kept, had = set(group.members[0].owned), set(group.members[1].owned)
+
+    if flavour.protocol == "classic":
+        group.kill(returns, [1])
+    else:
+        group.stop(returns)  # A killed one keeps its instance id until its session ends.
+    group.spawn(counts, commit="each", instance_prefix="static-", first=1)
+    group.wait_covered(counts, [0, 1], MOVE_S)
+    assert group.members[0].owned == kept
+    assert group.members[1].owned == had
+    group.wait_seen(produce(peer.bootstrap, counts, 60))

@@ -1,0 +1,1 @@
+"""What tests share: processes, peers (groupd or a real Kafka), and raw sockets."""

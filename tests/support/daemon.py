@@ -1,0 +1,115 @@
+"""A started groupd process: the unit under test of everything that goes over TCP."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support.process import ChildProcess, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+READY = re.compile(r"^groupd ready kafka=(\S+):(\d+) admin=(\S+):(\d+)$")
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 5.0
+
+
+class Daemon:
+    """One data directory and the process that serves it.
+
+    `start`, `stop` (SIGTERM, exit code 0 within 5 s), `kill` (SIGKILL), `restart` (same ports, same
+    data). `bootstrap` and `admin_url` are the real addresses once started.
+    """
+
+    kind = "groupd"
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.admin_port = 0
+        self._topics = dict(topics or {})
+        self._settings = dict(settings or {})
+        self._arguments = list(arguments)
+        self._process: ChildProcess | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://{self.host}:{self.admin_port}"
+
+    @property
+    def process(self) -> ChildProcess:
+        assert self._process is not None, "the daemon was not started"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.popen.pid
+
+    def command(self) -> list[str]:
+        """The command line, with the ports of the last start if there was one."""
+        command = [sys.executable, "-m", "coordinator", "serve"]
+        command += ["--listen", f"{self.host}:{self.port}"]
+        command += ["--admin", f"{self.host}:{self.admin_port}"]
+        command += ["--data-dir", str(self.data_dir)]
+        for name, partitions in self._topics.items():
+            command += ["--topic", f"{name}:{partitions}"]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        return command + self._arguments
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start and wait for the ready line; fails with the daemon's output."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = ChildProcess(
+            self.command(), stderr_path=self.directory / "groupd.log", cwd=ROOT
+        )
+        process = self._process
+        wait_until(
+            lambda: process.stdout_lines or not process.running,
+            timeout_s,
+            "the ready line",
+            process.output,
+        )
+        ready = READY.match(process.stdout_lines[0]) if process.stdout_lines else None
+        assert ready is not None, f"no ready line\n{process.output()}"
+        self.port, self.admin_port = int(ready.group(2)), int(ready.group(4))
+
+    def stop(self) -> None:
+        """SIGTERM: must exit 0 within 5 s."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait_exit(STOP_TIMEOUT_S)
+        assert code == 0, f"exit code {code}\n{self.process.output()}"
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nobody is told."""
+        self.process.kill()
+
+    def restart(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start again on the same ports and data; a running process is killed first."""
+        if self.process.running:
+            self.kill()
+        self.process.close()
+        self.start(timeout_s)
+
+    def logs(self) -> str:
+        return self._process.output() if self._process is not None else "(never started)"
+
+    def close(self) -> None:
+        """End the process without a verdict."""
+        if self._process is not None:
+            self._process.close()

@@ -1,0 +1,45 @@
+"""Which process the tests talk to: groupd, or with GROUPD_PEER=kafka a real broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.daemon import Daemon
+from tests.support.kafka_broker import KafkaBroker
+
+Peer = Daemon | KafkaBroker
+
+SESSION_TIMEOUT_MS = 6000
+FAST_SETTINGS = {
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "auto.create.topics.enable": "false",
+}
+"""Short timeouts; values before their bounds on purpose: the order of --set must not matter."""
+
+
+def peer_kind() -> str:
+    """`groupd` or `kafka`, from GROUPD_PEER."""
+    kind = os.environ.get("GROUPD_PEER", "groupd")
+    assert kind in ("groupd", "kafka"), f"GROUPD_PEER={kind}: must be groupd or kafka"
+    return kind
+
+
+def make_peer(
+    directory: Path,
+    *,
+    topics: Mapping[str, int] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Peer:
+    """A peer that is not started yet, with FAST_SETTINGS under `settings`."""
+    merged = {**FAST_SETTINGS, **(settings or {})}
+    if peer_kind() == "kafka":
+        return KafkaBroker(directory, topics=topics, settings=merged)
+    return Daemon(directory, topics=topics, settings=merged)

@@ -1,0 +1,192 @@
+"""What a group offers to offsets and administration (CG-69, CG-70, CG-85 to CG-89)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.consumer_group import describe
+from coordinator.core.consumer_group.member import MemberState
+from coordinator.core.types import RequestContext, allow_all
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.consumer_group import DescribedConsumerGroup
+from protocol.messages.groups import ListedGroup
+from protocol.messages.offsets import CommitPartition, CommitTopic
+from protocol.records.schema import ClassicMemberMetadata
+from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, shape, topic
+
+
+def shard_at_10(**changes: Any) -> Shard:
+    """m1@10: foo-0 since 8, foo-1 since 10, foo-2 (since 8) pending revocation."""
+    shard = Shard(topic("foo", FOO), topic("bar", BAR, 2))
+    given: dict[str, Any] = {
+        "assigned": {FOO: {0: 8, 1: 10}},
+        "pending_revocation": {FOO: {2: 8}},
+        "state": MemberState.UNREVOKED_PARTITIONS,
+        **changes,
+    }
+    shard.put_member("m1", **given)
+    shard.settle(m1={FOO: (0, 1)})
+    return shard
+
+
+def commit(
+    shard: Shard,
+    epoch: int,
+    *partitions: int,
+    member: str = "m1",
+    version: int = 9,
+    transactional: bool = False,
+    skip: int = -1,
+) -> ErrorCode:
+    topics = [CommitTopic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO)]
+    try:
+        shard.group.check_offset_commit(
+            member,
+            None,
+            epoch,
+            topics,
+            api_version=version,
+            transactional=transactional,
+            skip_partition=lambda name, partition: partition == skip,
+        )
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_cg_69_commit_at_an_older_epoch() -> None:
+    shard = shard_at_10()
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(shard, 10, 5) is ErrorCode.NONE
+    assert commit(shard, 9, 0, 2) is ErrorCode.NONE
+    assert commit(shard, 8, 0) is ErrorCode.NONE
+    assert commit(shard, 7, 0) is stale
+    assert commit(shard, 9, 0, 1) is stale
+    assert commit(shard, 9, 0, 1, skip=1) is ErrorCode.NONE
+    assert commit(shard, 9, 5) is stale
+    assert commit(shard, 11, 0) is stale
+    assert commit(shard, 10, 0, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert commit(shard, 10, 0, version=5, transactional=True) is ErrorCode.NONE
+
+
+def test_cg_69_classic_member() -> None:
+    shard = shard_at_10(classic=ClassicMemberMetadata(10_000))
+    assert commit(shard, 10, 0, version=8) is ErrorCode.NONE
+    assert commit(shard, 11, 0, version=8) is ErrorCode.ILLEGAL_GENERATION
+    assert commit(shard, 9, 1) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_cg_70_commit_without_an_epoch() -> None:
+    shard = shard_at_10()
+    assert commit(shard, -1, 0, member="") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(shard, -1, 0, member="", transactional=True) is ErrorCode.NONE
+    shard.beat(-1)
+    assert commit(shard, -1, 0, member="") is ErrorCode.NONE
+    assert commit(shard, 10, 0) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        (None, 0, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ("m1", 10, ErrorCode.NONE),
+        ("m1", 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m1", 11, ErrorCode.STALE_MEMBER_EPOCH),
+        ("", 10, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_cg_70_fetch(member: str | None, epoch: int, code: ErrorCode) -> None:
+    group = shard_at_10().group
+    if code is ErrorCode.NONE:
+        group.check_offset_fetch(member, epoch)
+        return
+    with pytest.raises(ApiError) as refused:
+        group.check_offset_fetch(member, epoch)
+    assert refused.value.code is code
+
+
+def test_subscribed_topics_keep_their_offsets() -> None:
+    group = shard_at_10().group
+    assert group.is_subscribed_to("foo")
+    assert not group.is_subscribed_to("bar")
+    group.check_offset_delete()
+    assert group.offset_expiration_base()(42) == 42
+
+
+def described(shard: Shard, group: str = GROUP, allows: Any = allow_all) -> DescribedConsumerGroup:
+    context = RequestContext(1, 1, allows=allows)
+    return describe.describe(shard.state, context, group, include_operations=True)
+
+
+def test_cg_85_describe_errors() -> None:
+    shard = shard_at_10()
+    shard.state.groups["classic"] = ClassicGroup("classic")
+    assert described(shard, "").error is ErrorCode.INVALID_GROUP_ID
+    for group in ("missing", "classic"):
+        answer = described(shard, group)
+        assert answer.error is ErrorCode.GROUP_ID_NOT_FOUND
+        assert answer.error_message is not None
+    hidden = described(shard, allows=lambda op, kind, name: name != "foo")
+    assert (hidden.error, hidden.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ())
+
+
+def test_cg_86_describe_a_revoking_member() -> None:
+    shard = shard_at_10(rack_id="r", subscribed_topic_names=("foo", "zoo"))
+    answer = described(shard)
+    assert (answer.error, answer.state) == (ErrorCode.NONE, "Reconciling")
+    assert (answer.group_epoch, answer.assignment_epoch) == (10, 10)
+    assert answer.assignor_name == "uniform"
+    assert answer.authorized_operations == sum(1 << code for code in (3, 6, 8, 10, 11))
+    (member,) = answer.members
+    assert (member.member_id, member.member_epoch, member.member_type) == ("m1", 10, 1)
+    assert (member.rack_id, member.subscribed_topic_regex) == ("r", "")
+    assert member.subscribed_topic_names == ("foo", "zoo")
+    assert [(one.topic_name, one.partitions) for one in member.assignment] == [("foo", (0, 1, 2))]
+    assert [one.partitions for one in member.target_assignment] == [(0, 1)]
+    shard.topics(topic("bar", BAR))
+    assert described(shard).members[0].assignment == ()
+    classic = shard_at_10(classic=ClassicMemberMetadata(10_000))
+    assert described(classic).members[0].member_type == 0
+
+
+def test_cg_87_what_is_not_applied_is_not_described() -> None:
+    shard = shard_at_10()
+    shard.handle(10, names=["foo", "bar"])
+    assert described(shard).group_epoch == 10
+    assert shard.group.listed().state == "Reconciling"
+
+
+def test_cg_88_listed() -> None:
+    shard = Shard(topic("foo", FOO))
+    shard.beat(0)
+    assert shard.group.listed() == ListedGroup(GROUP, "consumer", "Stable", "consumer")
+
+
+def test_cg_89_deletion() -> None:
+    shard = shard_at_10()
+    with pytest.raises(ApiError) as refused:
+        shard.group.check_delete()
+    assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
+    shard.beat(-1)
+    shard.group.check_delete()
+    tombstones = shard.group.tombstones()
+    assert shape(tombstones) == ["T6", "T4", "T3"]
+    for record in tombstones:
+        shard.replay(record)
+    assert shard.state.groups == {}
+
+
+def test_tombstones_of_a_group_with_members_and_expressions() -> None:
+    shard = Shard(topic("foo", FOO))
+    shard.beat(0, regex="foo")
+    shard.finish_task()
+    shard.beat(1)
+    tombstones = shard.group.tombstones()
+    assert shape(tombstones) == ["T8", "T7", "T6", "T5", "T16", "T4", "T3"]
+    for record in tombstones:
+        shard.replay(record)
+    assert shard.state.groups == {}

@@ -1,0 +1,189 @@
+"""Spec 11 "Regex" (CG-45 to CG-53)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.core.types import EventKind, Operation, Resource
+from protocol.errors import ErrorCode
+from protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
+from tests.unit.consumer_group.harness import (
+    BAR,
+    BAZ,
+    FOO,
+    GROUP,
+    Shard,
+    parts,
+    replayed,
+    snapshot,
+    topic,
+)
+
+FOO_TOPIC, BAR_TOPIC = topic("foo", FOO), topic("bar", BAR, 2)
+
+
+def resolved(shard: Shard, pattern: str) -> ConsumerGroupRegexValue:
+    value = shard.group.regexes.get(pattern)
+    assert value is not None
+    return value
+
+
+def subscribed() -> Shard:
+    """m1 with foo*, resolved: CG-46."""
+    shard = Shard(FOO_TOPIC, BAR_TOPIC)
+    shard.beat(0, regex="foo*")
+    shard.finish_task()
+    shard.beat(1)
+    return shard
+
+
+def test_cg_45_invalid_expression() -> None:
+    shard = Shard(FOO_TOPIC)
+    assert shard.refused(0, regex="[") is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_cg_46_first_expression() -> None:
+    shard = Shard(FOO_TOPIC, BAR_TOPIC)
+    reply = shard.beat(0, regex="foo*")
+    assert (reply.member_epoch, reply.assignment) == (1, ())
+    assert shard.shape() == ["R5", "R8"]
+    asked = shard.outcome
+    shard.beat(1)
+    assert shard.outcome.tasks == []
+    shard.outcome = asked
+    shard.finish_task()
+    assert shard.shape() == ["R16", "R3"]
+    assert shard.outcome.gate == GROUP
+    assert shard.group.group_epoch == 2
+    assert resolved(shard, "foo*").topics == ("foo",)
+    assert shard.group.is_subscribed_to("foo")
+    reply = shard.beat(1)
+    assert (reply.member_epoch, parts(reply.assignment)) == (2, {FOO: list(range(6))})
+    assert shard.outcome.tasks == []
+    assert snapshot(replayed(shard)) == snapshot(shard.state)
+
+
+def test_cg_47_expression_that_is_resolved() -> None:
+    shard = subscribed()
+    before = shard.group.group_epoch
+    assert shard.beat(0, "m2", regex="foo*").member_epoch == before + 1
+    assert shard.outcome.tasks == []
+
+
+def test_cg_48_another_expression() -> None:
+    shard = subscribed()
+    reply = shard.beat(2, regex="bar*", owned={})
+    assert shard.shape() == ["R5", "T16", "R8"]
+    assert (reply.member_epoch, reply.assignment) == (2, ())
+    assert not shard.group.is_subscribed_to("foo")
+    # The last resolution is recent; with its expression gone, nothing holds the next one back.
+    assert shard.outcome.tasks == []
+    shard.beat(2)
+    assert len(shard.outcome.tasks) == 1
+
+
+def test_cg_49_expression_cleared() -> None:
+    shard = subscribed()
+    reply = shard.beat(2, regex="", owned={})
+    assert shard.shape() == ["R5", "T16", "R3", "R7", "R6", "R8"]
+    assert (reply.member_epoch, shard.group.group_epoch) == (3, 3)
+    assert shard.group.metadata_hash == 0
+
+
+def test_cg_50_changed_during_resolution() -> None:
+    shard = Shard(FOO_TOPIC, BAR_TOPIC)
+    shard.beat(0, regex="foo*")
+    asked = shard.outcome
+    shard.beat(1, regex="bar*")
+    assert shard.outcome.tasks == []
+    shard.outcome = asked
+    assert shard.finish_task().records == []
+    shard.beat(1)
+    assert len(shard.outcome.tasks) == 1
+    shard.finish_task()
+    assert resolved(shard, "bar*").topics == ("bar",)
+
+
+def test_cg_51_new_topic_matches() -> None:
+    shard = Shard(FOO_TOPIC)
+    shard.beat(0, regex="foo.*")
+    shard.finish_task()
+    shard.beat(1)
+    shard.topics(FOO_TOPIC, topic("foobar", BAZ, 1))
+    shard.advance(10_000)
+    shard.beat(2)
+    assert shard.outcome.tasks == []
+    shard.advance(1)
+    shard.beat(2)
+    shard.finish_task()
+    assert shard.shape() == ["R16", "R3"]
+    assert resolved(shard, "foo.*").topics == ("foo", "foobar")
+
+
+def test_cg_52_periodic_refresh() -> None:
+    shard = subscribed()
+    shard.advance(600_000)
+    shard.beat(2)
+    assert shard.outcome.tasks == []
+    shard.advance(1)
+    shard.beat(2)
+    shard.finish_task()
+    assert shard.shape() == ["R16"]
+    assert resolved(shard, "foo*").timestamp_ms == shard.now.wall_ms
+
+
+def test_cg_53_only_topics_the_caller_may_describe() -> None:
+    shard = Shard(FOO_TOPIC, BAR_TOPIC)
+    shard.allows = lambda operation, resource, name: (
+        (operation, resource, name)
+        != (
+            Operation.DESCRIBE,
+            Resource.TOPIC,
+            "bar",
+        )
+    )
+    shard.beat(0, regex="foo*|bar*")
+    shard.finish_task()
+    assert resolved(shard, "foo*|bar*").topics == ("foo",)
+
+
+def test_match_is_whole_name_case_sensitive_and_sees_internal_topics() -> None:
+    internal = type(FOO_TOPIC)(BAZ, "__internal", 1, internal=True)
+    shard = Shard(FOO_TOPIC, topic("Foo", BAR), internal)
+    shard.beat(0, regex="fo.|__.*|oo")
+    shard.finish_task()
+    assert resolved(shard, "fo.|__.*|oo").topics == ("__internal", "foo")
+
+
+def test_failed_or_homeless_resolution_leads_to_nothing() -> None:
+    shard = Shard(FOO_TOPIC)
+    shard.beat(0, regex="foo*")
+    asked = shard.outcome
+    outcome = shard.finish_task(ValueError("boom"))
+    assert (outcome.records, outcome.events[0].kind) == ([], EventKind.REGEX_FAILED)
+    shard.beat(1)
+    assert len(shard.outcome.tasks) == 1
+    shard.state.groups.clear()
+    shard.outcome = asked
+    assert shard.finish_task().records == []
+
+
+def test_leaving_drops_an_expression_with_its_last_member() -> None:
+    shard = subscribed()
+    shard.beat(0, "m2", regex="foo*")
+    shard.beat(-1, "m1")
+    assert shard.shape() == ["T8", "T7", "T5", "R3"]
+    shard.beat(-1, "m2")
+    assert shard.shape() == ["T8", "T7", "T5", "T16", "R3", "R6"]
+    assert shard.group.metadata_hash == 0
+
+
+def test_loaded_unusable_expression_matches_nothing() -> None:
+    shard = Shard(FOO_TOPIC)
+    shard.put_member("m1", subscribed_topic_names=(), subscribed_topic_regex="[")
+    shard.settle(m1={})
+    shard.beat(10)
+    found: Any = shard.outcome.tasks[0].run()
+    assert found["["].topics == ()
+    shard.finish_task()
+    assert shard.outcome.records[0].key == ConsumerGroupRegexKey(GROUP, "[")

@@ -1,0 +1,172 @@
+"""Spec 11 "Timers and configs" (CG-64 to CG-68)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.consumer_group import timers
+from coordinator.core.consumer_group.member import MemberState
+from coordinator.core.group_configs import (
+    ASSIGNMENT_INTERVAL,
+    ASSIGNOR_OFFLOAD,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    alter,
+    assignment_interval_ms,
+    describe,
+)
+from coordinator.core.types import EventKind
+from protocol.errors import ApiError, ErrorCode
+from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
+
+CONFIG = CoordinatorConfig()
+SET, DELETE, APPEND = 0, 1, 2
+
+
+def joined() -> Shard:
+    shard = Shard(topic("foo", FOO))
+    shard.beat(0)
+    return shard
+
+
+def test_cg_64_session_expires() -> None:
+    shard = joined()
+    shard.advance(44_999)
+    assert shard.fire() == []
+    shard.beat(2)
+    shard.advance(44_999)
+    assert shard.fire() == []
+    shard.advance(1)
+    shard.fire()
+    assert shard.shape() == ["T8", "T7", "T5", "R3", "R6"]
+    (event,) = shard.events(EventKind.MEMBER_FENCED)
+    assert "session timeout" in event.cause
+    assert shard.group.group_epoch == 3
+    assert shard.refused(2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def revoking() -> Shard:
+    """m1 has 30 s to give foo-1 up."""
+    shard = Shard(topic("foo", FOO))
+    shard.put_member("m1", rebalance_timeout_ms=30_000, assigned={FOO: {0: 10, 1: 10}})
+    shard.put_member("m2")
+    shard.settle(11, m1={FOO: (0,)}, m2={})
+    shard.beat(10)
+    assert shard.member().state is MemberState.UNREVOKED_PARTITIONS
+    return shard
+
+
+def test_cg_65_revocation_takes_too_long() -> None:
+    shard = revoking()
+    shard.advance(30_000)
+    (outcome,) = shard.fire()
+    assert shard.shape() == ["T8", "T7", "T5", "R3"]
+    assert outcome.events[0].kind is EventKind.MEMBER_FENCED
+    assert "not revoked within 30000 ms" in outcome.events[0].cause
+
+
+def test_cg_65_epoch_moved_meanwhile() -> None:
+    shard = revoking()
+    shard.put_member("m1", member_epoch=11, assigned={FOO: {0: 10}})
+    shard.advance(30_000)
+    (outcome,) = shard.fire()
+    assert outcome.records == []
+
+
+def test_deadlines_without_their_member_or_group_do_nothing() -> None:
+    shard = joined()
+    for group, member in ((GROUP, "gone"), ("gone", "m1")):
+        for kind in ("consumer-session", "consumer-rebalance"):
+            assert timers.expire(shard.state, (kind, group, member), shard.now).records == []
+
+
+def test_cg_66_timers_after_loading() -> None:
+    shard = revoking()
+    shard.advance(29_000)
+    shard.reload()
+    assert shard.due("session") == 45_000
+    assert shard.due("session", "m2") == 45_000
+    assert shard.due("rebalance") == 30_000
+    assert shard.due("rebalance", "m2") is None
+    shard.advance(30_000)
+    assert len(shard.fire()) == 1
+    assert list(shard.group.members) == ["m2"]
+
+
+def test_cg_67_group_configs() -> None:
+    shard = joined()
+    shard.state.group_configs[GROUP] = {SESSION_TIMEOUT: "50000", HEARTBEAT_INTERVAL: "10000"}
+    assert shard.beat(2).heartbeat_interval_ms == 10_000
+    assert shard.due("session") == 50_000
+    shard.state.group_configs[GROUP] = {SESSION_TIMEOUT: "70000"}
+    assert shard.beat(2).heartbeat_interval_ms == 5000
+    assert shard.due("session") == 60_000
+
+
+def test_assignment_interval_of_the_group() -> None:
+    assert assignment_interval_ms(CONFIG, None) == 1000
+    assert assignment_interval_ms(CONFIG, {ASSIGNMENT_INTERVAL: "0"}) == 0
+    assert assignment_interval_ms(CONFIG, {ASSIGNMENT_INTERVAL: "99999"}) == 15_000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(SESSION_TIMEOUT, SET, "1000")],
+        [("no.such.thing", SET, "1")],
+        [("no.such.thing", DELETE, None)],
+        [(SESSION_TIMEOUT, SET, "soon")],
+        [(SESSION_TIMEOUT, SET, None)],
+        [(SESSION_TIMEOUT, APPEND, "50000")],
+        [(ASSIGNOR_OFFLOAD, SET, "maybe")],
+        [(ASSIGNMENT_INTERVAL, SET, "15001")],
+    ],
+)
+def test_cg_68_refused_changes(changes: list[tuple[str, int, Any]]) -> None:
+    with pytest.raises(ApiError) as refused:
+        alter(CONFIG, {}, changes, group_id=GROUP)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_cg_68_session_must_exceed_heartbeat() -> None:
+    config = CoordinatorConfig(
+        consumer_min_session_timeout_ms=1000, consumer_max_heartbeat_interval_ms=60_000
+    )
+    for changes in (
+        [(SESSION_TIMEOUT, SET, "5000")],
+        [(SESSION_TIMEOUT, SET, "50000"), (HEARTBEAT_INTERVAL, SET, "50000")],
+    ):
+        with pytest.raises(ApiError) as refused:
+            alter(config, {}, changes)
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_alter_is_incremental_and_leaves_its_input_alone() -> None:
+    current = {SESSION_TIMEOUT: "50000"}
+    altered = alter(CONFIG, current, [(HEARTBEAT_INTERVAL, SET, "6000")])
+    assert altered == {SESSION_TIMEOUT: "50000", HEARTBEAT_INTERVAL: "6000"}
+    assert current == {SESSION_TIMEOUT: "50000"}
+    assert alter(CONFIG, altered, [(SESSION_TIMEOUT, DELETE, None)]) == {HEARTBEAT_INTERVAL: "6000"}
+
+
+def test_invalid_requests() -> None:
+    twice = [(SESSION_TIMEOUT, SET, "50000"), (SESSION_TIMEOUT, SET, "50001")]
+    for changes, group in (([], ""), (twice, GROUP)):
+        with pytest.raises(ApiError) as refused:
+            alter(CONFIG, {}, changes, group_id=group)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_described_values_are_the_effective_ones() -> None:
+    found = {one.name: one for one in describe(CONFIG, {SESSION_TIMEOUT: "70000"})}
+    assert sorted(found) == sorted(
+        [SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL, ASSIGNOR_OFFLOAD]
+    )
+    session = found[SESSION_TIMEOUT]
+    assert (session.value, session.is_default, session.source) == ("60000", False, 8)
+    heartbeat = found[HEARTBEAT_INTERVAL]
+    assert (heartbeat.value, heartbeat.is_default, heartbeat.source) == ("5000", True, 5)
+    assert found[ASSIGNOR_OFFLOAD].value == "true"

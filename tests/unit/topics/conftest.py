@@ -1,0 +1,217 @@
+"""A whole data plane over the in-memory store, on a clock that tests move by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Instant, RequestContext, allow_all
+from coordinator.topics.data_plane import DataPlane
+from coordinator.topics.group_overrides import GroupConfigFunctions
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages import NO_TOPIC_ID
+from protocol.messages.cluster import Node
+from protocol.messages.data import (
+    FetchDataTopic,
+    FetchPartition,
+    FetchRequest,
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+)
+from protocol.messages.topics import ConfigValue, CreateTopicsRequest, NewTopic
+from protocol.records.batch import encode_batch
+from storage.memory import MemoryStore
+
+START_MS = 1_700_000_000_000
+LATEST_VERSION = 20
+
+
+class ManualClock:
+    """Time that stands still until `advance`; also the timer of long polls."""
+
+    def __init__(self):
+        self.elapsed_ms = 0
+        self._waits = []
+
+    def now(self):
+        return Instant(self.elapsed_ms, START_MS + self.elapsed_ms)
+
+    @property
+    def waiting(self):
+        return len(self._waits)
+
+    async def wait(self, event, timeout_ms):
+        entry = (self.elapsed_ms + timeout_ms, event)
+        self._waits.append(entry)
+        try:
+            await event.wait()
+        finally:
+            self._waits.remove(entry)
+
+    def advance(self, by_ms):
+        self.elapsed_ms += by_ms
+        for at_ms, event in self._waits:
+            if at_ms <= self.elapsed_ms:
+                event.set()
+
+
+class ShardLogs:
+    """An OffsetsLogView whose states tests set."""
+
+    def __init__(self):
+        self.states = {}
+        self.waiters = set()
+
+    def state(self, partition):
+        return self.states.get(partition)
+
+    def add_waiter(self, partition, event):
+        self.waiters.add((partition, event))
+
+    def remove_waiter(self, partition, event):
+        self.waiters.discard((partition, event))
+
+    def set(self, partition, start_offset, high_watermark):
+        self.states[partition] = (start_offset, high_watermark)
+        for watched, event in self.waiters:
+            if watched == partition:
+                event.set()
+
+
+def describe_group(config, overrides):
+    value = (overrides or {}).get("timeout", "10")
+    return [ConfigValue("timeout", value, source=8 if overrides else 5, config_type=3)]
+
+
+def alter_group(config, current_overrides, changes, *, group_id=None):
+    result = dict(current_overrides)
+    for name, operation, value in changes:
+        if name not in ("timeout", "other"):
+            raise ApiError(ErrorCode.INVALID_CONFIG, name)
+        if operation == 1:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
+
+
+def batch(
+    *values, sequence=0, producer=-1, epoch=-1, timestamp=START_MS, transactional=False, key=None
+):
+    return encode_batch(
+        0,
+        -1,
+        timestamp,
+        [(key, value) for value in values or (b"v",)],
+        producer,
+        epoch,
+        sequence,
+        transactional,
+    )
+
+
+def produce_request(name, partition, records, *, topic_id=NO_TOPIC_ID, **fields):
+    part = ProducePartition(partition, records)
+    return ProduceRequest((ProduceTopic(name, topic_id, (part,)),), **fields)
+
+
+def fetch_request(name, *partitions, topic_id=NO_TOPIC_ID, partition_max_bytes=1 << 20, **fields):
+    """`partitions`: (partition, offset) pairs or FetchPartition."""
+    asked = tuple(
+        part if isinstance(part, FetchPartition) else FetchPartition(*part, partition_max_bytes)
+        for part in partitions
+    )
+    fields.setdefault("max_wait_ms", 0)
+    return FetchRequest((FetchDataTopic(name, topic_id, asked),), **fields)
+
+
+class Cluster:
+    """A data plane and short ways to talk to it."""
+
+    START_MS = START_MS
+    batch = staticmethod(batch)
+    produce_request = staticmethod(produce_request)
+    fetch_request = staticmethod(fetch_request)
+
+    def __init__(self, store, **settings):
+        self.store = store
+        self.config = replace(CoordinatorConfig(), **settings)
+        self.clock = ManualClock()
+        self.shards = ShardLogs()
+        self.nodes = [Node(0, "127.0.0.1", 9092)]
+        self.ids = 0
+        self.plane = None
+
+    def new_topic_id(self):
+        self.ids += 1
+        return self.ids.to_bytes(16, "big")
+
+    async def start(self, **parts):
+        self.plane = DataPlane(
+            self.config,
+            self.store,
+            new_topic_id=self.new_topic_id,
+            now=self.clock.now,
+            nodes=self.nodes,
+            group_configs=GroupConfigFunctions(describe_group, alter_group),
+            offsets_view=self.shards,
+            wait=self.clock.wait,
+            **parts,
+        )
+        await self.store.start()
+        await self.plane.start()
+        return self
+
+    async def stop(self):
+        await self.plane.close()
+        await self.store.close()
+
+    async def restart(self):
+        await self.stop()
+        await self.start()
+
+    async def ask(self, request, version=LATEST_VERSION, allows=allow_all):
+        context = RequestContext(0, version, allows=allows)
+        return await self.plane.handlers[type(request)](context, request)
+
+    async def create(self, name, partitions=1, **configs):
+        settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
+        reply = await self.ask(
+            CreateTopicsRequest((NewTopic(name, partitions, 1, configs=settings),))
+        )
+        assert reply.topics[0].error == ErrorCode.NONE, reply
+        return reply.topics[0].topic_id
+
+    async def produce(self, name, records, partition=0, **fields):
+        """The one partition's result."""
+        reply = await self.ask(produce_request(name, partition, records, **fields))
+        return reply.topics[0].partitions[0]
+
+    async def fetch(self, name, offset=0, partition=0, **fields):
+        """The one partition's result."""
+        reply = await self.ask(fetch_request(name, (partition, offset), **fields))
+        return reply.topics[0].partitions[0]
+
+    @staticmethod
+    async def settle():
+        """Let everything run that can run now."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def cluster():
+    made = await Cluster(MemoryStore(), auto_create_topics_enable=True).start()
+    yield made
+    made.store.release_appends()
+    await made.stop()
+
+
+@pytest.fixture
+def make_cluster():
+    """`make_cluster(store, **settings)`: not started."""
+    return Cluster

@@ -1,0 +1,261 @@
+"""DescribeConfigs and IncrementalAlterConfigs; topic settings and group overrides behind them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.config import FIELDS_BY_KEY
+from coordinator.core.types import Operation, Resource
+from coordinator.topics.names import OFFSETS_TOPIC
+from coordinator.topics.topic_configs import TOPIC_CONFIGS, check_topic_config
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.topics import (
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+    AlterConfig,
+    AlterResource,
+    ConfigResource,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from storage.log import LogUnavailable
+from storage.memory import MemoryStore
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+async def describe(cluster, resource_type, name, keys=None, allows=None, **fields):
+    request = DescribeConfigsRequest((ConfigResource(resource_type, name, keys),), **fields)
+    options = {} if allows is None else {"allows": allows}
+    return (await cluster.ask(request, **options)).results[0]
+
+
+async def alter(cluster, resource_type, name, *changes, validate_only=False, **options):
+    resource = AlterResource(resource_type, name, tuple(AlterConfig(*c) for c in changes))
+    request = IncrementalAlterConfigsRequest((resource,), validate_only)
+    return (await cluster.ask(request, **options)).results[0].error
+
+
+async def value(cluster, key, name="t"):
+    (found,) = (await describe(cluster, RESOURCE_TOPIC, name, (key,))).configs
+    return found.value, found.source, found.is_default
+
+
+@pytest.mark.parametrize("name", TOPIC_CONFIGS)
+def test_every_default_is_valid(name):
+    assert check_topic_config(name, TOPIC_CONFIGS[name].default) == TOPIC_CONFIGS[name].default
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "compact,erase"),
+        ("compression.type", "brotli"),
+        ("max.message.bytes", "-1"),
+        ("max.message.bytes", "2147483648"),
+        ("max.message.bytes", "1k"),
+        ("retention.ms", "-2"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("preallocate", "yes"),
+        ("message.timestamp.type", "createtime"),
+        ("no.such", "1"),
+    ],
+)
+def test_invalid_values(name, value):
+    with pytest.raises(ApiError) as caught:
+        check_topic_config(name, value)
+    assert caught.value.code == ErrorCode.INVALID_CONFIG
+
+
+async def test_describe_a_topic(cluster):
+    await cluster.create("t", retention_ms="5")
+    described = await describe(cluster, RESOURCE_TOPIC, "t")
+    assert [found.name for found in described.configs] == sorted(TOPIC_CONFIGS)
+    assert all(found.documentation is None for found in described.configs)
+    assert await value(cluster, "retention.ms") == ("5", 1, False)
+    assert await value(cluster, "segment.ms") == ("604800000", 5, True)
+    documented = await describe(cluster, RESOURCE_TOPIC, "t", (), include_documentation=True)
+    assert len(documented.configs) == len(TOPIC_CONFIGS)
+    assert all(found.documentation for found in documented.configs)
+
+
+async def test_brokers_settings_are_the_default(make_cluster):
+    cluster = await make_cluster(MemoryStore(), message_max_bytes=5000).start()
+    await cluster.create("t")
+    assert await value(cluster, "max.message.bytes") == ("5000", 4, False)
+    await alter(cluster, RESOURCE_TOPIC, "t", ("max.message.bytes", SET, "7000"))
+    assert await value(cluster, "max.message.bytes") == ("7000", 1, False)
+    await cluster.stop()
+
+
+async def test_the_offsets_topic_is_compacted(cluster):
+    assert (await value(cluster, "cleanup.policy", OFFSETS_TOPIC))[0] == "compact"
+    changed = await alter(cluster, RESOURCE_TOPIC, OFFSETS_TOPIC, ("retention.ms", SET, "1"))
+    assert changed == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_describe_this_broker(cluster):
+    described = await describe(cluster, RESOURCE_BROKER, "0", include_documentation=True)
+    configs = {found.name: found for found in described.configs}
+    assert set(configs) == set(FIELDS_BY_KEY)
+    assert all(found.read_only and found.documentation for found in configs.values())
+    assert configs["num.partitions"].value == "1"
+    assert configs["auto.create.topics.enable"].value == "true"
+    assert configs["auto.create.topics.enable"].config_type == 1
+    assert configs["group.consumer.assignors"].value == "uniform,range"
+    assert configs["group.consumer.assignors"].config_type == 7
+    assert configs["num.partitions"].config_type == 3
+    assert (await describe(cluster, RESOURCE_BROKER, "")).configs == ()
+
+
+async def test_a_changed_broker_setting_is_no_default(make_cluster):
+    cluster = await make_cluster(MemoryStore(), num_partitions=3).start()
+    (found,) = (await describe(cluster, RESOURCE_BROKER, "0", ("num.partitions",))).configs
+    assert (found.value, found.source, found.is_default) == ("3", 4, False)
+    await cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "code"),
+    [
+        (RESOURCE_TOPIC, "no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (RESOURCE_TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (RESOURCE_BROKER, "7", ErrorCode.INVALID_REQUEST),
+        (RESOURCE_BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (RESOURCE_GROUP, "", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_unknown_resources(cluster, resource_type, name, code):
+    assert (await describe(cluster, resource_type, name)).error == code
+    assert await alter(cluster, resource_type, name, ("retention.ms", SET, "1")) == code
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "resource", "code"),
+    [
+        (RESOURCE_TOPIC, "t", Resource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (RESOURCE_BROKER, "0", Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (RESOURCE_GROUP, "g", Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_configs_need_rights(cluster, resource_type, name, resource, code):
+    asked = []
+
+    def nothing(*wanted):
+        asked.append(wanted)
+        return False
+
+    assert (await describe(cluster, resource_type, name, allows=nothing)).error == code
+    assert await alter(cluster, resource_type, name, allows=nothing) == code
+    assert [wanted[:2] for wanted in asked] == [
+        (Operation.DESCRIBE_CONFIGS, resource),
+        (Operation.ALTER_CONFIGS, resource),
+    ]
+
+
+async def test_set_and_delete(cluster):
+    await cluster.create("t")
+    changes = (("retention.ms", SET, "9"), ("preallocate", SET, "TRUE"))
+    assert await alter(cluster, RESOURCE_TOPIC, "t", *changes, validate_only=True) == 0
+    assert await value(cluster, "retention.ms") == ("604800000", 5, True)
+    assert await alter(cluster, RESOURCE_TOPIC, "t", *changes) == ErrorCode.NONE
+    assert await value(cluster, "retention.ms") == ("9", 1, False)
+    assert await value(cluster, "preallocate") == ("true", 1, False)
+    assert await alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", DELETE, None)) == 0
+    assert await value(cluster, "retention.ms") == ("604800000", 5, True)
+    await cluster.restart()
+    assert await value(cluster, "preallocate") == ("true", 1, False)
+
+
+async def test_append_and_subtract(cluster):
+    await cluster.create("t")
+    assert await alter(cluster, RESOURCE_TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == 0
+    assert (await value(cluster, "cleanup.policy"))[0] == "delete,compact"
+    assert await alter(cluster, RESOURCE_TOPIC, "t", ("cleanup.policy", APPEND, "delete")) == 0
+    assert (await value(cluster, "cleanup.policy"))[0] == "delete,compact"
+    assert await alter(cluster, RESOURCE_TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == 0
+    assert (await value(cluster, "cleanup.policy"))[0] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ((("no.such", SET, "1"),), ErrorCode.INVALID_CONFIG),
+        ((("no.such", DELETE, None),), ErrorCode.INVALID_CONFIG),
+        ((("retention.ms", SET, "x"),), ErrorCode.INVALID_CONFIG),
+        ((("retention.ms", SET, None),), ErrorCode.INVALID_REQUEST),
+        ((("retention.ms", APPEND, "1"),), ErrorCode.INVALID_CONFIG),
+        ((("retention.ms", 9, "1"),), ErrorCode.INVALID_REQUEST),
+        ((("retention.ms", SET, "1"), ("retention.ms", DELETE, None)), ErrorCode.INVALID_REQUEST),
+        ((("segment.ms", SET, "5"), ("retention.ms", SET, "x")), ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_refused_changes_change_nothing(cluster, changes, code):
+    await cluster.create("t")
+    assert await alter(cluster, RESOURCE_TOPIC, "t", *changes) == code
+    assert dict(cluster.plane.catalogue.topic("t").configs) == {}
+
+
+async def test_the_broker_is_read_only(cluster):
+    change = ("num.partitions", SET, "3")
+    assert await alter(cluster, RESOURCE_BROKER, "0", change) == ErrorCode.INVALID_CONFIG
+    assert await alter(cluster, RESOURCE_BROKER, "", change) == ErrorCode.INVALID_CONFIG
+    assert await alter(cluster, RESOURCE_BROKER, "0") == ErrorCode.NONE
+
+
+async def test_a_resource_given_twice(cluster):
+    await cluster.create("t")
+    once = AlterResource(RESOURCE_TOPIC, "t", (AlterConfig("retention.ms", SET, "1"),))
+    reply = await cluster.ask(IncrementalAlterConfigsRequest((once, once)))
+    assert [result.error for result in reply.results] == [ErrorCode.INVALID_REQUEST]
+
+
+async def group_value(cluster, group="g"):
+    described = await describe(cluster, RESOURCE_GROUP, group)
+    return [(found.name, found.value, found.source) for found in described.configs]
+
+
+async def test_group_overrides_live_in_the_store(cluster):
+    told = []
+    cluster.plane.group_overrides.add_listener(lambda *change: told.append(change))
+    assert await group_value(cluster) == [("timeout", "10", 5)]
+    change = ("timeout", SET, "20")
+    assert await alter(cluster, RESOURCE_GROUP, "g", change, validate_only=True) == 0
+    assert told == []
+    assert await alter(cluster, RESOURCE_GROUP, "g", change) == ErrorCode.NONE
+    assert told == [("g", {"timeout": "20"})]
+    assert await group_value(cluster) == [("timeout", "20", 8)]
+    await cluster.restart()
+    assert await group_value(cluster) == [("timeout", "20", 8)]
+    assert cluster.plane.group_overrides.all() == {"g": {"timeout": "20"}}
+    assert await alter(cluster, RESOURCE_GROUP, "g", ("timeout", DELETE, None)) == 0
+    assert await cluster.store.configs() == []
+    assert cluster.plane.group_overrides.all() == {}
+
+
+async def test_a_refused_group_change(cluster):
+    code = await alter(cluster, RESOURCE_GROUP, "g", ("no.such", SET, "1"))
+    assert code == ErrorCode.INVALID_CONFIG
+    assert await cluster.store.configs() == []
+
+
+async def test_a_group_change_that_fails_half_way_is_read_again(cluster, monkeypatch):
+    told = []
+    cluster.plane.group_overrides.add_listener(lambda *change: told.append(change))
+    put_config = cluster.store.put_config
+
+    async def failing(resource_type, name, key, value):
+        if key == "timeout":
+            raise LogUnavailable("gone")
+        await put_config(resource_type, name, key, value)
+
+    monkeypatch.setattr(cluster.store, "put_config", failing)
+    both = (("other", SET, "1"), ("timeout", SET, "2"))
+    assert await alter(cluster, RESOURCE_GROUP, "g", *both) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert told == []
+    monkeypatch.setattr(cluster.store, "put_config", put_config)
+    assert await alter(cluster, RESOURCE_GROUP, "h", ("timeout", SET, "3")) == ErrorCode.NONE
+    assert told == [("g", {"other": "1"}), ("h", {"timeout": "3"})]

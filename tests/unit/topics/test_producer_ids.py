@@ -1,0 +1,73 @@
+"""InitProducerId: blocks, epochs, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.topics.producer_ids import BLOCK_SIZE, MAX_EPOCH, ProducerIds
+from protocol.errors import ErrorCode
+from protocol.messages.data import InitProducerIdRequest
+
+
+async def init(cluster, producer_id=-1, epoch=-1, transactional_id=None, **options):
+    request = InitProducerIdRequest(transactional_id, producer_id=producer_id, producer_epoch=epoch)
+    reply = await cluster.ask(request, **options)
+    return reply.error, reply.producer_id, reply.producer_epoch
+
+
+async def test_ids_are_given_once(cluster):
+    given = await asyncio.gather(*(init(cluster) for _ in range(5)))
+    assert sorted(producer_id for _, producer_id, _ in given) == [0, 1, 2, 3, 4]
+    assert {(error, epoch) for error, _, epoch in given} == {(ErrorCode.NONE, 0)}
+
+
+async def test_a_restart_skips_the_rest_of_the_block(cluster):
+    await init(cluster)
+    await cluster.restart()
+    assert await init(cluster) == (ErrorCode.NONE, BLOCK_SIZE, 0)
+
+
+async def test_blocks_follow_each_other(cluster):
+    ids = ProducerIds(cluster.store, block_size=2)
+    assert [await ids.next() for _ in range(2)] == [0, 1]
+    other = ProducerIds(cluster.store, block_size=2)
+    assert await other.next() == 2
+    assert await ids.next() == 4
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_known_id_gets_the_next_epoch(cluster, restarted):
+    await init(cluster)
+    if restarted:
+        await cluster.restart()
+    assert await init(cluster, 0, 0) == (ErrorCode.NONE, 0, 1)
+    assert await init(cluster, 0, 1) == (ErrorCode.NONE, 0, 2)
+
+
+async def test_worn_out_epochs_and_unknown_ids_get_a_new_id(cluster):
+    await init(cluster)
+    assert await init(cluster, 0, MAX_EPOCH - 1) == (ErrorCode.NONE, 0, MAX_EPOCH)
+    assert await init(cluster, 0, MAX_EPOCH) == (ErrorCode.NONE, 1, 0)
+    assert await init(cluster, 500, 3) == (ErrorCode.NONE, 2, 0)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(1, -1), (-1, 1)])
+async def test_half_an_identity(cluster, producer_id, epoch):
+    assert await init(cluster, producer_id, epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
+
+
+async def test_transactions_fail_for_good(cluster):
+    refused = await init(cluster, transactional_id="x")
+    assert refused == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
+
+
+async def test_rights(cluster):
+    refused = await init(cluster, allows=lambda *_: False)
+    assert refused == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
+
+
+async def test_a_failing_store(cluster):
+    await cluster.store.close()
+    assert (await init(cluster))[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
