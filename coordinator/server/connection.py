@@ -205,16 +205,23 @@ class Connection(asyncio.Protocol):
                 self._regulate()
 
     def _pump(self) -> None:
-        """Work on waiting frames, then write what became ready in one go."""
-        self._pumping = True
-        try:
-            while self._frames and self._may_start() and not self.closed:
-                self._start(self._frames.popleft())
-        finally:
-            self._pumping = False
-        if not self.closed:
+        """Work on waiting frames, then write what became ready in one go.
+
+        Again while that made room: replies that were ready at once leave nobody else to go on.
+        """
+        while not self.closed:
+            self._pumping = True
+            try:
+                while self._frames and self._may_start() and not self.closed:
+                    self._start(self._frames.popleft())
+            finally:
+                self._pumping = False
+            if self.closed:
+                return
             self._flush()
-            self._regulate()
+            if not (self._frames and self._may_start()):
+                break
+        self._regulate()
 
     def _may_start(self) -> bool:
         if self._draining or self._barrier is not None:

@@ -173,7 +173,11 @@ class ConsumerGroup:
 
     def tombstones(self) -> list[Record]:
         """T8*, T7*, T6, T5*, T16*, T4, T3."""
-        ids = self.sorted_member_ids()
+        return self.tombstones_of(self.sorted_member_ids())
+
+    def tombstones_of(self, ids: Sequence[str]) -> list[Record]:
+        """The same for a group that has just these members once earlier records of the same
+        operation are replayed."""
         return [
             *(records.current_member_tombstone(self.group_id, id_) for id_ in ids),
             *(records.target_member_tombstone(self.group_id, id_) for id_ in ids),

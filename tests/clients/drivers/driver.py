@@ -1,4 +1,4 @@
-"""Runs members of a group in this process and tells on stdout, one JSON object a line, what happens.
+"""Runs members of a group and tells on stdout, one JSON object a line, what happens to them.
 
 The same command line and events as the Java driver, so that one test suite drives every client:
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
