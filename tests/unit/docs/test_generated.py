@@ -59,8 +59,10 @@ def test_readme_names_every_flag_of_serve_and_every_key_it_shows_exists() -> Non
     for name, parameter in inspect.signature(serve, eval_str=True).parameters.items():
         option = parameter.annotation.__metadata__[0]
         assert isinstance(option, type(typer.Option()))
-        flags = option.param_decls or (f"--{name.replace('_', '-')}",)
-        assert f"| `{flags[0]}" in readme, flags[0]
+        declared = [option.default, *(option.param_decls or ())]
+        named = [flag for flag in declared if isinstance(flag, str) and flag.startswith("--")]
+        flag = named[0] if named else f"--{name.replace('_', '-')}"
+        assert f"| `{flag} " in readme, flag
     config = readme.partition("## Configuration")[2].partition("\n## ")[0]
     keys = [line.split("`")[1] for line in config.splitlines() if line.startswith("| `")]
     assert keys

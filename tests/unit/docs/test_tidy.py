@@ -63,7 +63,7 @@ def name_of(path: Path) -> str:
 
 
 def test_no_source_file_is_longer_than_the_limit() -> None:
-    checked = [*sources(), *(ROOT / "tests").rglob("*.py")]
+    checked = [*sources(), ROOT / "docs" / "generate.py"]
     long = {str(p.relative_to(ROOT)): n for p in checked if (n := lines(p)) > FILE_LINES_MAX}
     assert long == {}
 
