@@ -72,6 +72,8 @@ def test_cg_80_last_consumer_member_goes(how: str) -> None:
     }
     assert all(one.subscription == subscription("foo") for one in value.members)
     assert bench.classic.state is State.PREPARING_REBALANCE
+    # What is to come of the rebalance is not in the record; without a leader it starts again.
+    assert (value.leader, bench.classic.leader_id) == (None, "a")
     assert bench.due("classic-join") == REBALANCE_MS
     assert bench.due("classic-session", "a") == SESSION_MS
     for one in "abm":
@@ -98,6 +100,16 @@ def test_cg_80_the_classic_group_goes_on() -> None:
     assert hard_state(bench.replayed()) == hard_state(bench.state)
 
 
+def test_cg_80_load_before_the_rebalance_is_over_starts_it_again() -> None:
+    bench = mixed()
+    bench.beat("m", -1)
+    bench.reload()
+    assert bench.classic.state is State.PREPARING_REBALANCE
+    assert bench.classic_beat("b", 10) is ErrorCode.REBALANCE_IN_PROGRESS
+    tokens = [bench.join_token("a"), bench.join_token("b")]
+    assert [bench.replies[token].generation_id for token in tokens] == [11, 11]
+
+
 def test_cg_80_assignment_is_the_target_and_protocols_survive() -> None:
     bench = Bench()
     bench.given_consumer(
@@ -122,9 +134,28 @@ def test_cg_81_policy_or_size_keeps_the_consumer_group(settings: dict[str, Any])
     bench.beat("m", -1)
     assert bench.shape() == ["T8", "T7", "T5", "R3"]
     assert (bench.consumer.state_name(), bench.consumer.group_epoch) == ("Assigning", 11)
+    # Nobody but a classic member can get the new target computed.
+    assert bench.classic_beat("a", 10) is ErrorCode.REBALANCE_IN_PROGRESS
     if settings.get("policy") != "disabled":
-        # The next classic JoinGroup computes what is due.
         assert bench.join("a", owned={"foo": [0, 1]}).generation_id == 11
+
+
+def test_cg_81_target_that_is_delayed_is_asked_for_once_it_is_due() -> None:
+    bench = mixed(consumer_migration_policy="upgrade", consumer_assignment_interval_ms=5000)
+    bench.consumer.assignment_timestamp_ms = bench.now.wall_ms
+    bench.beat("m", -1)
+    assert bench.classic_beat("a", 10) is ErrorCode.NONE
+    bench.advance(5000)
+    assert bench.classic_beat("a", 10) is ErrorCode.REBALANCE_IN_PROGRESS
+    bench.join("a", owned={"foo": [0, 1]})
+    assert bench.consumer.assignment_epoch == 11
+
+
+def test_cg_81_load_of_a_group_that_only_classic_members_can_move_on() -> None:
+    bench = mixed(consumer_migration_policy="upgrade")
+    bench.beat("m", -1)
+    bench.reload()
+    assert bench.classic_beat("a", 10) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_cg_81_a_consumer_member_stays_or_nobody_stays() -> None:
