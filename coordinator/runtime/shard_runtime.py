@@ -80,8 +80,7 @@ class ShardRuntime:
         self.shard = make_shard()
         self.start_offset = 0
         self.durable_offset = 0
-        self.load_ms = 0
-        self.loaded_records = 0
+        self.load_ms = self.loaded_records = 0
         self._config = config
         self._make_shard = make_shard
         self._bring_up_to_date = bring_up_to_date
