@@ -27,6 +27,7 @@ from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import AdminServer
 from coordinator.server.admin_routes import AdminRoutes
 from coordinator.server.connection import ConnectionStats
@@ -172,6 +173,7 @@ class Daemon:
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
         routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
             self.admin_address = await admin.start(*self.options.admin)

@@ -22,7 +22,12 @@ from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
 from coordinator.core.consumer_group import metadata, regex
 from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
+from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.interop import appended as interop_appended
+from coordinator.core.interop import classic_heartbeat as interop_heartbeat
+from coordinator.core.interop import classic_join, classic_leave, classic_sync, downgrade
+from coordinator.core.interop import timers as interop_timers
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
@@ -63,10 +68,10 @@ class GroupCoordinatorShard:
         self.offsets = OffsetMetadataManager(state, ClassicGroup.simple)
         self._handlers: dict[type, Handler] = {
             ConsumerGroupHeartbeatRequest: self._with_state(consumer_heartbeat.handle),
-            HeartbeatRequest: self._with_state(classic_heartbeat.handle),
-            JoinGroupRequest: self._with_state(join.handle),
-            SyncGroupRequest: self._with_state(sync.handle),
-            LeaveGroupRequest: self._with_state(leave.handle),
+            HeartbeatRequest: self._by_type(classic_heartbeat.handle, interop_heartbeat.handle),
+            JoinGroupRequest: self._by_type(join.handle, classic_join.handle),
+            SyncGroupRequest: self._by_type(sync.handle, classic_sync.handle),
+            LeaveGroupRequest: self._by_type(leave.handle, classic_leave.handle),
             OffsetCommitRequest: self.offsets.commit,
             TxnOffsetCommitRequest: self.offsets.txn_commit,
             OffsetFetchGroup: self.offsets.fetch,
@@ -89,10 +94,14 @@ class GroupCoordinatorShard:
             return self.offsets.sweep(now)
         if key[0] in classic_timers.KINDS:
             return classic_timers.expire(self.state, key, now)
+        if key[0] in interop_timers.KINDS:
+            return interop_timers.expire(self.state, key, now)
         return consumer_timers.expire(self.state, key, now)
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
         """An outcome's records are durable, or have failed."""
+        if completion.owner == downgrade.OWNER:
+            return interop_appended.appended(self.state, completion, error, now)
         return appended(self.state, completion, error, now)
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
@@ -165,6 +174,22 @@ class GroupCoordinatorShard:
         self, handler: Callable[[ShardState, RequestContext, Any, Instant], Outcome]
     ) -> Handler:
         return lambda context, request, now: handler(self.state, context, request, now)
+
+    def _by_type(
+        self,
+        classic: Callable[[ShardState, RequestContext, Any, Instant], Outcome],
+        interop: Callable[[ShardState, ConsumerGroup, RequestContext, Any, Instant], Outcome],
+    ) -> Handler:
+        """A request of the classic protocol: consumer groups with members host it, everything
+        else (an empty consumer group too) is for the classic handler."""
+
+        def handler(context: RequestContext, request: Any, now: Instant) -> Outcome:
+            group = self.state.groups.get(request.group_id)
+            if isinstance(group, ConsumerGroup) and group.members:
+                return interop(self.state, group, context, request, now)
+            return classic(self.state, context, request, now)
+
+        return handler
 
     def _describe_classic(
         self, context: RequestContext, request: DescribeClassicGroup, now: Instant

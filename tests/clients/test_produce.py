@@ -1,4 +1,4 @@
-"""Producers of every client: idempotence, compression, headers, null keys and values, large records."""
+"""Producers of every client: idempotence, compression, headers, null keys, large records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Send = Callable[[str, str, str, bool, Path], None]
 
 
 def record(number: int) -> tuple[bytes | None, bytes, list[tuple[str, bytes]]]:
-    """Key (null for even numbers), value, headers of record `number`: the Java driver makes the same."""
+    """Key (null for even numbers), value and headers, as the Java driver makes them."""
     key = None if number % 2 == 0 else f"k{number}".encode()
     return key, f"v{number}".encode(), [("n", str(number).encode())]
 

@@ -1,10 +1,9 @@
-"""Which classic group a request of the classic protocol means; the one place that knows about
-groups of other types.
+"""Which classic group a request of the classic protocol means.
 
-A live KIP-848 consumer group (and a share or streams group) refuses the classic protocol: JoinGroup
-gets INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID. An *empty* consumer group
-has nothing but its records to lose and becomes a classic one when a new member joins (classic
-spec, J6).
+A consumer group with members never gets here: `coordinator.core.interop` answers for it. An *empty*
+one has nothing but its records to lose and becomes a classic one when a new member joins. Groups
+of other types (share, streams) refuse the classic protocol: JoinGroup gets
+INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (classic spec, J6, S5).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Removal of members, whatever the reason: leave, session or rebalance expiry, administration.
 
-Every removal passes through `remove_members`; whatever must happen when members go (the target of
+Every removal passes through `fence_members`; whatever must happen when members go (the target of
 the rest, a conversion back to a classic group) belongs there and nowhere else.
 """
 
@@ -14,8 +14,29 @@ from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from coordinator.core.consumer_group.timer_keys import cancel_member
+from coordinator.core.interop import downgrade
 from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Outcome
+from coordinator.core.types import Event, EventKind, Instant, Outcome
+
+
+def fence_members(
+    state: ShardState,
+    group: ConsumerGroup,
+    members: Sequence[ConsumerGroupMember],
+    kind: EventKind,
+    cause: str,
+    now: Instant,
+) -> Outcome:
+    """As `remove_members`, unless only members on the classic protocol stay and the group may
+    become a classic one (spec 8 "Downgrade" (a)). The caller adds replies."""
+    if members and downgrade.permitted_without(state.config, group, members):
+        converted = downgrade.without_members(state, group, members, kind, cause, now)
+        if converted is not None:
+            return converted
+    outcome = remove_members(state, group, members, kind, cause)
+    if members and group.is_classic_only({member.member_id for member in members}):
+        group.rejoin_epoch = group.group_epoch + 1
+    return outcome
 
 
 def remove_members(

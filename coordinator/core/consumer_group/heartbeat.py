@@ -10,38 +10,30 @@ grows with the group.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group import events, leave, records, regex
+from coordinator.core.consumer_group import events, leave
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.lookup import existing_group, joined_group
+from coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
 from coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     MemberState,
     topic_partitions,
 )
-from coordinator.core.consumer_group.metadata import is_refresh_due, schedule_refresh
-from coordinator.core.consumer_group.reconcile import reconcile
-from coordinator.core.consumer_group.static import Resolved, check_size, resolve
-from coordinator.core.consumer_group.subscription import (
-    effective_subscription,
-    preferred_assignor_after,
-)
-from coordinator.core.consumer_group.target_assignment import compute, current_target, is_due
+from coordinator.core.consumer_group.metadata import is_refresh_due
+from coordinator.core.consumer_group.static import check_size, resolve
+from coordinator.core.consumer_group.steady import SteadyHeartbeat
+from coordinator.core.consumer_group.steps import assign, update_group
 from coordinator.core.consumer_group.timer_keys import SESSION
 from coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
-from coordinator.core.consumer_group.update import decide_group_epoch, updated_member
-from coordinator.core.group_configs import (
-    assignment_interval_ms,
-    heartbeat_interval_ms,
-    session_timeout_ms,
-)
+from coordinator.core.consumer_group.update import updated_member
+from coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
+from coordinator.core.interop import upgrade
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )
-from protocol.records.schema import Record
 
 
 def handle(
@@ -56,7 +48,7 @@ def handle(
     the event that tells the operator what was wrong; clients see UNKNOWN_SERVER_ERROR.
     """
     if request.member_epoch < 0:
-        return leave.handle(state, context, request)
+        return leave.handle(state, context, request, now)
     try:
         return _regular(state, context, request, now)
     except AssignorFailed as failure:
@@ -71,44 +63,36 @@ def _regular(
     request: ConsumerGroupHeartbeatRequest,
     now: Instant,
 ) -> Outcome:
-    group, is_new_group, making_room = _group(state, request)
+    joined = _group(state, request)
+    group = joined.group
     check_size(group, request.member_id, request.instance_id, state.config.consumer_max_size)
     resolved = resolve(group, request.member_id or state.new_id(), request)
     before = resolved.member
     updated = updated_member(before, context, request)
-    outcome = Outcome(records=making_room, gate=group.group_id)
+    outcome = Outcome(records=joined.records, gate=group.group_id)
     if updated is before and _is_settled(group, before, now):
         _answer(state, context, group, request, before, before, now, outcome)
+        key = (SESSION, group.group_id, before.member_id)
+        timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
+        outcome.steady = SteadyHeartbeat(state, group, before, key, timeout_ms)
         return outcome
-    if is_new_group:
+    if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
-    _note_member(group, resolved, updated, outcome)
 
     # 1. The member's subscription and the group epoch.
-    regex_change = regex.change_of(group, before, updated)
-    outcome.records += regex.tombstone(group.group_id, regex_change)
-    task = regex.task_if_due(state, context, group, updated, regex_change, now)
-    epoch = decide_group_epoch(state, group, before, updated, regex_change, now)
-    outcome.records += epoch.records
-    if epoch.causes:
-        outcome.events.append(
-            events.epoch_bumped(group.group_id, epoch.epoch, epoch.causes, updated.member_id)
-        )
+    cause = ""
+    if joined.upgrade is not None:
+        outcome.events.append(upgrade.converted(joined.upgrade))
+        cause = "the group was a classic group"
+    step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
     # 2. and 3. The target assignment, and the member's way towards it.
-    subscription_changed = regex_change.changed or (
-        before.subscribed_topic_names != updated.subscribed_topic_names
-    )
-    after = _reconciled(
-        state, group, epoch.epoch, resolved, updated, request, subscription_changed, now, outcome
-    )
+    after = assign(state, group, step, request.topic_partitions, now, outcome)
 
     # Soft state, now that nothing can fail any more.
-    if epoch.refreshed:
-        schedule_refresh(group, epoch.epoch, now)
-    if task is not None:
-        state.regex_tasks.add(group.group_id)
-        outcome.tasks.append(task)
+    step.note(state, group, now, outcome)
+    if joined.upgrade is not None:
+        upgrade.finish(state, joined.upgrade, now, outcome)
     if after is not updated:
         _set_rebalance_timer(state, group, after, now)
     _answer(state, context, group, request, before, after, now, outcome)
@@ -152,73 +136,10 @@ def _answer(
     outcome.replies.append((context.token, reply))
 
 
-def _group(
-    state: ShardState, request: ConsumerGroupHeartbeatRequest
-) -> tuple[ConsumerGroup, bool, list[Record]]:
+def _group(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> JoinedGroup:
     if request.member_epoch == 0:
         return joined_group(state, request.group_id)
-    return existing_group(state, request.group_id), False, []
-
-
-def _note_member(
-    group: ConsumerGroup, resolved: Resolved, updated: ConsumerGroupMember, outcome: Outcome
-) -> None:
-    """Steps 2 and 3: the records of a static replacement, and of a new or changed member."""
-    outcome.records += resolved.records
-    if resolved.is_new or resolved.replaced is not None:
-        outcome.events.append(events.member_arrived(group.group_id, updated, resolved.replaced))
-    if resolved.is_new or updated is not resolved.member:
-        outcome.records.append(records.member_metadata(group.group_id, updated))
-
-
-def _reconciled(
-    state: ShardState,
-    group: ConsumerGroup,
-    group_epoch: int,
-    resolved: Resolved,
-    updated: ConsumerGroupMember,
-    request: ConsumerGroupHeartbeatRequest,
-    subscription_changed: bool,
-    now: Instant,
-    outcome: Outcome,
-) -> ConsumerGroupMember:
-    """Steps 6 and 7; the same object if the member does not change."""
-    target_epoch = group.assignment_epoch
-    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
-    if is_due(group, group_epoch, interval_ms, now):
-        assignor = preferred_assignor_after(
-            group, resolved.member, updated, state.config.consumer_assignors[0]
-        )
-        replaced_id = None if resolved.replaced is None else resolved.replaced.member_id
-        decision = compute(state, group, group_epoch, updated, replaced_id, assignor, now)
-        outcome.records += decision.records
-        outcome.events.append(
-            Event(
-                EventKind.TARGET_INSTALLED,
-                group.group_id,
-                epoch=decision.epoch,
-                cause=f"computed by {assignor}",
-                details={"assignor": assignor, "moved_members": decision.moved},
-            )
-        )
-        target_epoch, target = decision.epoch, decision.assignment
-    elif not subscription_changed and updated.is_reconciled_to(target_epoch):
-        return updated
-    else:
-        target = current_target(group, updated)
-    after = reconcile(
-        updated,
-        target_epoch,
-        target,
-        effective_subscription(group, updated, state.image),
-        group.partition_epochs,
-        request.topic_partitions,
-        subscription_changed,
-    )
-    if after is not updated:
-        outcome.records.append(records.current_member(group.group_id, after))
-        outcome.events += events.reconciled(group.group_id, updated, after, state.image)
-    return after
+    return JoinedGroup(existing_group(state, request.group_id))
 
 
 def _set_rebalance_timer(

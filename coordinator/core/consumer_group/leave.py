@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.fence import remove_members
+from coordinator.core.consumer_group.fence import fence_members
 from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
 from coordinator.core.consumer_group.lookup import existing_group
 from coordinator.core.consumer_group.member import (
@@ -15,7 +15,7 @@ from coordinator.core.consumer_group.member import (
 )
 from coordinator.core.consumer_group.static import check_instance
 from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Outcome, RequestContext
+from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
@@ -23,7 +23,10 @@ from protocol.messages.consumer_group import (
 
 
 def handle(
-    state: ShardState, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+    state: ShardState,
+    context: RequestContext,
+    request: ConsumerGroupHeartbeatRequest,
+    now: Instant,
 ) -> Outcome:
     """`member_epoch` -1 or -2; all fields but the identity are ignored. Raises ApiError."""
     group = existing_group(state, request.group_id)
@@ -31,8 +34,8 @@ def handle(
     if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
         outcome = _leave_for_a_while(group, member)
     else:
-        outcome = remove_members(
-            state, group, [member], EventKind.MEMBER_LEFT, "the member asked to leave"
+        outcome = fence_members(
+            state, group, [member], EventKind.MEMBER_LEFT, "the member asked to leave", now
         )
     reply = ConsumerGroupHeartbeatReply(
         member_id=request.member_id, member_epoch=request.member_epoch

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.group import Group, GroupType
+from coordinator.core.interop import upgrade
+from coordinator.core.interop.upgrade import Upgrade
 from coordinator.core.state import ShardState
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.schema import Record
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedGroup:
+    """The group that a heartbeat means. `is_new`: there was none, or an empty classic one;
+    `records`: what makes room for it; `upgrade`: it was a classic group with members."""
+
+    group: ConsumerGroup
+    is_new: bool = False
+    records: list[Record] = field(default_factory=list)
+    upgrade: Upgrade | None = None
 
 
 def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
@@ -19,25 +35,27 @@ def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
     raise _not_consumer(group)
 
 
-def joined_group(state: ShardState, group_id: str) -> tuple[ConsumerGroup, bool, list[Record]]:
-    """The group for an epoch-0 heartbeat, whether it is new, and the records that make room for
-    it. A new group is not part of the state: replay puts it there."""
+def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
+    """The group for an epoch-0 heartbeat. A new or converted group is not part of the state:
+    replay puts it there."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
-        return group, False, []
+        return JoinedGroup(group)
     if group is None:
-        return ConsumerGroup(group_id), True, []
+        return JoinedGroup(ConsumerGroup(group_id), is_new=True)
     if group.type is GroupType.CLASSIC:
-        return converted_classic_group(group)
+        assert isinstance(group, ClassicGroup)
+        return _converted(state, group)
     raise _not_consumer(group)
 
 
-def converted_classic_group(group: Group) -> tuple[ConsumerGroup, bool, list[Record]]:
-    """A classic group as a consumer group. An empty one makes way under any migration policy; one
-    with members is not converted."""
-    if not group.is_empty():
-        raise _not_consumer(group)
-    return ConsumerGroup(group.group_id), True, group.tombstones()
+def _converted(state: ShardState, group: ClassicGroup) -> JoinedGroup:
+    """An empty classic group makes way under any migration policy; one with members is upgraded,
+    if that is possible."""
+    if group.is_empty():
+        return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
+    done = upgrade.convert(state, group)
+    return JoinedGroup(done.group, records=list(done.records), upgrade=done)
 
 
 def _not_consumer(group: Group) -> ApiError:

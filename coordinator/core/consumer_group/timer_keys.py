@@ -6,8 +6,12 @@ from coordinator.core.deadlines import Deadlines
 
 SESSION = "consumer-session"
 REBALANCE = "consumer-rebalance"
+JOIN = "consumer-join"
+"""A member on the classic protocol was told to rejoin."""
+SYNC = "consumer-sync"
+"""A member on the classic protocol has joined and is to send its SyncGroup."""
 
-KINDS = (SESSION, REBALANCE)
+KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 """All kinds that a member's departure cancels."""
 
 

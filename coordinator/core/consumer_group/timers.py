@@ -6,7 +6,7 @@ nothing; expiry fences like a leave and is an ordinary outcome with records.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.fence import remove_members
+from coordinator.core.consumer_group.fence import fence_members
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
@@ -32,23 +32,30 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
         cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"
     else:
         cause = "no heartbeat within the session timeout"
-    return remove_members(state, group, [member], EventKind.MEMBER_FENCED, cause)
+    return fence_members(state, group, [member], EventKind.MEMBER_FENCED, cause, now)
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
-    """Give every member a full session, and an unfinished revocation its full time."""
+    """All consumer groups of a freshly loaded shard."""
     for group_id in sorted(state.groups):
         group = state.groups[group_id]
-        if not isinstance(group, ConsumerGroup):
-            continue
-        session_ms = session_timeout_ms(state.config, state.group_configs.get(group_id))
-        for member in group.members.values():
-            state.deadlines.set(
-                (SESSION, group_id, member.member_id), now.monotonic_ms + session_ms
-            )
-            if member.state == MemberState.UNREVOKED_PARTITIONS:
-                schedule_rebalance(state, group, member, now)
+        if isinstance(group, ConsumerGroup):
+            restart(state, group, now)
     return Outcome()
+
+
+def restart(state: ShardState, group: ConsumerGroup, now: Instant) -> None:
+    """Soft state: give every member a full session, also one on the classic protocol, and an
+    unfinished revocation its full time."""
+    session_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
+    if group.is_classic_only():
+        group.rejoin_epoch = group.group_epoch
+    for member in group.members.values():
+        state.deadlines.set(
+            (SESSION, group.group_id, member.member_id), now.monotonic_ms + session_ms
+        )
+        if member.state == MemberState.UNREVOKED_PARTITIONS:
+            schedule_rebalance(state, group, member, now)
 
 
 def schedule_rebalance(

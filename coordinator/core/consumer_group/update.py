@@ -93,11 +93,15 @@ def decide_group_epoch(
     updated: ConsumerGroupMember,
     regex_change: RegexChange,
     now: Instant,
+    cause: str = "",
 ) -> EpochDecision:
-    """Step 5: at most one bump, whatever the number of causes."""
+    """Step 5: at most one bump, whatever the number of causes. `cause`: one that the caller
+    knows of, "" for none."""
     decision = EpochDecision(group.group_epoch)
     if updated is not before:
         decision.causes = _causes(state, group, before, updated, regex_change)
+    if cause:
+        decision.causes.append(cause)
     if not decision.causes and not is_refresh_due(group, now):
         return decision
     decision.refreshed = True

@@ -1,0 +1,153 @@
+"""The three steps of an operation in which a member speaks: ConsumerGroupHeartbeat, and JoinGroup
+of a member on the classic protocol (spec 4 steps 3-7, spec 8).
+
+Each function appends records and events to the operation's outcome, in the order of the spec, and
+changes nothing else; `Step.note` writes the soft state once nothing can fail any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.assignors.api import Assignment
+from coordinator.core.consumer_group import events, records, regex
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.consumer_group.metadata import schedule_refresh
+from coordinator.core.consumer_group.reconcile import Owned, reconcile
+from coordinator.core.consumer_group.static import Resolved
+from coordinator.core.consumer_group.subscription import (
+    effective_subscription,
+    preferred_assignor_after,
+)
+from coordinator.core.consumer_group.target_assignment import compute, current_target, is_due
+from coordinator.core.consumer_group.update import EpochDecision, decide_group_epoch
+from coordinator.core.group_configs import assignment_interval_ms
+from coordinator.core.state import ShardState
+from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What step 1 found. `updated`: the member with what its request says; `task`: a resolution
+    of regular expressions to start."""
+
+    resolved: Resolved
+    updated: ConsumerGroupMember
+    epoch: EpochDecision
+    subscription_changed: bool
+    task: Task | None
+
+    def note(self, state: ShardState, group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
+        """Soft state of step 1."""
+        if self.epoch.refreshed:
+            schedule_refresh(group, self.epoch.epoch, now)
+        if self.task is not None:
+            state.regex_tasks.add(group.group_id)
+            outcome.tasks.append(self.task)
+
+
+def update_group(
+    state: ShardState,
+    context: RequestContext,
+    group: ConsumerGroup,
+    resolved: Resolved,
+    updated: ConsumerGroupMember,
+    now: Instant,
+    outcome: Outcome,
+    cause: str = "",
+) -> Step:
+    """1. The member's subscription and the group epoch: [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4].
+
+    `cause`: a reason of the caller to bump the group epoch, "" for none.
+    """
+    before = resolved.member
+    outcome.records += resolved.records
+    if resolved.is_new or resolved.replaced is not None:
+        outcome.events.append(events.member_arrived(group.group_id, updated, resolved.replaced))
+    if resolved.is_new or updated is not before:
+        outcome.records.append(records.member_metadata(group.group_id, updated))
+    change = regex.change_of(group, before, updated)
+    outcome.records += regex.tombstone(group.group_id, change)
+    task = regex.task_if_due(state, context, group, updated, change, now)
+    epoch = decide_group_epoch(state, group, before, updated, change, now, cause)
+    outcome.records += epoch.records
+    if epoch.causes:
+        outcome.events.append(
+            events.epoch_bumped(group.group_id, epoch.epoch, epoch.causes, updated.member_id)
+        )
+    subscription_changed = change.changed or (
+        before.subscribed_topic_names != updated.subscribed_topic_names
+    )
+    return Step(resolved, updated, epoch, subscription_changed, task)
+
+
+def assign(
+    state: ShardState,
+    group: ConsumerGroup,
+    step: Step,
+    owned: Owned,
+    now: Instant,
+    outcome: Outcome,
+) -> ConsumerGroupMember:
+    """2. The target assignment, if it is due, and 3. the member's way towards it: [R7* R6] [R8].
+
+    The same object as `step.updated` if the member does not change. Raises AssignorFailed, and
+    FENCED_MEMBER_EPOCH for a member in an unknown state.
+    """
+    resolved, updated = step.resolved, step.updated
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    if not is_due(group, step.epoch.epoch, interval_ms, now):
+        return settle(state, group, step, owned, outcome)
+    assignor = preferred_assignor_after(
+        group, resolved.member, updated, state.config.consumer_assignors[0]
+    )
+    replaced_id = None if resolved.replaced is None else resolved.replaced.member_id
+    decision = compute(state, group, step.epoch.epoch, updated, replaced_id, assignor, now)
+    outcome.records += decision.records
+    outcome.events.append(
+        Event(
+            EventKind.TARGET_INSTALLED,
+            group.group_id,
+            epoch=decision.epoch,
+            cause=f"computed by {assignor}",
+            details={"assignor": assignor, "moved_members": decision.moved},
+        )
+    )
+    return _reconciled(state, group, step, decision.epoch, decision.assignment, owned, outcome)
+
+
+def settle(
+    state: ShardState, group: ConsumerGroup, step: Step, owned: Owned, outcome: Outcome
+) -> ConsumerGroupMember:
+    """3. alone, towards the stored target: [R8]."""
+    target_epoch = group.assignment_epoch
+    if not step.subscription_changed and step.updated.is_reconciled_to(target_epoch):
+        return step.updated
+    target = current_target(group, step.updated)
+    return _reconciled(state, group, step, target_epoch, target, owned, outcome)
+
+
+def _reconciled(
+    state: ShardState,
+    group: ConsumerGroup,
+    step: Step,
+    target_epoch: int,
+    target: Assignment,
+    owned: Owned,
+    outcome: Outcome,
+) -> ConsumerGroupMember:
+    updated = step.updated
+    after = reconcile(
+        updated,
+        target_epoch,
+        target,
+        effective_subscription(group, updated, state.image),
+        group.partition_epochs,
+        owned,
+        step.subscription_changed,
+    )
+    if after is not updated:
+        outcome.records.append(records.current_member(group.group_id, after))
+        outcome.events += events.reconciled(group.group_id, updated, after, state.image)
+    return after

@@ -1,0 +1,7 @@
+"""Online migration between classic and consumer groups (KIP-848; consumer group spec, section 8).
+
+A classic group becomes a consumer group when a member joins it with ConsumerGroupHeartbeat
+(`upgrade`). Its other members go on with JoinGroup, SyncGroup, Heartbeat and LeaveGroup, which
+`classic_*` answers on top of the consumer group. When the last member on the consumer protocol
+goes, the group becomes classic again (`downgrade`).
+"""

@@ -1,0 +1,57 @@
+"""SyncGroup on a consumer group with members (spec 8): the member fetches what it was given.
+
+Nothing is submitted or written. A member that must revoke gets what it keeps; one that a newer
+target has overtaken is sent back to JoinGroup.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import MemberState
+from coordinator.core.interop import timers
+from coordinator.core.interop.embedded_protocol import assignment_bytes, subscription_of
+from coordinator.core.interop.members import classic_member
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant, Outcome, RequestContext
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import SyncGroupReply, SyncGroupRequest
+from protocol.records.schema import ClassicMemberMetadata
+
+
+def handle(
+    state: ShardState,
+    group: ConsumerGroup,
+    context: RequestContext,
+    request: SyncGroupRequest,
+    now: Instant,
+) -> Outcome:
+    """Raises ApiError."""
+    member, classic = classic_member(
+        group, request.member_id, request.group_instance_id, request.generation_id
+    )
+    _check_protocol(classic, request)
+    group_id, member_id = group.group_id, member.member_id
+    revokes = member.state == MemberState.UNREVOKED_PARTITIONS
+    if group.assignment_epoch > member.member_epoch and not revokes:
+        timers.arm_join_if_absent(state, group_id, member_id, member.rebalance_timeout_ms, now)
+        reply = SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS)
+        return Outcome(replies=[(context.token, reply)], gate=group_id)
+    version = subscription_of(classic.supported_protocols).version
+    reply = SyncGroupReply(
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=assignment_bytes(member.assigned, version, state.image),
+    )
+    timers.synced(state, group_id, member_id)
+    timers.arm_session(state, group_id, member_id, classic.session_timeout_ms, now)
+    return Outcome(replies=[(context.token, reply)], gate=group_id)
+
+
+def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
+    """Against the member's own first protocol: that is what its JoinGroup was answered."""
+    first = classic.supported_protocols[0].name
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
+        request.protocol_name not in (None, first)
+    ):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -1,0 +1,201 @@
+"""A consumer group becomes a classic group again (spec 8 "Downgrade").
+
+(a) Members go and only members on the classic protocol stay: `without_members`.
+(b) A static member on the classic protocol takes the place of the only one on the consumer
+    protocol: `replacing` and `install`.
+
+As with every change to a classic group, the handler puts the ClassicGroup into the state itself
+and the records follow (`Outcome.replay` False): what is parked and timed in it, and the protocols
+that its record does not hold, exist only in the object. Until the records are durable the consumer
+group is kept aside; `appended` puts it back if they could not be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.assignors.api import Assignment
+from coordinator.core.classic_group import rebalance
+from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.replay import group_record
+from coordinator.core.classic_group.subscription import MalformedSubscription, parse_subscription
+from coordinator.core.classic_group.turn import Turn
+from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.consumer_group.timer_keys import cancel_member
+from coordinator.core.interop.embedded_protocol import assignment_bytes, join_protocols
+from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.state import ShardState
+from coordinator.core.types import Completion, Event, EventKind, Instant, Outcome
+from protocol.records.schema import Record
+
+OWNER = "downgrade"
+"""Owner of the completion whose data is a `Downgraded`."""
+
+_PERMITTING = frozenset({"bidirectional", "downgrade"})
+
+
+@dataclass(frozen=True, slots=True)
+class Downgraded:
+    """`previous`: the consumer group that `group` has replaced in memory."""
+
+    group: ClassicGroup
+    previous: ConsumerGroup
+
+
+def permitted_without(
+    config: CoordinatorConfig, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]
+) -> bool:
+    """Case (a), before looking at what the staying members sent."""
+    gone = {member.member_id for member in leaving}
+    return _permits(config, len(group.members) - len(gone)) and group.is_classic_only(gone)
+
+
+def permitted_replacing(
+    config: CoordinatorConfig, group: ConsumerGroup, owner: ConsumerGroupMember
+) -> bool:
+    """Case (b): `owner` is the only member on the consumer protocol."""
+    return (
+        owner.classic is None
+        and _permits(config, len(group.members))
+        and group.is_classic_only({owner.member_id})
+    )
+
+
+def without_members(
+    state: ShardState,
+    group: ConsumerGroup,
+    leaving: Sequence[ConsumerGroupMember],
+    kind: EventKind,
+    cause: str,
+    now: Instant,
+) -> Outcome | None:
+    """Case (a). The classic group rebalances at once: the partitions of those who went are
+    nobody's. None if the staying members' protocols make no classic group."""
+    gone = {member.member_id for member in leaving}
+    staying = [group.members[one] for one in group.sorted_member_ids() if one not in gone]
+    classic = _classic_group(group, staying, group.targets, state.image, now)
+    if classic is None:
+        return None
+    outcome = Outcome(gate=group.group_id)
+    for member in leaving:
+        outcome.events.append(
+            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+        )
+    install(state, group, classic, group.tombstones(), outcome, now, rebalances=True)
+    return outcome
+
+
+def replacing(
+    state: ShardState,
+    group: ConsumerGroup,
+    owner: ConsumerGroupMember,
+    joining: ConsumerGroupMember,
+    now: Instant,
+) -> ClassicGroup | None:
+    """Case (b): the classic group in which `joining` has the place and the target of `owner`;
+    changes nothing. None if the members' protocols make no classic group."""
+    members = [one for one in group.members.values() if one is not owner]
+    members.append(joining)
+    members.sort(key=lambda member: member.member_id)
+    targets = dict(group.targets)
+    targets[joining.member_id] = group.targets.get(owner.member_id, NO_TARGET)
+    return _classic_group(group, members, targets, state.image, now)
+
+
+def install(
+    state: ShardState,
+    group: ConsumerGroup,
+    classic: ClassicGroup,
+    tombstones: list[Record],
+    outcome: Outcome,
+    now: Instant,
+    *,
+    rebalances: bool,
+) -> None:
+    """Put `classic` in the place of `group`: records, then memory. Nothing may fail after it.
+
+    A rebalance is not in the record, which says Stable. Were the shard to be loaded before it is
+    over, partitions of the target could stay without an owner; so the record of a group that
+    rebalances has no leader, and a group without a leader rebalances when it is loaded.
+    """
+    leader_id = classic.leader_id
+    if rebalances:
+        classic.leader_id = None
+    outcome.records += [*tombstones, group_record(classic)]
+    classic.leader_id = leader_id
+    outcome.replay = False
+    outcome.completion = Completion(OWNER, Downgraded(classic, group))
+    outcome.events.append(
+        Event(
+            EventKind.GROUP_CONVERTED,
+            group.group_id,
+            epoch=classic.generation,
+            cause="no member is left on the consumer protocol",
+            details={"from": "consumer", "to": "classic", "members": len(classic.members)},
+        )
+    )
+    for member_id in group.members:
+        cancel_member(state.deadlines, group.group_id, member_id)
+    state.groups[group.group_id] = classic
+    turn = Turn(state, classic, now)
+    for member in classic.members.values():
+        turn.arm_member(member)
+    if rebalances:
+        rebalance.prepare(turn, "the group was a consumer group")
+    # Nobody has joined yet, so the join phase has only begun: no records, no answers.
+    outcome.events += turn.outcome.events
+
+
+def _permits(config: CoordinatorConfig, size: int) -> bool:
+    return config.consumer_migration_policy in _PERMITTING and 0 < size <= config.group_max_size
+
+
+def _classic_group(
+    group: ConsumerGroup,
+    members: Iterable[ConsumerGroupMember],
+    targets: Mapping[str, Assignment],
+    image: MetadataImage,
+    now: Instant,
+) -> ClassicGroup | None:
+    """Stable at the group epoch, every member with its target. None if no protocol is common to
+    all or one of them cannot be read; only a foreign log can hold such members."""
+    classic = ClassicGroup(
+        group.group_id,
+        state=State.STABLE,
+        state_timestamp_ms=now.wall_ms,
+        generation=group.group_epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+    )
+    for member in members:
+        classic.add(_member(member), CONSUMER_PROTOCOL_TYPE)
+    offered = [one.name for member in classic.members.values() for one in member.protocols]
+    if not classic.supports(CONSUMER_PROTOCOL_TYPE, offered):
+        return None
+    classic.protocol_name = classic.vote()
+    for member_id, member_ in classic.members.items():
+        try:
+            version = parse_subscription(member_.metadata(classic.protocol_name)).version
+        except MalformedSubscription:
+            return None
+        target = targets.get(member_id, NO_TARGET)
+        member_.assignment = assignment_bytes(target, version, image)
+    classic.refresh_subscription()
+    return classic
+
+
+def _member(member: ConsumerGroupMember) -> ClassicGroupMember:
+    assert member.classic is not None, "only members on the classic protocol stay"
+    session_timeout_ms = member.classic.session_timeout_ms
+    return ClassicGroupMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        session_timeout_ms if member.rebalance_timeout_ms == -1 else member.rebalance_timeout_ms,
+        session_timeout_ms,
+        join_protocols(member.classic),
+    )

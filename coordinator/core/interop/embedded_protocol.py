@@ -1,0 +1,88 @@
+"""Between topic ids, as consumer groups know them, and the bytes that members on the classic
+protocol send and expect: "consumer" subscriptions and assignments, which go by topic name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coordinator.core.assignors.api import Assignment as Target
+from coordinator.core.classic_group.subscription import (
+    Assignment,
+    MalformedSubscription,
+    Subscription,
+    TopicList,
+    encode_assignment,
+    parse_assignment,
+    parse_subscription,
+)
+from coordinator.core.metadata_image import MetadataImage
+from protocol.messages import TopicId
+from protocol.messages.classic_group import JoinProtocol
+from protocol.messages.consumer_group import TopicPartitions
+from protocol.records.schema import ClassicMemberMetadata, ClassicProtocol
+
+
+class UserDataFound(ValueError):
+    """An assignment carries data of a client-side assignor, which a consumer group would lose."""
+
+
+def classic_metadata(
+    session_timeout_ms: int, protocols: Iterable[JoinProtocol]
+) -> ClassicMemberMetadata:
+    """What a type-5 record keeps of a member on the classic protocol."""
+    return ClassicMemberMetadata(
+        session_timeout_ms, tuple(ClassicProtocol(one.name, one.metadata) for one in protocols)
+    )
+
+
+def join_protocols(metadata: ClassicMemberMetadata) -> tuple[JoinProtocol, ...]:
+    """The inverse, as classic groups hold them."""
+    return tuple(JoinProtocol(one.name, one.metadata) for one in metadata.supported_protocols)
+
+
+def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> Subscription:
+    """The subscription of a member: the first protocol's, as all of them carry the same one.
+    Raises MalformedSubscription, also without any protocol."""
+    for protocol in protocols:
+        return parse_subscription(protocol.metadata)
+    raise MalformedSubscription("no protocol is offered")
+
+
+def owned_partitions(
+    subscription: Subscription, image: MetadataImage
+) -> tuple[TopicPartitions, ...]:
+    """What the member says it owns; topics that do not exist are left out."""
+    owned = _by_topic_id(subscription.owned_partitions, image)
+    return tuple(TopicPartitions(topic_id, owned[topic_id]) for topic_id in sorted(owned))
+
+
+def target_of(assignment: bytes, image: MetadataImage) -> Target:
+    """The partitions of an assignment; b"" (never synced) stands for none. Topics that do not
+    exist are left out. Raises MalformedSubscription and UserDataFound."""
+    if not assignment:
+        return {}
+    parsed = parse_assignment(assignment)
+    if parsed.user_data:
+        raise UserDataFound(f"{len(parsed.user_data)} bytes of user data")
+    return _by_topic_id(parsed.partitions, image)
+
+
+def assignment_bytes(
+    partitions: Mapping[TopicId, Iterable[int]], version: int, image: MetadataImage
+) -> bytes:
+    """The inverse: topics by name, ascending; topics that do not exist are left out."""
+    named = sorted(
+        (image.by_id[topic_id].name, tuple(sorted(numbers)))
+        for topic_id, numbers in partitions.items()
+        if topic_id in image.by_id
+    )
+    return encode_assignment(Assignment(version, tuple(named)))
+
+
+def _by_topic_id(topics: TopicList, image: MetadataImage) -> dict[TopicId, tuple[int, ...]]:
+    found: dict[TopicId, set[int]] = {}
+    for name, partitions in topics:
+        topic = image.by_name.get(name)
+        if topic is not None and partitions:
+            found.setdefault(topic.topic_id, set()).update(partitions)
+    return {topic_id: tuple(sorted(found[topic_id])) for topic_id in sorted(found)}

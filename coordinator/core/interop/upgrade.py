@@ -1,0 +1,171 @@
+"""A classic group becomes a consumer group (spec 8 "Upgrade").
+
+The conversion is records: the classic tombstone and everything that builds the consumer group, in
+the same write as what the joining member adds. Until they are replayed the handler works with a
+consumer group built from those very records. The classic group is left untouched until nothing
+can fail any more; then `finish` answers its parked requests, and the replayed tombstone removes it
+with its timers.
+
+Generation and all epochs become one number, and every member keeps what its last assignment gave
+it, so no partition changes hands by the conversion itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.assignors.api import Assignment
+from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.classic_group.subscription import (
+    MalformedSubscription,
+    Subscription,
+    parse_subscription,
+)
+from coordinator.core.classic_group.turn import Turn
+from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group.errors import ReplayError
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from coordinator.core.consumer_group.replay import apply
+from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from coordinator.core.consumer_group.timer_keys import SESSION
+from coordinator.core.interop.embedded_protocol import (
+    UserDataFound,
+    classic_metadata,
+    subscription_of,
+    target_of,
+)
+from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.state import ShardState
+from coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from protocol.records.schema import Record
+
+_PERMITTING = frozenset({"bidirectional", "upgrade"})
+_NOT_IN_THE_LOG = AppliedAt(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """`group`: what `records` will make of `classic`."""
+
+    classic: ClassicGroup
+    group: ConsumerGroup
+    records: tuple[Record, ...]
+
+
+def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
+    """Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason when the group must stay."""
+    _check(state.config, classic)
+    try:
+        members = [_member(classic, one, state.image) for one in classic.sorted_members()]
+        return _built(state, classic, members)
+    except MalformedSubscription as error:
+        raise _refused(classic, f"a member's embedded protocol is malformed: {error}") from error
+    except UserDataFound as error:
+        raise _refused(classic, f"a custom assignor is in use: {error}") from error
+    except ReplayError as error:
+        # Only a faulty client-side assignor gives one partition to two members.
+        raise _refused(classic, f"its assignment is inconsistent: {error}") from error
+
+
+def finish(state: ShardState, done: Upgrade, now: Instant, outcome: Outcome) -> None:
+    """Soft state: whoever waits in the classic group is told to rejoin, and every member gets a
+    session of its own length."""
+    again = ErrorCode.REBALANCE_IN_PROGRESS
+    turn = Turn(state, done.classic, now)
+    for member in done.classic.sorted_members():
+        turn.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
+        turn.answer_sync(member, SyncGroupReply(again))
+        state.deadlines.set(
+            (SESSION, done.group.group_id, member.member_id),
+            now.monotonic_ms + member.session_timeout_ms,
+        )
+    outcome.urgent += turn.outcome.urgent
+
+
+def converted(done: Upgrade) -> Event:
+    """The event of a conversion."""
+    return Event(
+        EventKind.GROUP_CONVERTED,
+        done.group.group_id,
+        epoch=done.group.group_epoch,
+        cause="a member on the consumer protocol joined the classic group",
+        details={"from": "classic", "to": "consumer", "members": len(done.group.members)},
+    )
+
+
+def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
+    if config.consumer_migration_policy not in _PERMITTING:
+        raise _refused(classic, "group.consumer.migration.policy forbids it")
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise _refused(classic, f"its protocol type is {classic.protocol_type!r}")
+    if len(classic.members) > config.consumer_max_size:
+        raise _refused(classic, "it has more than group.consumer.max.size members")
+
+
+def _refused(classic: ClassicGroup, reason: str) -> ApiError:
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Classic group {classic.group_id} cannot become a consumer group: {reason}.",
+    )
+
+
+def _member(
+    classic: ClassicGroup, member: ClassicGroupMember, image: MetadataImage
+) -> ConsumerGroupMember:
+    """STABLE at the generation, with the partitions of its last assignment."""
+    subscription = _subscription(classic, member)
+    epoch = classic.generation
+    held = target_of(member.assignment, image)
+    return ConsumerGroupMember(
+        member.member_id,
+        epoch,
+        epoch,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=canonical_names(subscription.topics),
+        assigned={topic: dict.fromkeys(partitions, epoch) for topic, partitions in held.items()},
+        classic=classic_metadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> Subscription:
+    """That of the chosen protocol; of the member's first one while none is chosen, or when a
+    member that rejoined does not offer it any more."""
+    for protocol in member.protocols:
+        if protocol.name == classic.protocol_name:
+            return parse_subscription(protocol.metadata)
+    return subscription_of(member.protocols)
+
+
+def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroupMember]) -> Upgrade:
+    """R5*, R3, R7*, R6, R8*, and the group that they build. Raises ReplayError."""
+    group_id, epoch = classic.group_id, classic.generation
+    scratch = replace(state, groups={})
+    metadata = [records.member_metadata(group_id, member) for member in members]
+    _replay(scratch, metadata)
+    group = scratch.groups[group_id]
+    assert isinstance(group, ConsumerGroup)
+    rest = [records.group_epoch(group_id, epoch, metadata_hash(group, state.image, TopicsChange()))]
+    rest += [records.target_member(group_id, one.member_id, _target(one)) for one in members]
+    # Timestamp 0: the joining member must not wait for the assignment interval.
+    rest.append(records.target_epoch(group_id, epoch, 0))
+    rest += [records.current_member(group_id, one) for one in members]
+    _replay(scratch, rest)
+    return Upgrade(classic, group, (*classic.tombstones(), *metadata, *rest))
+
+
+def _target(member: ConsumerGroupMember) -> Assignment:
+    return {topic: tuple(sorted(epochs)) for topic, epochs in member.assigned.items()}
+
+
+def _replay(scratch: ShardState, conversion: list[Record]) -> None:
+    for record in conversion:
+        apply(scratch, record, _NOT_IN_THE_LOG)
