@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tests.scenarios.runner.backend import Backend, Ticket
 from tests.scenarios.runner.command import Command, parse_command
 from tests.scenarios.runner.parser import INNER, Block, Scenario
-from tests.scenarios.runner.replies import show_reply
+from tests.scenarios.runner.replies import bind_member, show_reply
 from tests.scenarios.runner.requests import VERBS, make_ticket
 
 PARKED = "parked"
@@ -60,6 +60,11 @@ class Execution:
         return lines + [INNER + line for line in self._backend.inner()]
 
     def _request(self, command: Command) -> list[str]:
+        """`every=9000 times=33`: so often, each time that many ms later; shows the last answer."""
+        for _ in range(command.int_of("times", 1) - 1):
+            self._backend.advance(command.int_of("every", 0))
+            self._backend.send(make_ticket(command, self._backend.names), parked=False)
+        self._backend.advance(command.int_of("every", 0))
         ticket = make_ticket(command, self._backend.names)
         hint = self._hint(command.label)
         parked = hint == f"{command.label}: {PARKED}"
@@ -67,6 +72,7 @@ class Execution:
         if ticket.reply is None:
             self._parked.append(ticket)
             return [f"{command.label}: {PARKED}"]
+        bind_member(ticket, self._backend.names)
         return show_reply(ticket, self._backend.names)
 
     def _hint(self, label: str) -> str:
@@ -83,11 +89,14 @@ class Execution:
                 break
             self._hints.pop(0)
             self._backend.wait(waiting[0])
-        lines: list[str] = []
-        for ticket in [one for one in self._parked if one.reply is not None]:
-            self._parked.remove(ticket)
-            lines += show_reply(ticket, self._backend.names)
-        return lines
+        for ticket in self._parked:
+            if ticket.reply is None:
+                self._backend.poll(ticket)
+        ready = [ticket for ticket in self._parked if ticket.reply is not None]
+        self._parked = [ticket for ticket in self._parked if ticket.reply is None]
+        for ticket in ready:
+            bind_member(ticket, self._backend.names)
+        return [line for one in ready for line in show_reply(one, self._backend.names)]
 
     def _act(self, command: Command) -> list[str]:
         backend, words = self._backend, command.words

@@ -17,7 +17,7 @@ DEFAULT_INTERVAL_MS = 5000
 
 
 def show_reply(ticket: Ticket, names: Names) -> list[str]:
-    """`label: ...`, further lines indented. Binds the member id that a reply hands out."""
+    """`label: ...`, further lines indented."""
     assert ticket.reply is not None
     first, *more = _SHOW[ticket.api](ticket, ticket.reply, names)
     return [f"{ticket.label}: {first}".rstrip(), *(f"  {line}" for line in more)]
@@ -34,7 +34,9 @@ def _failed(reply: Plain) -> str:
     return text
 
 
-def _bind(ticket: Ticket, names: Names, member_id: str | None) -> None:
+def bind_member(ticket: Ticket, names: Names) -> None:
+    """A reply that hands out a member id makes the actor its alias."""
+    member_id = (ticket.reply or {}).get("member_id")
     if member_id and not ticket.fields["member_id"] and ticket.actor:
         names.members[ticket.actor] = member_id
 
@@ -46,7 +48,6 @@ def _by_topic(names: Names, topics: Iterable[Plain], key: str = "partitions") ->
 def _consumer_heartbeat(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
     if reply["error_code"]:
         return [_failed(reply)]
-    _bind(ticket, names, reply["member_id"])
     facts = [f"epoch={reply['member_epoch']}"]
     if ticket.fields["member_id"] != reply["member_id"]:
         facts.append("with an id")
@@ -97,7 +98,6 @@ def _consumer_member(names: Names, member: Plain) -> str:
 
 
 def _join(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
-    _bind(ticket, names, reply["member_id"])
     member = names.alias(reply["member_id"])
     if reply["error_code"]:
         text = _failed(reply)
