@@ -9,7 +9,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.command import Partitions, show_numbers, show_partitions
-from tests.scenarios.runner.payloads import show_bytes
+from tests.scenarios.runner.payloads import show_assignment, show_subscription
 from tests.support.kio_entities import Plain
 
 NOT_ASKED = -2147483648
@@ -122,7 +122,7 @@ def _join(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
 def _joined(names: Names, members: list[Plain]) -> list[str]:
     shown = []
     for member in members:
-        text = f"{names.alias(member['member_id'])}={show_bytes(member['metadata'], names)}"
+        text = f"{names.alias(member['member_id'])}={show_subscription(member['metadata'], names)}"
         instance = member.get("group_instance_id")
         shown.append(f"{text}/{instance}" if instance else text)
     return sorted(shown)
@@ -131,7 +131,7 @@ def _joined(names: Names, members: list[Plain]) -> list[str]:
 def _sync(_: Ticket, reply: Plain, names: Names) -> list[str]:
     if reply["error_code"]:
         return [_failed(reply)]
-    facts = [show_bytes(reply["assignment"], names)]
+    facts = [show_assignment(reply["assignment"], names)]
     for name, default in (("protocol_type", "consumer"), ("protocol_name", "range")):
         if reply.get(name, default) != default:
             facts.append(f"{name.removeprefix('protocol_')}={reply[name]}")
@@ -234,8 +234,8 @@ def _classic_member(names: Names, member: Plain) -> str:
     text = names.alias(member["member_id"])
     if member.get("group_instance_id"):
         text += f"/{member['group_instance_id']}"
-    metadata = show_bytes(member["member_metadata"], names)
-    return f"{text} {metadata} {show_bytes(member['member_assignment'], names)}"
+    metadata = show_subscription(member["member_metadata"], names)
+    return f"{text} {metadata} {show_assignment(member['member_assignment'], names)}"
 
 
 def _delete_groups(_: Ticket, reply: Plain, names: Names) -> list[str]:
