@@ -44,6 +44,9 @@ from storage.open import create_store
 
 log = structlog.get_logger("groupd.daemon")
 
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that are none to connect to."""
+
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
 """Where the store remembers with how many shards it was made."""
 
@@ -167,7 +170,7 @@ class Daemon:
         frontend = Frontend(self._broker)
         self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
-        host, port = self.options.advertised or self.kafka_address
+        host, port = self._advertised()
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
@@ -180,6 +183,20 @@ class Daemon:
         except OSError as error:
             raise cannot_listen(*self.options.admin, "--admin", error) from error
         self._admin = admin
+
+    def _advertised(self) -> tuple[str, int]:
+        """What clients are told. Nobody can connect to a wildcard address, so without
+        --advertised it stands for this machine."""
+        if self.options.advertised is not None:
+            return self.options.advertised
+        host, port = self.kafka_address
+        local = WILDCARDS.get(host)
+        if local is None:
+            return host, port
+        log.warning(
+            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
+        )
+        return local, port
 
     async def _create_topics(self) -> None:
         catalogue = self._data_plane.catalogue
@@ -194,7 +211,7 @@ class Daemon:
     def _shown_options(self) -> dict[str, Any]:
         return {
             "listen": list(self.kafka_address),
-            "advertised": list(self.options.advertised or self.kafka_address),
+            "advertised": [self._nodes[0].host, self._nodes[0].port],
             "admin": list(self.options.admin),
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],
