@@ -23,6 +23,7 @@ from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.classic_group.replay import group_record
 from coordinator.core.classic_group.subscription import MalformedSubscription, parse_subscription
 from coordinator.core.classic_group.turn import Turn
+from coordinator.core.consumer_group import events
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.timer_keys import cancel_member
@@ -83,7 +84,7 @@ def without_members(
     outcome = Outcome(gate=group.group_id)
     for member in leaving:
         outcome.events.append(
-            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+            events.member_removed(kind, group.group_id, member, cause, state.image)
         )
     install(state, group, classic, group.tombstones(), outcome, now, rebalances=True)
     return outcome
