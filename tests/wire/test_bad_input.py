@@ -293,9 +293,10 @@ def test_more_pipelined_requests_than_may_be_under_way_are_all_answered(peer: Pe
 def test_a_slow_request_holds_back_those_behind_it(peer: Peer) -> None:
     topic = f"slow-{uuid.uuid4().hex[:8]}"
     create_topics(peer.bootstrap, {topic: 1})
+    produce(peer.bootstrap, {topic: 1}, 1)  # From now on the partition has a leader that answers.
     with RawConnection(peer.port) as connection:
         started = time.monotonic()
-        connection.send(fetch(1, topic, 0, 0, 700) + api_versions(2) + metadata(3))
+        connection.send(fetch(1, topic, 0, 1, 700) + api_versions(2) + metadata(3))
         assert [connection.reply()[0] for _ in range(3)] == [1, 2, 3]
         assert time.monotonic() - started >= 0.6
 
