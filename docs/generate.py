@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from coordinator.cli.show_config import shown, span
-from coordinator.config import CoordinatorConfig
-from protocol.wire.apis import API_BY_KEY
+from coordinator.cli.show_config import shown, span  # noqa: E402
+from coordinator.config import CoordinatorConfig  # noqa: E402
+from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
 CONFIG_SOURCE = ROOT / "coordinator" / "config.py"
 API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
@@ -50,8 +50,8 @@ CONFIG_FOOT = """
 
 IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
 `consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms` and
-`consumer.assignor.offload.enable` (the last has no effect). They are checked against the bounds above, survive a
-restart, and take effect at the group's next heartbeat.
+`consumer.assignor.offload.enable` (which has no effect). They are checked against the bounds above,
+survive a restart, and take effect at the group's next heartbeat.
 
 ## Topic configs
 

@@ -24,6 +24,7 @@ from coordinator.core.types import Event, EventKind, RequestContext, RequestToke
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
@@ -116,13 +117,20 @@ class Broker:
     # Requests -----------------------------------------------------------------------------
 
     def submit(
-        self, context: RequestContext, request: Any, failure: Failure, resolve: Resolve
+        self,
+        context: RequestContext,
+        request: Any,
+        failure: Failure,
+        resolve: Resolve,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
+        token = self.waiting.add(
+            Waiter(request, self._failure_for(request, failure), resolve, on_steady)
+        )
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:

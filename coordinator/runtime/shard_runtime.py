@@ -26,11 +26,13 @@ from coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
+    Steady,
     Task,
 )
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.runtime.journal import Journal, JournalBatch, RecordsTooLarge
 from coordinator.runtime.loader import LoadFailed, load_shard
+from coordinator.runtime.steady import ShardLease
 from coordinator.runtime.waiting import WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
@@ -201,6 +203,8 @@ class ShardRuntime:
         if outcome.records:
             self._write(outcome, context)
         else:
+            if outcome.steady is not None and context is not None:
+                self._offer_steady(context, outcome.steady)
             self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
@@ -212,6 +216,20 @@ class ShardRuntime:
         for task in outcome.tasks:
             asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
         self._arm_timer()
+
+    def _offer_steady(self, context: RequestContext, lease: Steady) -> None:
+        if not self._config.steady_replies_enable:
+            return
+        shard, group_id = self.shard, lease.group_id
+
+        def holds() -> bool:
+            return (
+                self.shard is shard
+                and self.state is ShardState.ACTIVE
+                and not self._journal.pending(group_id)
+            )
+
+        self._waiting.steady(context.token, ShardLease(holds, lease.renew))
 
     def _write(self, outcome: Outcome, context: RequestContext | None) -> None:
         """Replay the records and put them into the journal."""

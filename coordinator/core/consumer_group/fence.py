@@ -33,7 +33,10 @@ def fence_members(
         converted = downgrade.without_members(state, group, members, kind, cause, now)
         if converted is not None:
             return converted
-    return remove_members(state, group, members, kind, cause)
+    outcome = remove_members(state, group, members, kind, cause)
+    if members and group.is_classic_only({member.member_id for member in members}):
+        group.rejoin_epoch = group.group_epoch + 1
+    return outcome
 
 
 def remove_members(

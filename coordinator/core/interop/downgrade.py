@@ -51,12 +51,7 @@ def permitted_without(
 ) -> bool:
     """Case (a), before looking at what the staying members sent."""
     gone = {member.member_id for member in leaving}
-    size = len(group.members) - len(gone)
-    return _permits(config, size) and all(
-        member.classic is not None
-        for member in group.members.values()
-        if member.member_id not in gone
-    )
+    return _permits(config, len(group.members) - len(gone)) and group.is_classic_only(gone)
 
 
 def permitted_replacing(
@@ -66,9 +61,7 @@ def permitted_replacing(
     return (
         owner.classic is None
         and _permits(config, len(group.members))
-        and all(
-            member.classic is not None for member in group.members.values() if member is not owner
-        )
+        and group.is_classic_only({owner.member_id})
     )
 
 
@@ -123,8 +116,17 @@ def install(
     *,
     rebalances: bool,
 ) -> None:
-    """Put `classic` in the place of `group`: records, then memory. Nothing may fail after it."""
+    """Put `classic` in the place of `group`: records, then memory. Nothing may fail after it.
+
+    A rebalance is not in the record, which says Stable. Were the shard to be loaded before it is
+    over, partitions of the target could stay without an owner; so the record of a group that
+    rebalances has no leader, and a group without a leader rebalances when it is loaded.
+    """
+    leader_id = classic.leader_id
+    if rebalances:
+        classic.leader_id = None
     outcome.records += [*tombstones, group_record(classic)]
+    classic.leader_id = leader_id
     outcome.replay = False
     outcome.completion = Completion(OWNER, Downgraded(classic, group))
     outcome.events.append(
