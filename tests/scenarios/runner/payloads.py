@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import error as StructError
 from struct import pack, unpack_from
 
 from tests.scenarios.runner.backend import Names
 from tests.scenarios.runner.command import Partitions, partitions_of, show_partitions
+
+USER_DATA_BYTES = 4
+"""The length of absent user data."""
 
 
 def make_bytes(names: Names, text: str) -> bytes:
@@ -40,28 +44,58 @@ def _string(text: str) -> bytes:
     return pack(">h", len(text)) + text.encode()
 
 
-def show_bytes(data: bytes, names: Names | None = None) -> str:
-    """An assignment as `{...}`, other text in quotes, a subscription by its size only."""
+def show_assignment(data: bytes, names: Names) -> str:
+    """The reverse of `make_bytes`."""
+    return _show(data, names, _read_assignment)
+
+
+def show_subscription(data: bytes, names: Names) -> str:
+    """The reverse of `make_bytes`."""
+    return _show(data, names, _read_subscription)
+
+
+def _show(data: bytes, names: Names, read: Callable[[bytes, Names], str | None]) -> str:
     if data[:1] == b"\x00":
-        assignment = _read_assignment(data, names or Names())
-        return assignment if assignment is not None else f"<{len(data)} bytes>"
+        try:
+            shown = read(data, names)
+        except (StructError, UnicodeDecodeError):
+            shown = None
+        if shown is not None:
+            return shown
     return f'"{data.decode(errors="replace")}"'
 
 
 def _read_assignment(data: bytes, names: Names) -> str | None:
-    """None if it is not an assignment of the consumer protocol."""
+    partitions, at = _read_partitions(data, 2, names)
+    return show_partitions(partitions) if len(data) - at == USER_DATA_BYTES else None
+
+
+def _read_subscription(data: bytes, names: Names) -> str | None:
+    version, count = unpack_from(">hi", data)
+    topics, at = [], 6
+    for _ in range(count):
+        topic, at = _read_string(data, at)
+        topics.append(names.back(topic))
+    at += USER_DATA_BYTES
+    owned = ""
+    if version >= 1:
+        partitions, at = _read_partitions(data, at, names)
+        owned = "|" + show_partitions(partitions)[1:-1]
+    return f"<{','.join(topics)}{owned}>" if at == len(data) else None
+
+
+def _read_partitions(data: bytes, at: int, names: Names) -> tuple[Partitions, int]:
     found: Partitions = {}
-    at = 6
-    try:
-        for _ in range(unpack_from(">i", data, 2)[0]):
-            (length,) = unpack_from(">h", data, at)
-            topic = data[at + 2 : at + 2 + length].decode()
-            at += 2 + length
-            (count,) = unpack_from(">i", data, at)
-            numbers = unpack_from(f">{count}i", data, at + 4)
-            at += 4 + 4 * count
-            found[names.back(topic)] = list(numbers)
-        rest = data[at:]
-    except (StructError, UnicodeDecodeError):
-        return None
-    return show_partitions(found) if len(rest) == 4 else None
+    (count,) = unpack_from(">i", data, at)
+    at += 4
+    for _ in range(count):
+        topic, at = _read_string(data, at)
+        (size,) = unpack_from(">i", data, at)
+        found[names.back(topic)] = list(unpack_from(f">{max(size, 0)}i", data, at + 4))
+        at += 4 + 4 * size
+    return found, at
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = unpack_from(">h", data, at)
+    return data[at + 2 : at + 2 + length].decode(), at + 2 + length
