@@ -1,7 +1,8 @@
 """Requests that wait for their answer, by token.
 
 A token is taken when a request enters and answered exactly once. An answer for an unknown token
-(the connection is gone) is dropped.
+(the connection is gone) is dropped. Whoever answers has other work to finish (other replies of
+the same batch, the writer's loop), so a receiver that fails is logged and never heard of there.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from coordinator.core.types import RequestToken
 from protocol.errors import ErrorCode
+
+log = structlog.get_logger("groupd.broker")
 
 Resolve = Callable[[Any], None]
 """Takes the reply message; None = this request has no reply."""
@@ -53,13 +58,26 @@ class WaitingRequests:
 
     def answer(self, token: RequestToken, reply: Any) -> None:
         waiter = self._waiters.pop(token, None)
-        if waiter is not None:
+        if waiter is None:
+            return
+        try:
             waiter.resolve(reply)
+        except Exception:
+            log.exception("reply lost", request=type(waiter.request).__name__)
 
     def fail(self, token: RequestToken, code: ErrorCode, message: str | None = None) -> None:
         waiter = self._waiters.pop(token, None)
-        if waiter is not None:
+        if waiter is None:
+            return
+        try:
             waiter.resolve(waiter.failure(waiter.request, code, message))
+        except Exception:
+            log.exception("reply lost", request=type(waiter.request).__name__, code=code.name)
+
+    def fail_all(self, code: ErrorCode) -> None:
+        """Refuse whoever still waits, oldest first."""
+        for token in list(self._waiters):
+            self.fail(token, code)
 
     def forget(self, token: RequestToken) -> None:
         """The asker is gone; a later answer is dropped."""
