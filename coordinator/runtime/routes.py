@@ -239,6 +239,9 @@ def _per_group(
 
 def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
     """Every shard that serves; a loading one fails the whole call (both group specs)."""
+    if not broker.started:
+        broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return
     if any(shard.state is ShardState.LOADING for shard in broker.shards):
         broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
