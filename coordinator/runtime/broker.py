@@ -58,13 +58,14 @@ class Broker:
         clock: Clock,
         routes: Mapping[type, GroupRoute],
         failure_for: Callable[[Any, Failure], Failure],
+        waiting: WaitingRequests | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
         self.started = False
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.waiting = WaitingRequests()
+        self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
@@ -103,7 +104,8 @@ class Broker:
         self.writer.start()
 
     async def load(self) -> None:
-        """Load every shard; those that cannot be loaded stay FAILED. Raises LogError."""
+        """Load every shard; those that cannot be loaded are tried again later. Raises
+        LogError."""
         self.started = True
         opened = await self._logs.open_many([shard.log_name for shard in self.shards])
         for shard in self.shards:
