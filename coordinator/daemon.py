@@ -8,7 +8,7 @@ stop: no new requests, long polls end, what is under way becomes durable and is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,8 @@ class Daemon:
         """Serve. Raises CannotStart; then nothing is left behind."""
         try:
             self._assignors = load_assignors(self._config.consumer_assignors)
+            # Members vote for the names that the assignors give themselves.
+            self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
             self._store = create_store(self.options.store_url, self.options.data_dir)
             await self._store.start()
         except (StoreRefused, ConfigError) as refused:
@@ -177,7 +179,7 @@ class Daemon:
         self._nodes[:] = [node]
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
-        routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        routes = AdminRoutes(self.options.config, self._shown_options(), registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
