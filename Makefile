@@ -69,9 +69,9 @@ $(STAMPS)/toolchain: scripts/toolchain.sh
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
-	mvn -q -B -f tests/clients/java/pom.xml compile
+	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile
 	@touch $@
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
-	mvn -q -B -f tests/oracle/pom.xml package
+	mvn -q -B -Dstyle.color=never -f tests/oracle/pom.xml package
 	@touch $@

@@ -27,6 +27,7 @@ from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import AdminServer
 from coordinator.server.admin_routes import AdminRoutes
 from coordinator.server.connection import ConnectionStats
@@ -42,6 +43,9 @@ from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
 
 log = structlog.get_logger("groupd.daemon")
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that are none to connect to."""
 
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
 """Where the store remembers with how many shards it was made."""
@@ -164,20 +168,35 @@ class Daemon:
 
     async def _open_ports(self) -> None:
         frontend = Frontend(self._broker)
-        self._listener = KafkaListener(self._config, self._clock, frontend.submit, self.connections)
+        self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
-        host, port = self.options.advertised or self.kafka_address
+        host, port = self._advertised()
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
         routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
             self.admin_address = await admin.start(*self.options.admin)
         except OSError as error:
             raise cannot_listen(*self.options.admin, "--admin", error) from error
         self._admin = admin
+
+    def _advertised(self) -> tuple[str, int]:
+        """What clients are told. Nobody can connect to a wildcard address, so without
+        --advertised it stands for this machine."""
+        if self.options.advertised is not None:
+            return self.options.advertised
+        host, port = self.kafka_address
+        local = WILDCARDS.get(host)
+        if local is None:
+            return host, port
+        log.warning(
+            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
+        )
+        return local, port
 
     async def _create_topics(self) -> None:
         catalogue = self._data_plane.catalogue
@@ -192,7 +211,7 @@ class Daemon:
     def _shown_options(self) -> dict[str, Any]:
         return {
             "listen": list(self.kafka_address),
-            "advertised": list(self.options.advertised or self.kafka_address),
+            "advertised": [self._nodes[0].host, self._nodes[0].port],
             "admin": list(self.options.admin),
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],

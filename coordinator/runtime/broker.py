@@ -20,10 +20,12 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from coordinator.core.partitioning import partition_for
 from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Event, RequestContext, RequestToken
+from coordinator.core.types import Event, EventKind, RequestContext, RequestToken
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.steady import SteadyReply
+from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
@@ -59,6 +61,7 @@ class Broker:
         self.waiting = WaitingRequests()
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
+        self.timeline = Timeline()
         self.durable_listeners: list[Callable[[int], None]] = []
         self.node = Node(config.node_id, "", -1)
         self._logs = logs
@@ -72,6 +75,7 @@ class Broker:
                 partition,
                 config,
                 self._fresh_shard,
+                self._bring_up_to_date,
                 logs,
                 self.writer,
                 self.waiting,
@@ -113,13 +117,20 @@ class Broker:
     # Requests -----------------------------------------------------------------------------
 
     def submit(
-        self, context: RequestContext, request: Any, failure: Failure, resolve: Resolve
+        self,
+        context: RequestContext,
+        request: Any,
+        failure: Failure,
+        resolve: Resolve,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
+        token = self.waiting.add(
+            Waiter(request, self._failure_for(request, failure), resolve, on_steady)
+        )
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:
@@ -187,8 +198,16 @@ class Broker:
     def _fresh_shard(self) -> GroupCoordinatorShard:
         return self._make_shard(self.image, self.group_configs)
 
+    def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
+        shard.state.image = self.image
+        for group, configs in self.group_configs.items():
+            shard.set_group_configs(group, configs)
+
     def _on_events(self, partition: int, events: Sequence[Event]) -> None:
+        wall_ms = self.clock.now().wall_ms
         for event in events:
+            if event.kind is not EventKind.OFFSETS_COMMITTED:
+                self.timeline.add(event, wall_ms)
             self.event_counts[event.kind.value] += _weight(event)
             log_event(partition, event)
 

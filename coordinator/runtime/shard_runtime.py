@@ -26,11 +26,13 @@ from coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
+    Steady,
     Task,
 )
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.runtime.journal import Journal, JournalBatch, RecordsTooLarge
 from coordinator.runtime.loader import LoadFailed, load_shard
+from coordinator.runtime.steady import ShardLease
 from coordinator.runtime.waiting import WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
@@ -64,6 +66,7 @@ class ShardRuntime:
         partition: int,
         config: CoordinatorConfig,
         make_shard: Callable[[], GroupCoordinatorShard],
+        bring_up_to_date: Callable[[GroupCoordinatorShard], None],
         logs: PartitionLogs,
         writer: LogWriter,
         waiting: WaitingRequests,
@@ -77,10 +80,10 @@ class ShardRuntime:
         self.shard = make_shard()
         self.start_offset = 0
         self.durable_offset = 0
-        self.load_ms = 0
-        self.loaded_records = 0
+        self.load_ms = self.loaded_records = 0
         self._config = config
         self._make_shard = make_shard
+        self._bring_up_to_date = bring_up_to_date
         self._logs = logs
         self._writer = writer
         self._waiting = waiting
@@ -105,6 +108,8 @@ class ShardRuntime:
         self.loaded_records = await load_shard(shard, self._logs, state)
         if self.state is ShardState.CLOSED:
             return
+        # Topics and group configs may have changed while the log was read.
+        self._bring_up_to_date(shard)
         now = self._clock.now()
         self.shard = shard
         self.start_offset, self.durable_offset = state.start_offset, state.next_offset
@@ -194,15 +199,16 @@ class ShardRuntime:
     # Outcomes -----------------------------------------------------------------------------
 
     def _take_in(self, outcome: Outcome, context: RequestContext | None = None) -> None:
-        if outcome.records and not self._write(outcome, context):
-            return
-        if not outcome.records:
-            if outcome.gate is None:
-                self._answer(outcome.replies)
-            else:
-                self._answer_gated(outcome.gate, outcome.replies)
+        if outcome.records:
+            self._write(outcome, context)
+        else:
+            if outcome.steady is not None and context is not None:
+                self._offer_steady(context, outcome.steady)
+            self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
+        if self.state is not ShardState.ACTIVE:
+            return
         self._answer(outcome.urgent)
         if outcome.events:
             self._on_events(self.partition, outcome.events)
@@ -210,19 +216,34 @@ class ShardRuntime:
             asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
         self._arm_timer()
 
-    def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
-        """Replay the records and put them into the journal; False if they cannot be written."""
+    def _offer_steady(self, context: RequestContext, lease: Steady) -> None:
+        if not self._config.steady_replies_enable:
+            return
+        shard, group_id = self.shard, lease.group_id
+
+        def holds() -> bool:
+            return (
+                self.shard is shard
+                and self.state is ShardState.ACTIVE
+                and not self._journal.pending(group_id)
+            )
+
+        self._waiting.steady(context.token, ShardLease(holds, lease.renew))
+
+    def _write(self, outcome: Outcome, context: RequestContext | None) -> None:
+        """Replay the records and put them into the journal."""
         now_ms = self._clock.now().monotonic_ms
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
             encoded = [self._journal.encode(part) for part in parts]
         except RecordsTooLarge:
             self._refuse_write(outcome, context)
-            return False
+            return
         groups = sorted({record.key.group for record in outcome.records})
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
             if outcome.replay and not self._replay(part):
-                return False
+                self._refuse(outcome, context, ErrorCode.NOT_COORDINATOR)
+                return
             last = index == len(parts) - 1
             self._journal.accept(
                 raw,
@@ -233,7 +254,6 @@ class ShardRuntime:
             )
         self._writer.mark(self)
         self._arm_commit_timer()
-        return True
 
     def _replay(self, records: list[Record]) -> bool:
         offset = self._journal.next_offset
@@ -250,13 +270,18 @@ class ShardRuntime:
         # Nothing is written; classic groups are told like of any failed append.
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         log.error("write larger than message.max.bytes refused", shard=self.partition)
-        self._answer(outcome.urgent)
+        self._refuse(outcome, context, code)
+        if outcome.completion is not None:
+            self._complete(outcome.completion, AppendError(code))
+
+    def _refuse(self, outcome: Outcome, context: RequestContext | None, code: ErrorCode) -> None:
         for token, _ in outcome.replies:
             self._waiting.fail(token, code)
         if context is not None:
             self._waiting.fail(context.token, code)
-        if outcome.completion is not None:
-            self._complete(outcome.completion, AppendError(code))
+        if self.state is not ShardState.ACTIVE:
+            for token, _ in outcome.urgent:
+                self._waiting.fail(token, code)
 
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
         self.input(partial(self.shard.appended, completion, error, self._clock.now()))
@@ -265,8 +290,8 @@ class ShardRuntime:
         for token, reply in replies:
             self._waiting.answer(token, reply)
 
-    def _answer_gated(self, gate: str, replies: list[tuple[int, Any]]) -> None:
-        if replies and not self._journal.park(gate, replies):
+    def _answer_gated(self, gate: str | None, replies: list[tuple[int, Any]]) -> None:
+        if gate is None or (replies and not self._journal.park(gate, replies)):
             self._answer(replies)
         elif replies:
             self._arm_commit_timer()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.core.types import RequestToken
+from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
 
 Resolve = Callable[[Any], None]
@@ -22,11 +23,12 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 
 @dataclass(slots=True)
 class Waiter:
-    """One unanswered request."""
+    """One unanswered request. `on_steady` hears before the answer that it may be repeated."""
 
     request: Any
     failure: Failure
     resolve: Resolve
+    on_steady: Callable[[SteadyReply], None] | None = None
 
 
 class WaitingRequests:
@@ -60,6 +62,12 @@ class WaitingRequests:
         waiter = self._waiters.pop(token, None)
         if waiter is not None:
             waiter.resolve(waiter.failure(waiter.request, code, message))
+
+    def steady(self, token: RequestToken, lease: SteadyReply) -> None:
+        """The answer that is about to come may be repeated while `lease` holds."""
+        waiter = self._waiters.get(token)
+        if waiter is not None and waiter.on_steady is not None:
+            waiter.on_steady(lease)
 
     def forget(self, token: RequestToken) -> None:
         """The asker is gone; a later answer is dropped."""

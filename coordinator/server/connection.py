@@ -20,6 +20,8 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
+from coordinator.runtime.steady import SteadyReply
+from coordinator.server.steady import SteadyTable, StoredReply
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
 from protocol.wire.framing import FrameError, FrameSplitter
@@ -38,17 +40,32 @@ API_VERSIONS_KEY = 18
 _BARRIERS = frozenset({11, 14})
 
 
-class Submit(Protocol):
-    """Hands a decoded request to the broker; `resolve` is called once with the reply."""
+class Requests(Protocol):
+    """The broker's side: takes decoded requests, and hears of those nobody waits for any more."""
 
-    def __call__(self, slot: Slot, api: Api, request: Any) -> None: ...
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        """Answer `request` by calling `slot.resolve` once, now or later."""
+        ...
+
+    def forget(self, slot: Slot) -> None:
+        """The client is gone: the answer may be dropped, its effect stays."""
+        ...
 
 
 class ConnectionStats:
     """Plain counters, collected at scrape."""
 
-    __slots__ = ("accepted", "bytes_in", "bytes_out", "malformed", "open", "refused", "requests",
-                 "stalled")  # fmt: skip
+    __slots__ = (
+        "accepted",
+        "bytes_in",
+        "bytes_out",
+        "malformed",
+        "open",
+        "refused",
+        "repeated",
+        "requests",
+        "stalled",
+    )
 
     def __init__(self) -> None:
         self.open = 0
@@ -56,6 +73,7 @@ class ConnectionStats:
         self.refused = 0
         self.malformed = 0
         self.stalled = 0
+        self.repeated = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: dict[tuple[int, int], int] = {}
@@ -64,12 +82,17 @@ class ConnectionStats:
 class Slot:
     """The place of one reply in its connection's order."""
 
-    __slots__ = ("api", "connection", "done", "frame", "header")
+    __slots__ = ("api", "connection", "done", "frame", "header", "lease", "request_frame", "token")
 
-    def __init__(self, connection: Connection, api: Api, header: RequestHeader) -> None:
+    def __init__(
+        self, connection: Connection, api: Api, header: RequestHeader, request_frame: bytes
+    ) -> None:
         self.connection = connection
+        self.request_frame = request_frame
+        self.lease: SteadyReply | None = None
         self.api = api
         self.header = header
+        self.token: int | None = None
         self.done = False
         self.frame: bytes | bytearray = b""
 
@@ -82,25 +105,43 @@ class Slot:
             body = self.api.encode(reply, version)
             header_version = reply_header_version(self.api, version)
             self.frame = reply_frame(self.header.correlation_id, header_version, body)
+            if self.lease is not None:
+                api = (self.header.api_key, version)
+                self.connection.steady.put(self.request_frame, self.frame, self.lease, api)
         self.done = True
         self.connection.slot_done(self)
+
+    def on_steady(self, lease: SteadyReply) -> None:
+        """The reply to come may be repeated for the same request."""
+        self.lease = lease
+
+
+class ReadySlot:
+    """The place of a reply that is there already."""
+
+    __slots__ = ("done", "frame")
+
+    def __init__(self, frame: bytes) -> None:
+        self.done = True
+        self.frame = frame
 
 
 class Connection(asyncio.Protocol):
     """asyncio protocol of one accepted socket."""
 
-    def __init__(self, config: CoordinatorConfig, clock: Clock, submit: Submit,
+    def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: set[Connection]) -> None:  # fmt: skip
         self._config = config
         self._clock = clock
-        self._submit = submit
+        self._requests = requests
         self._stats = stats
         self._registry = registry
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
+        self.steady = SteadyTable(clock)
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -136,6 +177,9 @@ class Connection(asyncio.Protocol):
             self._stats.open -= 1
         if self._stall_timer is not None:
             self._stall_timer.cancel()
+        for slot in self._slots:
+            if isinstance(slot, Slot) and not slot.done:
+                self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
 
@@ -195,16 +239,23 @@ class Connection(asyncio.Protocol):
                 self._regulate()
 
     def _pump(self) -> None:
-        """Work on waiting frames, then write what became ready in one go."""
-        self._pumping = True
-        try:
-            while self._frames and self._may_start() and not self.closed:
-                self._start(self._frames.popleft())
-        finally:
-            self._pumping = False
-        if not self.closed:
+        """Work on waiting frames, then write what became ready in one go.
+
+        Again while that made room: replies that were ready at once leave nobody else to go on.
+        """
+        while not self.closed:
+            self._pumping = True
+            try:
+                while self._frames and self._may_start() and not self.closed:
+                    self._start(self._frames.popleft())
+            finally:
+                self._pumping = False
+            if self.closed:
+                return
             self._flush()
-            self._regulate()
+            if not (self._frames and self._may_start()):
+                break
+        self._regulate()
 
     def _may_start(self) -> bool:
         if self._draining or self._barrier is not None:
@@ -212,6 +263,10 @@ class Connection(asyncio.Protocol):
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
+        stored = self.steady.find(frame)
+        if stored is not None:
+            self._repeat(frame[4:8], stored)
+            return
         try:
             header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)
@@ -227,17 +282,24 @@ class Connection(asyncio.Protocol):
             return
         counts, key = self._stats.requests, (header.api_key, header.api_version)
         counts[key] = counts.get(key, 0) + 1
-        slot = Slot(self, api, header)
+        slot = Slot(self, api, header, frame)
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
             self._barrier = slot
-        self._submit(slot, api, request)
+        self._requests.submit(slot, api, request)
+
+    def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
+        """A settled heartbeat: the stored reply, in its place in the order."""
+        counts = self._stats.requests
+        counts[stored.api] = counts.get(stored.api, 0) + 1
+        self._stats.repeated += 1
+        self._slots.append(ReadySlot(stored.head + correlation_id + stored.tail))
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # Every client may ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
-        slot = Slot(self, api, known)
+        slot = Slot(self, api, known, b"")
         self._slots.append(slot)
         slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 

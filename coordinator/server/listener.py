@@ -7,7 +7,7 @@ import errno
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.server.connection import Connection, ConnectionStats, Submit
+from coordinator.server.connection import Connection, ConnectionStats, Requests
 
 BACKLOG = 4096
 
@@ -30,11 +30,11 @@ class KafkaListener:
     """All connections of one listening socket."""
 
     def __init__(
-        self, config: CoordinatorConfig, clock: Clock, submit: Submit, stats: ConnectionStats
+        self, config: CoordinatorConfig, clock: Clock, requests: Requests, stats: ConnectionStats
     ) -> None:
         self._config = config
         self._clock = clock
-        self._submit = submit
+        self._requests = requests
         self._stats = stats
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -69,7 +69,7 @@ class KafkaListener:
             connection.close()
 
     def _connection(self) -> Connection:
-        return Connection(self._config, self._clock, self._submit, self._stats, self._connections)
+        return Connection(self._config, self._clock, self._requests, self._stats, self._connections)
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms

@@ -1,9 +1,9 @@
-"""One peer a module (groupd, or Kafka with GROUPD_PEER=kafka); its log is shown when a test fails."""
+"""One peer a module (groupd, or Kafka with GROUPD_PEER=kafka), topics and groups for a test."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,17 +33,6 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         started.stop()
     finally:
         started.close()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    funcargs = getattr(item, "funcargs", {})
-    if report.failed and "peer" in funcargs:
-        report.sections.append(("peer", funcargs["peer"].logs()))
-    return report
 
 
 @pytest.fixture

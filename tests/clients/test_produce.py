@@ -1,4 +1,4 @@
-"""Producers of every client: idempotence, compression, headers, null keys and values, large records."""
+"""Producers of every client: idempotence, compression, headers, null keys, large records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.clients.conftest import TopicMaker
 from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.peer import Peer
 from tests.support.process import ChildProcess
-from tests.support.toolchain import java, driver_classpath
+from tests.support.toolchain import driver_classpath, java
 
 COUNT = 300
 PARTITIONS = 3
@@ -31,7 +31,7 @@ Send = Callable[[str, str, str, bool, Path], None]
 
 
 def record(number: int) -> tuple[bytes | None, bytes, list[tuple[str, bytes]]]:
-    """Key (null for even numbers), value, headers of record `number`: the Java driver makes the same."""
+    """Key (null for even numbers), value and headers, as the Java driver makes them."""
     key = None if number % 2 == 0 else f"k{number}".encode()
     return key, f"v{number}".encode(), [("n", str(number).encode())]
 
@@ -146,7 +146,15 @@ async def send_aiokafka(bootstrap: str, topic: str, codec: str, idempotent: bool
 def run_java(bootstrap: str, directory: Path, **options: object) -> dict[str, object]:
     """Run the Java producer; the event it ended with."""
     arguments = [item for name, value in options.items() for item in (f"--{name}", str(value))]
-    command = [java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath(), "groupd.clients.Main", "produce"]
+    command = [
+        java(),
+        *JVM_FLAGS,
+        JVM_LOG,
+        "-cp",
+        driver_classpath(),
+        "groupd.clients.Main",
+        "produce",
+    ]
     with ChildProcess(
         [*command, "--bootstrap", bootstrap, *arguments],
         stderr_path=directory / "java-produce.log",
@@ -173,7 +181,9 @@ def send_java(bootstrap: str, topic: str, codec: str, idempotent: bool, director
 
 @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("send", [send_confluent, send_kafka_python], ids=["confluent", "kafka_python"])
+@pytest.mark.parametrize(
+    "send", [send_confluent, send_kafka_python], ids=["confluent", "kafka_python"]
+)
 def test_records_come_back_as_they_were_sent(
     peer: Peer, topics: TopicMaker, tmp_path: Path, send: Send, codec: str, idempotent: bool
 ) -> None:
@@ -206,7 +216,14 @@ async def test_aiokafka_records_come_back_as_they_were_sent(
 
 @pytest.mark.parametrize(
     ("codec", "idempotent"),
-    [("none", False), ("none", True), ("gzip", True), ("snappy", True), ("lz4", True), ("zstd", True)],
+    [
+        ("none", False),
+        ("none", True),
+        ("gzip", True),
+        ("snappy", True),
+        ("lz4", True),
+        ("zstd", True),
+    ],
 )
 def test_java_records_come_back_as_they_were_sent(
     peer: Peer, topics: TopicMaker, tmp_path: Path, codec: str, idempotent: bool
@@ -236,7 +253,9 @@ def test_null_values_empty_values_and_repeated_headers_are_kept(
     producer.produce(topic, key=b"", value=b"")
     producer.produce(topic, value=b"x", headers=[("same", b"1"), ("same", b"2")])
     assert producer.flush(20) == 0
-    found = [(key, value, headers) for _, _, key, value, headers in read_all(peer.bootstrap, topic, 3, 1)]
+    found = [
+        (key, value, headers) for _, _, key, value, headers in read_all(peer.bootstrap, topic, 3, 1)
+    ]
     assert found == [
         (b"tombstone", None, ()),
         (b"", b"", ()),

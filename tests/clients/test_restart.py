@@ -1,4 +1,4 @@
-"""`kill -9` of the broker under a working group: commits are there afterwards, and the group goes on."""
+"""`kill -9` of the broker under a working group: commits stay, and the group goes on."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ def retrying(call: Callable[[], T]) -> T:
 
 
 def wait_for_broker(bootstrap: str, process: ChildProcess, timeout_s: float) -> None:
-    """Until a broker answers Metadata with itself in it and gives out a coordinator."""
+    """Until a broker answers Metadata with itself in it and its group coordinator has loaded."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     deadline = time.monotonic() + timeout_s
     while True:
         assert process.running, f"the broker ended\n{process.output()}"
         try:
             if client.list_topics(timeout=1).brokers:
-                client.list_consumer_groups(request_timeout=5).result()
+                committed(bootstrap, "warm-up", {"warm-up": 1})
                 return
         except KafkaException:
             time.sleep(POLL_S)

@@ -1,7 +1,7 @@
 """A real Kafka broker (KRaft, one node) that stands in for groupd: same interface as `Daemon`.
 
-`GROUPD_PEER=kafka` makes the client tests run against it. What passes there must pass against groupd.
-The jars come from `tests/oracle/pom.xml` (`make oracle`).
+`GROUPD_PEER=kafka` makes the client tests run against it: what passes there must pass against
+groupd. The jars come from `tests/oracle/pom.xml` (`make oracle`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BASE = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
-    "offsets.topic.num.partitions": "5",
+    "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "2",
     "transaction.state.log.replication.factor": "1",

@@ -1,4 +1,4 @@
-"""Finds what the tests need beside Python. What is missing is a failure that says the one command."""
+"""Finds what the tests need beside Python; what is missing fails with the one command to run."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ JOIN_AT_S = (0.5, 5.0, 9.0)
 KILL_AT_S = 14.0
 STOP_PRODUCING_AT_S = 28.0
 END_AT_S = 45.0
+LOOK_EVERY_S = 0.2
 SETTINGS = (
     "group.consumer.min.session.timeout.ms=6000",
     "group.consumer.session.timeout.ms=6000",
@@ -54,14 +55,14 @@ class Producer(threading.Thread):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="demo-producer")
-        self._bootstrap = bootstrap
+        self._servers = bootstrap
         self._stop_asked = threading.Event()
         self.produced = 0
 
     def run(self) -> None:
         from confluent_kafka import Producer as KafkaProducer
 
-        producer = KafkaProducer({"bootstrap.servers": self._bootstrap, "linger.ms": 20})
+        producer = KafkaProducer({"bootstrap.servers": self._servers, "linger.ms": 20})
         while not self._stop_asked.wait(0.1):
             for _ in range(RATE_PER_S // 10):
                 producer.produce(TOPIC, key=str(self.produced), value=f"order {self.produced}")
@@ -101,6 +102,7 @@ class Demo:
             with Live(refresh_per_second=4) as live:
                 while not self._step():
                     live.update(picture(self._shot, self._log, self._elapsed()))
+                    time.sleep(LOOK_EVERY_S)
         finally:
             self._producer.stop()
             for process in self._members.values():

@@ -29,8 +29,8 @@ def _members(shot: Snapshot) -> Table:
         table.add_row(
             member["client_id"],
             str(member["member_epoch"]),
-            _partitions(member["assignment"]),
-            _partitions(member["target_assignment"]),
+            _partitions(member["owned"]),
+            _partitions(member["target"]),
         )
     return table
 
@@ -47,5 +47,5 @@ def _offsets(shot: Snapshot) -> Table:
     return table
 
 
-def _partitions(topics: list[dict[str, list[int]]]) -> str:
-    return " ".join(str(p) for topic in topics for p in sorted(topic["partitions"])) or "-"
+def _partitions(topics: dict[str, list[int]]) -> str:
+    return " ".join(str(p) for partitions in topics.values() for p in partitions) or "-"

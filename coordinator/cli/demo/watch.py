@@ -32,8 +32,8 @@ class Snapshot:
         return {
             partition: member["client_id"]
             for member in self.members
-            for topic in member["assignment"]
-            for partition in topic["partitions"]
+            for partitions in member["owned"].values()
+            for partition in partitions
         }
 
 

@@ -37,13 +37,12 @@ class LeaderSynced:
 @dataclass(frozen=True, slots=True)
 class StaticReplaced:
     """What the answer, or the undoing, of a replacement in Stable needs. `token`: its Join;
-    the other fields below `generation` are the slot's before."""
+    the fields below `api_version` are the slot's before."""
 
     group: ClassicGroup
     member: ClassicGroupMember
     token: RequestToken
     api_version: int
-    generation: int
     old_id: str
     leader_before: str | None
     protocols: tuple[JoinProtocol, ...]

@@ -60,9 +60,10 @@ class ClassicGroup:
 
     `static_members`: instance id -> member id. `pending_members`: ids given out with
     MEMBER_ID_REQUIRED and not yet used. `pending_sync`: members of this generation that have not
-    synced. `initial_*`: the first rebalance of an empty group (its timer's last delay and what
-    may still be added). `assigning_generation`: the generation whose leader's assignment is
-    being written, -1 if none. `subscribed_topics`: None = not known.
+    synced. `initial_rebalance`: the current (or last) join phase began Empty; `initial_*_ms`: its
+    timer's last delay and what may still be added; `member_added`: since it was last set.
+    `assigning_generation`: the generation whose leader's assignment is being written, -1 if none.
+    `subscribed_topics`: None = not known.
     """
 
     __slots__ = (
@@ -85,7 +86,6 @@ class ClassicGroup:
         "state_timestamp_ms",
         "static_members",
         "subscribed_topics",
-        "sync_generation",
     )
 
     def __init__(
@@ -113,7 +113,6 @@ class ClassicGroup:
         self.member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
-        self.sync_generation = -1
         self.assigning_generation = -1
         self._joins_parked = 0
         self._supporters: Counter[str] = Counter()
@@ -263,7 +262,6 @@ class ClassicGroup:
     def next_generation(self, wall_ms: int) -> None:
         """The join phase is over: CompletingRebalance with a protocol, or Empty."""
         self.generation += 1
-        self.initial_rebalance = False
         self.pending_sync.clear()
         if self.members:
             self.protocol_name = self.vote()

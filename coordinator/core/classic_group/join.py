@@ -127,7 +127,7 @@ def _add(turn: Turn, context: RequestContext, request: JoinGroupRequest, member_
     turn.event(EventKind.MEMBER_JOINED, member_id, request.reason or "")
     if group.state is State.PREPARING_REBALANCE:
         # Only a later arrival makes an initial rebalance wait on.
-        group.member_added = group.initial_rebalance
+        group.member_added = True
         rebalance.try_complete(turn)
     else:
         rebalance.prepare(turn, f"member {member_id} joined")

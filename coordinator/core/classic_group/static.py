@@ -34,7 +34,6 @@ def replace(turn: Turn, context: RequestContext, request: JoinGroupRequest, new_
         member,
         context.token,
         context.api_version,
-        group.generation,
         member.member_id,
         group.leader_id,
         member.protocols,
@@ -77,7 +76,7 @@ def finish(turn: Turn, done: StaticReplaced, error: AppendError | None) -> None:
     """
     group, member = done.group, done.member
     waiting = group.members.get(member.member_id) is member and member.join_token == done.token
-    if not waiting or group.state is not State.STABLE or group.generation != done.generation:
+    if not waiting or group.state is not State.STABLE:
         return
     if error is None:
         turn.answer_join(member, _unchanged(done))

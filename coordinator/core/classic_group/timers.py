@@ -4,7 +4,8 @@
     join      the join phase is over, or an initial rebalance waits on
     sync      whoever has not synced is out
 
-Deadlines come from the shard's heap, which never fires one that was moved or cancelled.
+Several deadlines may be taken off the heap together; when one of them has been set again by what
+another one did, it is stale and does nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ KINDS = frozenset({SESSION, JOIN, SYNC})
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """`key` has been taken off the heap. A key of a group or member that is gone does nothing."""
+    """`key` has been taken off the heap. A key that is stale, or whose group or member is gone,
+    does nothing."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
-    if not isinstance(group, ClassicGroup) or group.state is State.DEAD:
+    stale = key in state.deadlines
+    if stale or not isinstance(group, ClassicGroup) or group.state is State.DEAD:
         return Outcome(replay=False)
     turn = Turn(state, group, now)
     if kind == SESSION:
@@ -63,11 +66,7 @@ def _complete_if_all_joined(turn: Turn) -> None:
 
 def _sync(turn: Turn) -> None:
     group = turn.group
-    if (
-        group.state not in rebalance.REBALANCEABLE
-        or group.sync_generation != group.generation
-        or not group.pending_sync
-    ):
+    if group.state not in rebalance.REBALANCEABLE or not group.pending_sync:
         return
     late = sorted(group.pending_sync)
     for member_id in late:

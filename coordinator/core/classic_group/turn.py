@@ -51,7 +51,6 @@ class Turn:
         self.state.deadlines.cancel((JOIN, self.group.group_id, ""))
 
     def arm_sync(self, delay_ms: int) -> None:
-        self.group.sync_generation = self.group.generation
         self._arm(SYNC, delay_ms)
 
     def cancel_sync(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs members of a group in this process and tells on stdout, one JSON object a line, what happens.
+"""Runs members of a group and tells on stdout, one JSON object a line, what happens to them.
 
 The same command line and events as the Java driver, so that one test suite drives every client:
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
@@ -9,6 +9,7 @@ or SIGTERM) lets all of them leave and ends the process with exit code 0.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import signal
 import sys
@@ -150,7 +151,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
 
 
 def main(factory: MemberFactory) -> None:
-    """Run until all members have left."""
+    """Run until all members have left. SIGUSR1 writes every thread's stack to stderr."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     options, members, first = parse()
     loops = {
         number: Loop(factory, replace(options, member=number))

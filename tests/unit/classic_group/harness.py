@@ -67,10 +67,10 @@ class Bench:
     once, with `append_error` if that is set."""
 
     def __init__(self, log: Iterable[Record] = (), now_ms: int = START_MS, **config: Any) -> None:
-        ids = count(1)
+        self._ids = count(1)
         self.state = ShardState(
             config=CoordinatorConfig(**config),
-            new_id=lambda: f"00000000-0000-4000-8000-{next(ids):012d}",
+            new_id=lambda: f"00000000-0000-4000-8000-{next(self._ids):012d}",
             assignors={},
         )
         self.log: list[Record] = list(log)
@@ -144,8 +144,11 @@ class Bench:
         self.now_ms = until
 
     def reload(self, **config: Any) -> Bench:
-        """The same log under a new owner."""
-        return Bench(self.log, self.now_ms, **config)
+        """The same log under a new owner; request tokens and ids go on from here."""
+        bench = Bench(self.log, self.now_ms, **config)
+        bench._ids, bench._tokens = self._ids, self._tokens
+        bench.replies, bench.issued = dict(self.replies), set(self.issued)
+        return bench
 
     def unload(self) -> None:
         self.settle(lifecycle.unload(self.state))

@@ -204,6 +204,25 @@ def test_cl_60_a_static_member_may_omit_its_instance_id():
     assert left(bench, i1) == [ErrorCode.NONE]
 
 
+def test_a_session_that_was_extended_by_another_timer_of_the_same_instant():
+    bench = Bench()
+    a, b = bench.stable(2)
+    assert a < b, "equal deadlines fire in the order of their keys"
+    token = bench.join(b, protocols=(("range", b"new"),))
+    bench.advance(10_000)
+    # A's session ended the join phase, which gave B a new one before its old one came up.
+    assert bench.replies[token].generation_id == 2
+    assert set(bench.group.members) == {b}
+    assert bench.session_due_in(b) == 10_000
+
+
+def test_a_removed_member_owes_no_sync():
+    bench = Bench()
+    a, b = bench.completing(2)
+    bench.group.remove(b)
+    assert bench.group.pending_sync == {a}
+
+
 @pytest.mark.parametrize("kind", sorted(timers.KINDS))
 def test_a_stale_timer_does_nothing(kind):
     bench = Bench()

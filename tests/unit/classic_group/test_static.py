@@ -29,8 +29,9 @@ def test_cl_50_a_restarted_follower():
     bench = Bench()
     leader, old = bench.static_stable(2)
     bench.hold = True
-    token = bench.join(instance="i2", client="restarted")
+    token = bench.join(instance="i2", client="restarted", session=20_000)
     assert bench.parked(token)
+    assert bench.session_due_in(bench.group.static_members["i2"]) == 10_000
     bench.commit()
     reply = bench.replies[token]
     assert (reply.error, reply.generation_id, reply.leader) == (0, 1, leader)
@@ -44,7 +45,7 @@ def test_cl_50_a_restarted_follower():
     assert logged["i2"].assignment == old.encode()
     assert logged["i2"].client_id == "c", "the client id is the old process's"
     assert bench.session_due_in(old) is None
-    assert bench.session_due_in(new) == 10_000
+    assert bench.session_due_in(new) == 20_000
     replaced = [e for e in bench.events if e.kind is EventKind.MEMBER_REPLACED]
     assert [e.member_id for e in replaced] == [new]
 
@@ -183,6 +184,18 @@ def test_a_second_restart_before_the_first_is_written():
     assert bench.parked(second)
     bench.commit()
     assert bench.replies[second].member_id == bench.group.static_members["i2"]
+
+
+def test_a_restarted_member_must_still_sync():
+    bench = Bench()
+    tokens = [bench.join(instance=name) for name in ("i1", "i2")]
+    bench.end_initial_rebalance()
+    i1 = bench.replies[tokens[0]].member_id
+    bench.sync(i1, 1, {})
+    new = bench.replies[bench.join(instance="i2")].member_id
+    bench.advance(30_000, beating=[i1, new])
+    assert (bench.state_name, set(bench.group.members)) == ("PreparingRebalance", {i1})
+    assert bench.beat(new) is UNKNOWN
 
 
 def test_cl_58_an_absent_static_member_stays():

@@ -159,6 +159,16 @@ def test_cl_34_the_group_moved_on_before_the_commit():
     assert {m.assignment for m in bench.group.members.values()} == {b""}
 
 
+def test_a_void_generation_takes_the_stored_assignments_with_it():
+    bench = Bench()
+    a, b = bench.stable(2)
+    tokens = [bench.join(a), bench.join(b)]
+    assert bench.replies[tokens[0]].generation_id == 2
+    assert [m.assignment for m in bench.describe().members] == [a.encode(), b.encode()]
+    bench.enter("C")
+    assert {m.assignment for m in bench.describe().members} == {b""}
+
+
 def test_a_repeated_leader_sync_waits_for_the_first_ones_record():
     bench = Bench()
     a, b = bench.completing(2)

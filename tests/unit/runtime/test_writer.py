@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from storage.memory import MemoryStore
 
 from coordinator.runtime.writer import LogWriter
 from storage.log import Append, LogError, LogFenced, LogUnavailable
+from storage.memory import MemoryStore
 
 
 def batch(name: str, owner: int, offset: int) -> Append:

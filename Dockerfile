@@ -1,0 +1,32 @@
+# groupd in a container.
+#
+#   docker build -t groupd .
+#   docker run -p 9092:9092 -p 9644:9644 -v groupd:/data groupd \
+#       serve --listen 0.0.0.0:9092 --admin 0.0.0.0:9644 --data-dir /data --advertised 127.0.0.1:9092
+#
+# Arguments replace the whole CMD below, so repeat what you keep of it. --advertised is the address
+# that clients are told in metadata: one that they can reach from where they are. Without it they
+# are told 127.0.0.1:9092, which serves clients on the machine that publishes the port.
+
+FROM python:3.11-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/groupd
+WORKDIR /src
+COPY . .
+RUN /opt/groupd/bin/pip install --constraint constraints.txt ".[codecs]"
+
+FROM python:3.11-slim-bookworm
+RUN groupadd --system --gid 10001 groupd \
+    && useradd --system --uid 10001 --gid groupd --no-create-home --home-dir /data groupd \
+    && install --directory --owner=groupd --group=groupd --mode=0750 /data
+COPY --from=build /opt/groupd /opt/groupd
+ENV PATH=/opt/groupd/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER groupd
+WORKDIR /data
+VOLUME /data
+EXPOSE 9092 9644
+STOPSIGNAL SIGTERM
+# Ready = every shard is loaded. A large log takes a while to replay: raise the start period.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["groupd", "health"]
+ENTRYPOINT ["groupd"]
+CMD ["serve", "--listen", "0.0.0.0:9092", "--admin", "0.0.0.0:9644", "--data-dir", "/data"]

@@ -1,0 +1,43 @@
+"""One group of a shard, of any type, with its running deadlines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.inspection.classic import inspect_classic_group
+from coordinator.core.inspection.consumer import inspect_consumer_group
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant
+
+
+def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
+    """Id, type and state of every group, by id."""
+    return [
+        {"group_id": group_id, "type": group.type.value, "state": group.state_name()}
+        for group_id, group in sorted(state.groups.items())
+    ]
+
+
+def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
+    """None when there is no such group. `deadlines`: what runs, and in how many ms."""
+    group = state.groups.get(group_id)
+    if group is None:
+        return None
+    shown: dict[str, Any] = {
+        "group_id": group_id,
+        "type": group.type.value,
+        "state": group.state_name(),
+    }
+    if isinstance(group, ConsumerGroup):
+        shown.update(inspect_consumer_group(group, state.image))
+    elif isinstance(group, ClassicGroup):
+        shown.update(inspect_classic_group(group))
+    shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
+    shown["deadlines"] = [
+        {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
+        for (kind, owner, member_id), due in state.deadlines.items()
+        if owner == group_id
+    ]
+    return shown

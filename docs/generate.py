@@ -1,0 +1,139 @@
+"""Writes what can be derived: `docs/config.md` and the table of APIs in the README.
+
+Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
+when a file is not current. The unit tests do the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from coordinator.cli.show_config import shown, span  # noqa: E402
+from coordinator.config import CoordinatorConfig  # noqa: E402
+from protocol.wire.apis import API_BY_KEY  # noqa: E402
+
+CONFIG_SOURCE = ROOT / "coordinator" / "config.py"
+API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
+
+CONFIG_HEAD = """\
+# Configuration
+
+Made from `coordinator/config.py` by `python docs/generate.py`; a test checks that it is current.
+
+Keys have Kafka's names where Kafka has the setting; the others start with `groupd.`. They are given
+with `--set KEY=VALUE` (repeatable) or in a file with `--config FILE`: `.properties` as Kafka's own,
+anything else is read as TOML, where tables nest at the dots. `--set` wins over the file. An unknown
+key or a value out of range ends the start with exit code 2. Values are read once, at the start.
+`groupd config` prints this list, and `/config` on the admin port shows the values in effect.
+"""
+
+CONFIG_FOOT = """
+## Rules between settings
+
+- Each of `group.consumer.session.timeout.ms`, `group.consumer.heartbeat.interval.ms` and
+  `group.consumer.assignment.interval.ms` must lie between its `min` and `max` setting; change the
+  bound together with the value.
+- The heartbeat interval must be below the session timeout.
+- `group.coordinator.rebalance.protocols` must contain `classic`.
+- `offsets.topic.num.partitions` belongs to the data directory: another value is refused at start.
+
+## Settings of one group, set while running
+
+IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
+`consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms` and
+`consumer.assignor.offload.enable` (which has no effect). They are checked against the bounds above,
+survive a restart, and take effect at the group's next heartbeat.
+
+## Topic configs
+
+Every topic config of Kafka's table is accepted, checked and shown, because tools set and compare
+them. groupd acts on `max.message.bytes`, `message.timestamp.*` and `cleanup.policy` (whether
+records may be deleted) only: nothing is compacted or deleted by age or size.
+"""
+
+
+def config_page() -> str:
+    """The whole of `docs/config.md`."""
+    unused = set(settings_without_effect())
+    lines = [CONFIG_HEAD]
+    for title, entries in _sections():
+        lines += [f"## {title}", "", "| key | default | range | meaning |", "|---|---|---|---|"]
+        for entry in entries:
+            bounds = span(entry).replace("|", "\\|")
+            meaning = entry.metadata["doc"]
+            if entry.name in unused and "compatib" not in meaning:
+                meaning += " **Not in effect yet.**"
+            default = f"`{shown(entry.default)}`"
+            lines.append(f"| `{entry.metadata['key']}` | {default} | {bounds} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n" + CONFIG_FOOT
+
+
+def api_table() -> str:
+    """The served APIs as a Markdown table, by key."""
+    lines = ["| key | API | versions |", "|---:|---|---|"]
+    for key, api in sorted(API_BY_KEY.items()):
+        same = api.min_version == api.max_version
+        versions = f"{api.min_version}" if same else f"{api.min_version}-{api.max_version}"
+        lines.append(f"| {key} | {api.name} | {versions} |")
+    return "\n".join(lines) + "\n"
+
+
+def settings_without_effect() -> list[str]:
+    """Fields that nothing outside `config.py` reads. Bounds are read there by composed names."""
+    sources = "\n".join(
+        path.read_text() for path in (ROOT / "coordinator").rglob("*.py") if path != CONFIG_SOURCE
+    )
+    # A property of the config may read a field on behalf of others.
+    sources += CONFIG_SOURCE.read_text().partition("@property")[2]
+    names = [entry.name for entry in fields(CoordinatorConfig)]
+    return [
+        name
+        for name in names
+        if not re.search(rf"\b{name}\b", sources) and not re.match("consumer_(min|max)_", name)
+    ]
+
+
+def pages(readme: str) -> Mapping[Path, str]:
+    """Path -> the content that it should have."""
+    table = API_TABLE.sub(lambda found: found[1] + api_table() + found[2], readme)
+    return {ROOT / "docs" / "config.md": config_page(), ROOT / "README.md": table}
+
+
+def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:
+    """Sections are the comment lines between the fields of the dataclass."""
+    by_name = {entry.name: entry for entry in fields(CoordinatorConfig)}
+    title, entries = "", list[Field[Any]]()
+    for line in CONFIG_SOURCE.read_text().splitlines():
+        if heading := re.fullmatch(r"    # (.+)", line):
+            if entries:
+                yield title, entries
+            title, entries = heading[1], []
+        elif (named := re.match(r"    (\w+): .* = setting\(", line)) and named[1] in by_name:
+            entries.append(by_name[named[1]])
+    yield title, entries
+
+
+def main() -> int:
+    stale = []
+    for path, content in pages((ROOT / "README.md").read_text()).items():
+        if path.exists() and path.read_text() == content:
+            continue
+        stale.append(str(path.relative_to(ROOT)))
+        if "--check" not in sys.argv:
+            path.write_text(content)
+    print("\n".join(stale) or "all current")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Requests as bytes on a plain socket: what no client library would send."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+
+API_VERSIONS = 18
+METADATA = 3
+FETCH = 1
+HEARTBEAT = 12
+UNSUPPORTED_VERSION = 35
+
+
+def string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def request(key: int, version: int, correlation: int, body: bytes = b"") -> bytes:
+    """A request with header v1 (client id "raw") as it goes into a frame."""
+    return struct.pack(">hhi", key, version, correlation) + string("raw") + body
+
+
+def frame(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+def api_versions(correlation: int, version: int = 0) -> bytes:
+    """A frame that every broker answers at once."""
+    return frame(request(API_VERSIONS, version, correlation))
+
+
+def metadata(correlation: int, topics: tuple[str, ...] = ()) -> bytes:
+    """Metadata v1 of these topics; none = of all."""
+    count = len(topics) if topics else -1
+    body = struct.pack(">i", count) + b"".join(string(topic) for topic in topics)
+    return frame(request(METADATA, 1, correlation, body))
+
+
+def fetch(correlation: int, topic: str, partition: int, offset: int, max_wait_ms: int) -> bytes:
+    """Fetch v4 of one partition, which waits `max_wait_ms` for a first byte."""
+    body = struct.pack(">iiiib", -1, max_wait_ms, 1, 1 << 20, 0)
+    body += struct.pack(">i", 1) + string(topic)
+    body += struct.pack(">i", 1) + struct.pack(">iqi", partition, offset, 1 << 20)
+    return frame(request(FETCH, 4, correlation, body))
+
+
+class RawConnection:
+    """One TCP connection. Reads have a deadline."""
+
+    def __init__(self, port: int, *, timeout_s: float = 10.0) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def _read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = self.socket.recv(count - len(data))
+            if not more:
+                raise ConnectionError(f"closed after {len(data)} of {count} bytes")
+            data += more
+        return data
+
+    def reply(self) -> tuple[int, bytes]:
+        """(correlation id, what follows it) of the next reply."""
+        (length,) = struct.unpack(">i", self._read(4))
+        payload = self._read(length)
+        return struct.unpack(">i", payload[:4])[0], payload[4:]
+
+    def works(self, correlation: int = 77) -> bool:
+        """A plain ApiVersions is answered without error."""
+        self.send(api_versions(correlation))
+        answered, body = self.reply()
+        return answered == correlation and struct.unpack(">h", body[:2])[0] == 0
+
+    def is_closed_by_peer(self) -> bool:
+        """Within the deadline the peer ends the connection, without a byte in answer."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
