@@ -170,7 +170,7 @@ class ClassicClient(Client):
     # Being a member
 
     def _interval_ms(self) -> int:
-        return self.session_timeout_ms // 3
+        return min(self.session_timeout_ms, self.rebalance_timeout_ms) // 3
 
     def _heartbeat(self, round_: int) -> None:
         if round_ != self._round or self._leaving:

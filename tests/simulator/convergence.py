@@ -83,6 +83,6 @@ def leaked(simulation: Simulation, older_than_ms: int) -> str:
             continue
         for token, call in connection.tokens.items():
             age_ms = simulation.world.now_ms - call.sent_ms
-            if age_ms > older_than_ms:
+            if age_ms > older_than_ms and not call.copy:
                 return f"request {token} of {call.client} waits for {age_ms} ms: {call.request}"
     return ""

@@ -12,6 +12,8 @@ from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
 
+from tests.simulator.display import show
+
 TRACE_LINES = 400
 
 
@@ -113,10 +115,5 @@ class World:
 
 
 def _line(now_ms: int, text: str, facts: tuple[Any, ...]) -> str:
-    shown = " ".join(_fact(fact) for fact in facts)
+    shown = " ".join(map(show, facts))
     return f"{now_ms / 1000:9.3f}  {text} {shown}"
-
-
-def _fact(fact: Any) -> str:
-    text = fact if isinstance(fact, str) else repr(fact)
-    return text if len(text) <= 600 else text[:600] + "..."
