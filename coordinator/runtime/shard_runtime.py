@@ -388,7 +388,7 @@ class ShardRuntime:
         self._arm_deadlines()
 
     def _arm_commit_timeout(self) -> None:
-        if not self._commit_timeout.is_set and (oldest := self._journal.oldest_ms()) is not None:
+        if self._commit_timeout.at_ms is None and (oldest := self._journal.oldest_ms()) is not None:
             self._commit_timeout.at_latest(oldest + self._config.offsets_commit_timeout_ms)
 
     def _on_commit_timeout(self) -> None:
