@@ -147,6 +147,8 @@ def install(
         turn.arm_member(member)
     if rebalances:
         rebalance.prepare(turn, "the group was a consumer group")
+    else:
+        classic.held_assignments = {}
     # Nobody has joined yet, so the join phase has only begun: no records, no answers.
     outcome.events += turn.outcome.events
 
@@ -171,8 +173,11 @@ def _classic_group(
         generation=group.group_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
+    held: dict[str, bytes] = {}
     for member in members:
         classic.add(_member(member), CONSUMER_PROTOCOL_TYPE)
+        held[member.member_id] = _held(member, image)
+    classic.held_assignments = held
     offered = [one.name for member in classic.members.values() for one in member.protocols]
     if not classic.supports(CONSUMER_PROTOCOL_TYPE, offered):
         return None
@@ -186,6 +191,15 @@ def _classic_group(
         member_.assignment = assignment_bytes(target, version, image)
     classic.refresh_subscription()
     return classic
+
+
+def _held(member: ConsumerGroupMember, image: MetadataImage) -> bytes:
+    """All that the member may still be reading, which need not be its target: the group may become
+    a consumer group again before the member has heard of anything."""
+    held = {topic: set(epochs) for topic, epochs in member.assigned.items()}
+    for topic, epochs in member.pending_revocation.items():
+        held.setdefault(topic, set()).update(epochs)
+    return assignment_bytes(held, 0, image)
 
 
 def _member(member: ConsumerGroupMember) -> ClassicGroupMember:

@@ -122,6 +122,8 @@ class CoreBackend:
     def wait(self, ticket: Ticket) -> None:
         """Whatever is to come has come."""
 
+    poll = wait
+
     def disconnect(self, actor: str) -> None:
         ticket, token = self._waiting.pop(actor)
         self.broker.waiting.forget(token)

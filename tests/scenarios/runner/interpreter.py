@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tests.scenarios.runner.backend import Backend, Ticket
 from tests.scenarios.runner.command import Command, parse_command
 from tests.scenarios.runner.parser import INNER, Block, Scenario
-from tests.scenarios.runner.replies import show_reply
+from tests.scenarios.runner.replies import bind_member, show_reply
 from tests.scenarios.runner.requests import VERBS, make_ticket
 
 PARKED = "parked"
@@ -52,22 +52,32 @@ class Execution:
         return lines
 
     def _run(self, command: Command) -> list[str]:
+        own: list[Ticket] = []
+        lines: list[str] = []
         if command.verb in VERBS:
-            lines = self._request(command)
+            ticket = self._request(command)
+            if ticket.reply is None:
+                self._parked.append(ticket)
+                lines.append(f"{command.label}: {PARKED}")
+            else:
+                own.append(ticket)
         else:
-            lines = self._act(command)
-        lines += self._released()
+            lines += self._act(command)
+        answered = own + self._released()
+        for ticket in answered:
+            bind_member(ticket, self._backend.names)
+        for ticket in answered:
+            lines += show_reply(ticket, self._backend.names)
         return lines + [INNER + line for line in self._backend.inner()]
 
-    def _request(self, command: Command) -> list[str]:
+    def _request(self, command: Command) -> Ticket:
+        """`every=9000 times=33`: so often, each time that many ms later; the last one counts."""
         ticket = make_ticket(command, self._backend.names)
-        hint = self._hint(command.label)
-        parked = hint == f"{command.label}: {PARKED}"
-        self._backend.send(ticket, parked=parked)
-        if ticket.reply is None:
-            self._parked.append(ticket)
-            return [f"{command.label}: {PARKED}"]
-        return show_reply(ticket, self._backend.names)
+        parked = self._hint(command.label) == f"{command.label}: {PARKED}"
+        for _ in range(command.int_of("times", 1)):
+            self._backend.advance(command.int_of("every", 0))
+            self._backend.send(ticket, parked=parked)
+        return ticket
 
     def _hint(self, label: str) -> str:
         """Takes the next expected line if it is `label`'s."""
@@ -75,7 +85,8 @@ class Execution:
             return self._hints.pop(0)
         return ""
 
-    def _released(self) -> list[str]:
+    def _released(self) -> list[Ticket]:
+        """Parked requests that have their answer now."""
         while self._hints:
             label = self._hints[0].partition(":")[0]
             waiting = [one for one in self._parked if one.label == label and one.reply is None]
@@ -83,11 +94,12 @@ class Execution:
                 break
             self._hints.pop(0)
             self._backend.wait(waiting[0])
-        lines: list[str] = []
-        for ticket in [one for one in self._parked if one.reply is not None]:
-            self._parked.remove(ticket)
-            lines += show_reply(ticket, self._backend.names)
-        return lines
+        for ticket in self._parked:
+            if ticket.reply is None:
+                self._backend.poll(ticket)
+        ready = [ticket for ticket in self._parked if ticket.reply is not None]
+        self._parked = [ticket for ticket in self._parked if ticket.reply is None]
+        return ready
 
     def _act(self, command: Command) -> list[str]:
         backend, words = self._backend, command.words

@@ -21,7 +21,7 @@ from protocol.records.schema import (
 )
 from tests.scenarios.runner.backend import Names
 from tests.scenarios.runner.command import show_partitions
-from tests.scenarios.runner.payloads import show_bytes
+from tests.scenarios.runner.payloads import show_assignment
 
 TYPES: Mapping[type, int] = {
     OffsetCommitKey: 1,
@@ -71,7 +71,7 @@ def _offset(_: Names, value: Any, now: Instant) -> list[str]:
 
 def _classic(names: Names, value: Any, _: Instant) -> list[str]:
     members = [
-        f"{names.alias(one.member_id)}={show_bytes(one.assignment)}" for one in value.members
+        f"{names.alias(one.member_id)}={show_assignment(one.assignment, names)}" for one in value.members
     ]
     facts = [f"gen={value.generation}", f'type="{value.protocol_type}"']
     if value.protocol is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.command import Partitions, show_numbers, show_partitions
-from tests.scenarios.runner.payloads import show_bytes
+from tests.scenarios.runner.payloads import show_assignment, show_subscription
 from tests.support.kio_entities import Plain
 
 NOT_ASKED = -2147483648
@@ -17,7 +17,7 @@ DEFAULT_INTERVAL_MS = 5000
 
 
 def show_reply(ticket: Ticket, names: Names) -> list[str]:
-    """`label: ...`, further lines indented. Binds the member id that a reply hands out."""
+    """`label: ...`, further lines indented."""
     assert ticket.reply is not None
     first, *more = _SHOW[ticket.api](ticket, ticket.reply, names)
     return [f"{ticket.label}: {first}".rstrip(), *(f"  {line}" for line in more)]
@@ -34,7 +34,9 @@ def _failed(reply: Plain) -> str:
     return text
 
 
-def _bind(ticket: Ticket, names: Names, member_id: str | None) -> None:
+def bind_member(ticket: Ticket, names: Names) -> None:
+    """A reply that hands out a member id makes the actor its alias."""
+    member_id = (ticket.reply or {}).get("member_id")
     if member_id and not ticket.fields["member_id"] and ticket.actor:
         names.members[ticket.actor] = member_id
 
@@ -46,7 +48,6 @@ def _by_topic(names: Names, topics: Iterable[Plain], key: str = "partitions") ->
 def _consumer_heartbeat(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
     if reply["error_code"]:
         return [_failed(reply)]
-    _bind(ticket, names, reply["member_id"])
     facts = [f"epoch={reply['member_epoch']}"]
     if ticket.fields["member_id"] != reply["member_id"]:
         facts.append("with an id")
@@ -97,7 +98,6 @@ def _consumer_member(names: Names, member: Plain) -> str:
 
 
 def _join(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
-    _bind(ticket, names, reply["member_id"])
     member = names.alias(reply["member_id"])
     if reply["error_code"]:
         text = _failed(reply)
@@ -122,7 +122,7 @@ def _join(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
 def _joined(names: Names, members: list[Plain]) -> list[str]:
     shown = []
     for member in members:
-        text = f"{names.alias(member['member_id'])}={show_bytes(member['metadata'], names)}"
+        text = f"{names.alias(member['member_id'])}={show_subscription(member['metadata'], names)}"
         instance = member.get("group_instance_id")
         shown.append(f"{text}/{instance}" if instance else text)
     return sorted(shown)
@@ -131,7 +131,7 @@ def _joined(names: Names, members: list[Plain]) -> list[str]:
 def _sync(_: Ticket, reply: Plain, names: Names) -> list[str]:
     if reply["error_code"]:
         return [_failed(reply)]
-    facts = [show_bytes(reply["assignment"], names)]
+    facts = [show_assignment(reply["assignment"], names)]
     for name, default in (("protocol_type", "consumer"), ("protocol_name", "range")):
         if reply.get(name, default) != default:
             facts.append(f"{name.removeprefix('protocol_')}={reply[name]}")
@@ -234,8 +234,8 @@ def _classic_member(names: Names, member: Plain) -> str:
     text = names.alias(member["member_id"])
     if member.get("group_instance_id"):
         text += f"/{member['group_instance_id']}"
-    metadata = show_bytes(member["member_metadata"], names)
-    return f"{text} {metadata} {show_bytes(member['member_assignment'], names)}"
+    metadata = show_subscription(member["member_metadata"], names)
+    return f"{text} {metadata} {show_assignment(member['member_assignment'], names)}"
 
 
 def _delete_groups(_: Ticket, reply: Plain, names: Names) -> list[str]:
