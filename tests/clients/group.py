@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import driver_classpath, java
+from tests.support.toolchain import driver_classpath, go_driver, java, node_driver
 
 ROOT = Path(__file__).resolve().parents[2]
 JVM_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -51,7 +51,17 @@ FLAVOURS = (
     Flavour("aiokafka", "classic", "sticky"),
     Flavour("kafka_python", "classic", "range"),
     Flavour("kafka_python", "classic", "cooperative-sticky"),
+    Flavour("franz", "consumer", "uniform"),
+    Flavour("franz", "consumer", "range"),
+    Flavour("franz", "classic", "range"),
+    Flavour("franz", "classic", "cooperative-sticky"),
+    Flavour("sarama", "classic", "range"),
+    Flavour("kafkajs", "classic", "roundrobin"),
+    Flavour("platformatic", "consumer", "uniform"),
+    Flavour("platformatic", "classic", "roundrobin"),
 )
+GO_CLIENTS = ("franz", "sarama")
+NODE_CLIENTS = ("kafkajs", "platformatic")
 BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
 
 
@@ -126,6 +136,10 @@ class Group:
                 "groupd.clients.Main",
                 "consume",
             ]
+        if flavour.client in GO_CLIENTS:
+            return [go_driver(), flavour.client]
+        if flavour.client in NODE_CLIENTS:
+            return [*node_driver(), flavour.client]
         return [sys.executable, "-m", f"tests.clients.drivers.{flavour.client}_driver"]
 
     def _on_line(self, line: str) -> None:

@@ -1,7 +1,7 @@
 """The embedded consumer protocol and other opaque bytes of the classic APIs.
 
 `<foo,bar>` is a subscription (version 0), `<foo|foo:0-2>` one that owns partitions (version 1),
-`{foo:0-2}` an assignment; anything else is its own text.
+`{foo:0-2}` an assignment, `{foo:0-2}!abc` one with user data; anything else is its own text.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from struct import pack, unpack_from
 from tests.scenarios.runner.backend import Names
 from tests.scenarios.runner.command import Partitions, partitions_of, show_partitions
 
-USER_DATA_BYTES = 4
-"""The length of absent user data."""
-
 
 def make_bytes(names: Names, text: str) -> bytes:
     if text.startswith("<"):
         topics, _, owned = text[1:-1].partition("|")
         return _subscription(names, [one for one in topics.split(",") if one], owned)
     if text.startswith("{"):
-        return pack(">h", 0) + _partitions(names, partitions_of(text)) + pack(">i", -1)
+        partitions, _, data = text.partition("!")
+        user_data = pack(">i", len(data)) + data.encode() if data else pack(">i", -1)
+        return pack(">h", 0) + _partitions(names, partitions_of(partitions)) + user_data
     return text.encode()
 
 
@@ -67,7 +66,11 @@ def _show(data: bytes, names: Names, read: Callable[[bytes, Names], str | None])
 
 def _read_assignment(data: bytes, names: Names) -> str | None:
     partitions, at = _read_partitions(data, 2, names)
-    return show_partitions(partitions) if len(data) - at == USER_DATA_BYTES else None
+    (size,) = unpack_from(">i", data, at)
+    user_data = data[at + 4 :].decode()
+    if len(user_data) != max(size, 0):
+        return None
+    return show_partitions(partitions) + (f"!{user_data}" if user_data else "")
 
 
 def _read_subscription(data: bytes, names: Names) -> str | None:
@@ -76,7 +79,7 @@ def _read_subscription(data: bytes, names: Names) -> str | None:
     for _ in range(count):
         topic, at = _read_string(data, at)
         topics.append(names.back(topic))
-    at += USER_DATA_BYTES
+    at += 4  # the length of absent user data
     owned = ""
     if version >= 1:
         partitions, at = _read_partitions(data, at, names)
