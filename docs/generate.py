@@ -1,4 +1,5 @@
-"""Writes what can be derived: `docs/config.md` and the table of APIs in the README.
+"""Writes what can be derived: `docs/config.md`, the table of APIs in the README, and the trace in
+`docs/rebalance-trace.md`.
 
 Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
 when a file is not current. The unit tests do the same.
@@ -19,9 +20,12 @@ if __name__ == "__main__":
 
 from coordinator.cli.show_config import shown, span  # noqa: E402
 from coordinator.config import CoordinatorConfig  # noqa: E402
+from docs.rebalance_trace import trace  # noqa: E402
 from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
 CONFIG_SOURCE = ROOT / "coordinator" / "config.py"
+TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
+TRACE = re.compile(r"(<!-- trace -->\n```\n).*?(```\n<!-- /trace -->)", re.DOTALL)
 API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
 
 CONFIG_HEAD = """\
@@ -106,7 +110,12 @@ def settings_without_effect() -> list[str]:
 def pages(readme: str) -> Mapping[Path, str]:
     """Path -> the content that it should have."""
     table = API_TABLE.sub(lambda found: found[1] + api_table() + found[2], readme)
-    return {ROOT / "docs" / "config.md": config_page(), ROOT / "README.md": table}
+    traced = TRACE.sub(lambda found: found[1] + trace() + found[2], TRACE_PAGE.read_text())
+    return {
+        ROOT / "docs" / "config.md": config_page(),
+        ROOT / "README.md": table,
+        TRACE_PAGE: traced,
+    }
 
 
 def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:

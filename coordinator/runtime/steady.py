@@ -6,8 +6,10 @@ shard is the one that gave it and serves, and nothing of the group waits for the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
+
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import Steady
 
 
 class SteadyReply(Protocol):
@@ -18,14 +20,24 @@ class SteadyReply(Protocol):
         ...
 
 
+class LeaseHolder(Protocol):
+    """The shard runtime, as far as a lease asks it."""
+
+    def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
+        """Whether `shard` still serves and nothing of the group waits for the log."""
+        ...
+
+
 class ShardLease:
-    """A core lease, bound to the shard that gave it. `holds()` is the shard's side."""
+    """A core lease, bound to the shard that gave it."""
 
-    __slots__ = ("_holds", "_renew")
+    __slots__ = ("_holder", "_lease", "_shard")
 
-    def __init__(self, holds: Callable[[], bool], renew: Callable[[int], bool]) -> None:
-        self._holds = holds
-        self._renew = renew
+    def __init__(self, holder: LeaseHolder, shard: GroupCoordinatorShard, lease: Steady) -> None:
+        self._holder = holder
+        self._shard = shard
+        self._lease = lease
 
     def renew(self, now_ms: int) -> bool:
-        return self._holds() and self._renew(now_ms)
+        lease = self._lease
+        return self._holder.rests(self._shard, lease.group_id) and lease.renew(now_ms)

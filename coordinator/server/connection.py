@@ -6,8 +6,10 @@ Rules:
   one request of a connection at a time, and clients build on the effect (spec: classic group,
   section 1). Other requests are worked on side by side, so pipelined commits share one fsync.
 - Too many slots or too many unsent bytes: the socket is not read any further. A client that
-  leaves its replies unread for `write_stall_timeout_ms` is dropped.
+  reads nothing of its replies for `write_stall_timeout_ms` is dropped.
 - A malformed frame or an unsupported request closes this connection with one log line.
+- A reply never starts the next request of its connection itself: whoever answers is in the
+  middle of something.
 """
 
 from __future__ import annotations
@@ -102,7 +104,13 @@ class Slot:
             return
         if reply is not None:
             version = self.header.api_version
-            body = self.api.encode(reply, version)
+            try:
+                body = self.api.encode(reply, version)
+            except Exception:
+                # A bug of ours. Without its reply the client would wait; closed, it asks again.
+                log.exception("reply cannot be encoded", api=self.api.name, version=version)
+                self.connection.abort()
+                return
             header_version = reply_header_version(self.api, version)
             self.frame = reply_frame(self.header.correlation_id, header_version, body)
             if self.lease is not None:
@@ -145,6 +153,9 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._draining = False
         self._pumping = False
+        self._stopped = False
+        self._written = 0
+        self._stall_mark = 0
         self._stall_timer: TimerHandle | None = None
         self.closed = False
         self.host = ""
@@ -184,6 +195,8 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
 
     def data_received(self, data: bytes) -> None:
+        if self.closed or self._stopped:
+            return
         self.last_active_ms = self._clock.now().monotonic_ms
         self._stats.bytes_in += len(data)
         try:
@@ -191,15 +204,15 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             self._frames.extend(error.frames)
             self._pump()
-            self._refuse(str(error))
+            if not self.closed:
+                self._refuse(str(error))
             return
         self._pump()
 
     def pause_writing(self) -> None:
         self._draining = True
         self._regulate()
-        deadline = self._clock.now().monotonic_ms + self._config.write_stall_timeout_ms
-        self._stall_timer = self._clock.call_at(deadline, self._stalled)
+        self._watch_stall()
 
     def resume_writing(self) -> None:
         self._draining = False
@@ -222,8 +235,8 @@ class Connection(asyncio.Protocol):
 
     def stop_reading(self) -> None:
         """For shutdown: take nothing new, keep answering what is under way."""
+        self._stopped = True
         self._frames.clear()
-        self._barrier = None
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
@@ -231,12 +244,13 @@ class Connection(asyncio.Protocol):
         self.last_active_ms = self._clock.now().monotonic_ms
         if slot is self._barrier:
             self._barrier = None
-        if not self._pumping:
-            self._flush()
-            if self._frames:
-                self._pump()
-            else:
-                self._regulate()
+        if self._pumping:
+            return
+        self._flush()
+        if self._frames:
+            asyncio.get_running_loop().call_soon(self._pump)
+        else:
+            self._regulate()
 
     def _pump(self) -> None:
         """Work on waiting frames, then write what became ready in one go.
@@ -311,12 +325,13 @@ class Connection(asyncio.Protocol):
             data = ready[0] if len(ready) == 1 else b"".join(ready)
             if data:
                 self._stats.bytes_out += len(data)
+                self._written += len(data)
                 self._transport.write(data)
 
     def _regulate(self) -> None:
         """Read on only while there is room for what would come."""
         room = len(self._slots) < self._config.queued_max_requests
-        self._set_reading(room and not self._draining and not self._frames)
+        self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading or self.closed or self._transport is None:
@@ -332,7 +347,20 @@ class Connection(asyncio.Protocol):
         log.warning("connection closed", client=self.host, reason=reason)
         self.abort()
 
+    def _watch_stall(self) -> None:
+        self._stall_mark = self._sent()
+        deadline = self._clock.now().monotonic_ms + self._config.write_stall_timeout_ms
+        self._stall_timer = self._clock.call_at(deadline, self._stalled)
+
+    def _sent(self) -> int:
+        """Bytes of replies that have left this process."""
+        assert self._transport is not None
+        return self._written - self._transport.get_write_buffer_size()
+
     def _stalled(self) -> None:
+        if self._sent() > self._stall_mark:
+            self._watch_stall()  # slow, but it reads
+            return
         self._stats.stalled += 1
         log.warning("client does not read its replies; dropped", client=self.host)
         self.abort()

@@ -44,4 +44,4 @@ class Frontend:
 
     def forget(self, slot: Slot) -> None:
         if slot.token is not None:
-            self._broker.waiting.forget(slot.token)
+            self._broker.forget(slot.token)

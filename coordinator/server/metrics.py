@@ -82,6 +82,8 @@ class CoordinatorCollector(Collector):
         consumer = dict.fromkeys(CONSUMER_STATES, 0)
         offsets = 0
         for shard in self._broker.shards:
+            if shard.state is not ShardState.ACTIVE:
+                continue  # what it held is lost or not complete
             offsets += shard.shard.offset_count()
             for protocol, state in shard.shard.group_states():
                 counts = classic if protocol == "classic" else consumer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group import events, records
 from coordinator.core.consumer_group.counts import increment
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
@@ -60,7 +60,7 @@ def remove_members(
     for member in members:
         outcome.records.extend(records.member_removal(group.group_id, member.member_id))
         outcome.events.append(
-            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+            events.member_removed(kind, group.group_id, member, cause, state.image)
         )
         change.add(member.subscribed_topic_names, -1)
         if member.subscribed_topic_regex:

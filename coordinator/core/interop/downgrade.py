@@ -23,6 +23,7 @@ from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.classic_group.replay import group_record
 from coordinator.core.classic_group.subscription import MalformedSubscription, parse_subscription
 from coordinator.core.classic_group.turn import Turn
+from coordinator.core.consumer_group import events
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.timer_keys import cancel_member
@@ -83,7 +84,7 @@ def without_members(
     outcome = Outcome(gate=group.group_id)
     for member in leaving:
         outcome.events.append(
-            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+            events.member_removed(kind, group.group_id, member, cause, state.image)
         )
     install(state, group, classic, group.tombstones(), outcome, now, rebalances=True)
     return outcome
@@ -146,6 +147,8 @@ def install(
         turn.arm_member(member)
     if rebalances:
         rebalance.prepare(turn, "the group was a consumer group")
+    else:
+        classic.held_assignments = {}
     # Nobody has joined yet, so the join phase has only begun: no records, no answers.
     outcome.events += turn.outcome.events
 
@@ -170,8 +173,11 @@ def _classic_group(
         generation=group.group_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
+    held: dict[str, bytes] = {}
     for member in members:
         classic.add(_member(member), CONSUMER_PROTOCOL_TYPE)
+        held[member.member_id] = _held(member, image)
+    classic.held_assignments = held
     offered = [one.name for member in classic.members.values() for one in member.protocols]
     if not classic.supports(CONSUMER_PROTOCOL_TYPE, offered):
         return None
@@ -185,6 +191,15 @@ def _classic_group(
         member_.assignment = assignment_bytes(target, version, image)
     classic.refresh_subscription()
     return classic
+
+
+def _held(member: ConsumerGroupMember, image: MetadataImage) -> bytes:
+    """All that the member may still be reading, which need not be its target: the group may become
+    a consumer group again before the member has heard of anything."""
+    held = {topic: set(epochs) for topic, epochs in member.assigned.items()}
+    for topic, epochs in member.pending_revocation.items():
+        held.setdefault(topic, set()).update(epochs)
+    return assignment_bytes(held, 0, image)
 
 
 def _member(member: ConsumerGroupMember) -> ClassicGroupMember:

@@ -314,14 +314,21 @@ class Bench:
         assert isinstance(reply, SyncGroupReply)
         return reply
 
+    def classic_beat_token(
+        self, member: str, generation: int, instance: str | None = None
+    ) -> RequestToken:
+        return self.send(HeartbeatRequest(GROUP, generation, member, instance), 4)
+
     def classic_beat(self, member: str, generation: int, instance: str | None = None) -> ErrorCode:
-        token = self.send(HeartbeatRequest(GROUP, generation, member, instance), 4)
-        code: ErrorCode = self.replies[token].error
+        code: ErrorCode = self.replies[self.classic_beat_token(member, generation, instance)].error
         return code
 
-    def leave(self, *entries: tuple[str, str | None]) -> list[ErrorCode]:
+    def leave_token(self, *entries: tuple[str, str | None]) -> RequestToken:
         members = tuple(LeavingMember(member, instance) for member, instance in entries)
-        reply = self.replies[self.send(LeaveGroupRequest(GROUP, members), 5)]
+        return self.send(LeaveGroupRequest(GROUP, members), 5)
+
+    def leave(self, *entries: tuple[str, str | None]) -> list[ErrorCode]:
+        reply = self.replies[self.leave_token(*entries)]
         assert isinstance(reply, LeaveGroupReply)
         assert reply.error is ErrorCode.NONE
         return [entry.error for entry in reply.members]

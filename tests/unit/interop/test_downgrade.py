@@ -340,3 +340,31 @@ def test_there_and_back_in_one_batch() -> None:
     held = [p for one in bench.consumer.members.values() for p in one.assigned.get(FOO, ())]
     assert sorted(held) == sorted(set(held))
     assert hard_state(bench.replayed()) == hard_state(bench.state)
+
+
+def test_there_and_back_keeps_what_members_still_hold_not_what_they_were_to_get() -> None:
+    bench = Bench()
+    bench.given_consumer(
+        classic_member("a", 0, 1, 2), classic_member("b"), member("m"), targets={"a": {FOO: (0,)}}
+    )
+    bench.beat("m", -1)
+    assert bench.classic.members["a"].assignment == assignment({"foo": [0]})
+    bench.beat("n", 0)
+    held = bench.consumer.members["a"]
+    assert (list(held.assigned[FOO]), held.member_epoch) == ([0, 1, 2], 10)
+    assert not {0, 1, 2} & set(bench.consumer.members["n"].assigned.get(FOO, ()))
+
+
+def test_there_and_back_after_a_static_replacement_that_rebalanced() -> None:
+    bench = Bench()
+    bench.given_consumer(
+        classic_member("a", 0, 1, 2, member_epoch=9),
+        member("m", 3, instance_id="i1"),
+        targets={"a": {FOO: (0,)}, "m": {FOO: (1, 2, 3)}},
+    )
+    joined = bench.join(instance="i1")
+    assert bench.classic.members[joined.member_id].assignment == assignment({"foo": [1, 2, 3]})
+    assert bench.beat("n", 0).error is ErrorCode.NONE
+    members = bench.consumer.members
+    assert sorted(members["a"].assigned[FOO]) == [0, 1, 2]
+    assert sorted(members[joined.member_id].assigned[FOO]) == [3]
