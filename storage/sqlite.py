@@ -1,31 +1,27 @@
-"""SQLite as the backend of `SqlStore`: files, pragmas, threads.
+"""SQLite as the backend of `SqlStore`: the URL, pragmas, the file's lock, what its errors mean.
 
-One thread writes on the only connection that may; others read on connections of their own and,
-thanks to the write-ahead log, never wait for an fsync. A transaction is one job of a thread:
-a caller that is cancelled leaves a job that runs to its end or never starts. A commit is on disk
-when it returns (`synchronous=FULL`).
+One connection writes; others read and, thanks to the write-ahead log, never wait for an fsync.
+A commit is on disk when it returns (`synchronous=FULL`). Writing transactions take SQLite's
+write lock when they begin, so that none fails halfway because another program came first.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sqlite3
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import URL, Connection, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
+from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
 from storage.migrate import migrate
 from storage.sql import SqlStore
-
-T = TypeVar("T")
+from storage.sqlite_driver import SqliteConnection
 
 READERS = 2
 BUSY_TIMEOUT_MS = 5000
@@ -52,29 +48,27 @@ def sqlite_store(path: Path) -> SqlStore:
     return SqlStore(SqliteBackend(path))
 
 
-class SqliteBackend:
+class SqliteBackend(EngineBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(str(path), self._log_error)
         self._path = path
         self._lock = DataLock(path)
-        self._writer: _Threads | None = None
-        self._readers: _Threads | None = None
 
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
         self._lock.acquire()
-        writer = _Threads(self._path, "writer", 1)
+        writer = Transactions(_engine(self._path, writes=True), 1)
         try:
             await writer.run(self._prepare)
         except BaseException as error:
             await writer.close()
             self._lock.release()
-            if isinstance(error, (SQLAlchemyError, sqlite3.Error)):
+            if isinstance(error, FAILURES):
                 raise self._refusal(error) from error
             raise
-        self._writer = writer
-        self._readers = _Threads(self._path, "reader", READERS)
+        self._open(writer, Transactions(_engine(self._path, writes=False), READERS))
 
     def _prepare(self, connection: Connection) -> None:
         migrate(connection, str(self._path))
@@ -97,33 +91,12 @@ class SqliteBackend:
             "choose another data directory"
         )
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self._run(self._writer, work)
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._run(self._readers, work)
-
-    async def _run(self, threads: _Threads | None, work: Callable[[Connection], T]) -> T:
-        if threads is None:
-            raise LogUnavailable(f"{self._path}: not open")
-        try:
-            return await threads.run(work)
-        except (SQLAlchemyError, sqlite3.Error) as error:
-            raise self._log_error(error) from error
-
     def _log_error(self, error: Exception) -> LogError:
         reason, code = _reason(error)
         kind = LogCorrupt if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB) else LogUnavailable
         return kind(f"{self._path}: {reason}")
 
-    async def close(self) -> None:
-        """Waits for what is running, ends the threads, lets go of the file. Idempotent."""
-        readers, self._readers = self._readers, None
-        writer, self._writer = self._writer, None
-        if readers is not None:
-            await readers.close()
-        if writer is not None:
-            await writer.close()
+    def _closed(self) -> None:
         self._lock.release()
 
 
@@ -133,38 +106,19 @@ def _reason(error: Exception) -> tuple[str, int]:
     return str(cause).partition("\n")[0], getattr(cause, "sqlite_errorcode", -1) & 0xFF
 
 
-class _Threads:
-    """A few threads with an engine of as many connections."""
+def _engine(path: Path, *, writes: bool) -> AsyncEngine:
+    thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
 
-    def __init__(self, path: Path, role: str, count: int) -> None:
-        self._engine = _engine(path, count, writes=role == "writer")
-        self._executor = ThreadPoolExecutor(count, f"groupd-sqlite-{role}")
-        self._running: set[Future[Any]] = set()
+    async def connect(*_: Any, **__: Any) -> SqliteConnection:
+        connection = SqliteConnection(str(path), thread_name)
+        await connection.open()
+        return connection
 
-    async def run(self, work: Callable[[Connection], T]) -> T:
-        future = self._executor.submit(self._transaction, work)
-        self._running.add(future)
-        future.add_done_callback(self._running.discard)
-        return await asyncio.wrap_future(future)
-
-    def _transaction(self, work: Callable[[Connection], T]) -> T:
-        with self._engine.begin() as connection:
-            return work(connection)
-
-    async def close(self) -> None:
-        # The loop must not wait for a thread, so the jobs come first.
-        jobs = [asyncio.wrap_future(future) for future in tuple(self._running)]
-        await asyncio.gather(*jobs, return_exceptions=True)
-        await asyncio.wrap_future(self._executor.submit(self._engine.dispose))
-        self._executor.shutdown()
-
-
-def _engine(path: Path, connections: int, *, writes: bool) -> Engine:
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),
-        poolclass=QueuePool,
-        pool_size=connections,
-        max_overflow=0,
+    engine = create_async_engine(
+        URL.create("sqlite+aiosqlite", database=str(path)),
+        async_creator=connect,
+        # `Transactions` keeps the connections.
+        poolclass=NullPool,
     )
 
     def connected(connection: Any, _record: Any) -> None:
@@ -175,16 +129,17 @@ def _engine(path: Path, connections: int, *, writes: bool) -> Engine:
             raise
 
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, SqliteConnection)
+        driver.begin("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begin)
+    event.listen(engine.sync_engine, "connect", connected)
+    event.listen(engine.sync_engine, "begin", begin)
     return engine
 
 
-def _configure(connection: sqlite3.Connection, path: Path, writes: bool) -> None:
-    # Without this, the driver would begin transactions where it sees fit.
-    connection.isolation_level = None
+def _configure(connection: Any, path: Path, writes: bool) -> None:
+    """`connection`: SQLAlchemy's synchronous face of the driver's."""
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     if not writes:

@@ -19,14 +19,17 @@ def health(
 ) -> None:
     """Exit 0 when the daemon at --admin is ready, 1 when it is not."""
     host, port = host_port(admin, "--admin")
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection = http.client.HTTPConnection(host, port, timeout=timeout)
         connection.request("GET", "/readyz")
         reply = connection.getresponse()
         body = reply.read().decode(errors="replace").strip()
-    except OSError as error:
-        print(f"groupd: no answer from {admin}: {error}", file=sys.stderr)
+    except (OSError, http.client.HTTPException) as error:
+        reason = str(error) or type(error).__name__
+        print(f"groupd: no answer from {admin}: {reason}", file=sys.stderr)
         raise typer.Exit(1) from None
+    finally:
+        connection.close()
     print(body)
     if reply.status != 200:
         raise typer.Exit(1)

@@ -24,14 +24,21 @@ from coordinator.core.types import Event, EventKind, RequestContext, RequestToke
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster import Node
+from protocol.messages.data import FetchRequest
 from storage.log import PartitionLogs
 
 log = structlog.get_logger("groupd.broker")
+
+CLOSE_TASKS_TIMEOUT_S = 1.0
+
+READS = frozenset({FetchRequest})
+"""Data requests that may be dropped with their asker; others run to their end."""
 
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
@@ -51,17 +58,19 @@ class Broker:
         clock: Clock,
         routes: Mapping[type, GroupRoute],
         failure_for: Callable[[Any, Failure], Failure],
+        waiting: WaitingRequests | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
         self.started = False
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.waiting = WaitingRequests()
+        self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
-        self.durable_listeners: list[Callable[[int], None]] = []
+        self.progress_listeners: list[Callable[[int], None]] = []
+        """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
         self._logs = logs
         self._make_shard = make_shard
@@ -69,6 +78,7 @@ class Broker:
         self._failure_for = failure_for
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reads: dict[RequestToken, asyncio.Task[None]] = {}
         self.shards = [
             ShardRuntime(
                 partition,
@@ -80,7 +90,7 @@ class Broker:
                 self.waiting,
                 clock,
                 self._on_events,
-                self._on_durable,
+                self._on_progress,
             )
             for partition in range(config.offsets_topic_num_partitions)
         ]
@@ -94,7 +104,8 @@ class Broker:
         self.writer.start()
 
     async def load(self) -> None:
-        """Load every shard; those that cannot be loaded stay FAILED. Raises LogError."""
+        """Load every shard; those that cannot be loaded are tried again later. Raises
+        LogError."""
         self.started = True
         opened = await self._logs.open_many([shard.log_name for shard in self.shards])
         for shard in self.shards:
@@ -107,22 +118,38 @@ class Broker:
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
+        self.started = False
         for shard in self.shards:
             shard.close()
-        await self.writer.close()
+        for shard in self.shards:
+            await shard.closed()
+        # Before the writer: they may still want to append.
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
+            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S)
+            for task in late:
+                task.cancel()
+        await self.writer.close()
+        if len(self.waiting):
+            log.warning("requests without an answer at shutdown", count=len(self.waiting))
+            self.waiting.fail_all(ErrorCode.NOT_COORDINATOR)
 
     # Requests -----------------------------------------------------------------------------
 
     def submit(
-        self, context: RequestContext, request: Any, failure: Failure, resolve: Resolve
+        self,
+        context: RequestContext,
+        request: Any,
+        failure: Failure,
+        resolve: Resolve,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
+        token = self.waiting.add(
+            Waiter(request, self._failure_for(request, failure), resolve, on_steady)
+        )
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:
@@ -136,6 +163,13 @@ class Broker:
             log.exception("request failed", request=repr(request))
             self.waiting.fail(token, ErrorCode.UNKNOWN_SERVER_ERROR)
         return token
+
+    def forget(self, token: RequestToken) -> None:
+        """The asker is gone: an answer would be dropped. Effects stay; a long poll ends now."""
+        self.waiting.forget(token)
+        task = self._reads.get(token)
+        if task is not None:
+            task.cancel()
 
     def shard_of(self, group_id: str) -> ShardRuntime:
         return self.shards[partition_for(group_id, len(self.shards))]
@@ -155,8 +189,17 @@ class Broker:
         failure: Failure,
         resolve: Resolve,
     ) -> None:
-        """A partial question to one shard, with its own token."""
-        token = self.waiting.add(Waiter(request, failure, resolve))
+        """A partial question to one shard, with its own token. `resolve` puts the answer of
+        `context.token` together; if it cannot, that one fails."""
+
+        def guarded(reply: Any) -> None:
+            try:
+                resolve(reply)
+            except Exception:
+                log.exception("answer cannot be put together", request=type(request).__name__)
+                self.waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+        token = self.waiting.add(Waiter(request, failure, guarded))
         if not self.started:
             self.waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -203,8 +246,8 @@ class Broker:
             self.event_counts[event.kind.value] += _weight(event)
             log_event(partition, event)
 
-    def _on_durable(self, partition: int) -> None:
-        for listener in self.durable_listeners:
+    def _on_progress(self, partition: int) -> None:
+        for listener in self.progress_listeners:
             listener(partition)
 
     # The data plane -----------------------------------------------------------------------
@@ -214,9 +257,13 @@ class Broker:
         if handler is None:
             self.waiting.fail(context.token, ErrorCode.UNSUPPORTED_VERSION)
             return
+        token = context.token
         task = asyncio.get_running_loop().create_task(self._run_data(handler, context, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if type(request) in READS:
+            self._reads[token] = task
+            task.add_done_callback(lambda _: self._reads.pop(token, None))
 
     async def _run_data(self, handler: DataHandler, context: RequestContext, request: Any) -> None:
         try:

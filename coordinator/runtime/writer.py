@@ -12,7 +12,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+import structlog
+
 from storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
+
+log = structlog.get_logger("groupd.writer")
 
 TRANSACTION_BYTES_MAX = 16 * 1024 * 1024
 """Payload bytes after which further sources wait for the next transaction."""
@@ -60,6 +64,7 @@ class LogWriter:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self._closed = False
         self.transactions = 0
         self.batches = 0
         self.failures = 0
@@ -73,9 +78,13 @@ class LogWriter:
         self._wake.set()
         if self._task is not None:
             await self._task
+        self._closed = True  # also without a task
 
     def mark(self, source: Source) -> None:
-        """`source` has something to take."""
+        """`source` has something to take. A closed writer refuses at once."""
+        if self._closed:
+            _tell(source, LogUnavailable("the writer is closed"))
+            return
         self._dirty[source] = None
         self._wake.set()
 
@@ -92,6 +101,7 @@ class LogWriter:
                 await self._flush()
             self._wake.clear()
             if self._closing:
+                self._closed = True
                 return
 
     async def _flush(self) -> None:
@@ -100,7 +110,12 @@ class LogWriter:
         while self._dirty and size < TRANSACTION_BYTES_MAX:
             source = next(iter(self._dirty))
             del self._dirty[source]
-            batches = source.take()
+            try:
+                batches = source.take()
+            except Exception as error:
+                log.exception("batches cannot be taken")
+                _tell(source, LogUnavailable(f"{type(error).__name__}: {error}"))
+                continue
             size += sum(len(batch.payload) for batch in batches)
             taken.append((source, batches))
         while taken:
@@ -130,7 +145,7 @@ class LogWriter:
             self.failures += 1
             error = LogUnavailable(f"{type(unexpected).__name__}: {unexpected}")
         for source, _ in taken:
-            source.done(error)
+            _tell(source, error)
         return None
 
     @staticmethod
@@ -140,12 +155,20 @@ class LogWriter:
         rest = []
         for source, batches in taken:
             if any(batch.name in fenced.logs for batch in batches):
-                source.done(fenced)
+                _tell(source, fenced)
             else:
                 rest.append((source, batches))
         # A store that names a log nobody wrote to would loop for ever: fail everything instead.
         if len(rest) == len(taken):
             for source, _ in taken:
-                source.done(fenced)
+                _tell(source, fenced)
             return []
         return rest
+
+
+def _tell(source: Source, error: LogError | None) -> None:
+    """The writer lives on whatever a source does with the news."""
+    try:
+        source.done(error)
+    except Exception:
+        log.exception("a source failed to take in the outcome of its append")

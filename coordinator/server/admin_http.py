@@ -120,7 +120,10 @@ class AdminServer:
     def _answer(self, request: h11.Request) -> HttpReply:
         if request.method not in (b"GET", b"HEAD"):
             return text("only GET and HEAD are served here", 405)
-        parts = urlsplit(request.target.decode("latin-1"))
+        try:
+            parts = urlsplit(request.target.decode("latin-1"))
+        except ValueError:
+            return text("bad request", 400)
         path = tuple(unquote(part) for part in parts.path.split("/") if part)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         try:

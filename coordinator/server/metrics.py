@@ -82,6 +82,8 @@ class CoordinatorCollector(Collector):
         consumer = dict.fromkeys(CONSUMER_STATES, 0)
         offsets = 0
         for shard in self._broker.shards:
+            if shard.state is not ShardState.ACTIVE:
+                continue  # what it held is lost or not complete
             offsets += shard.shard.offset_count()
             for protocol, state in shard.shard.group_states():
                 counts = classic if protocol == "classic" else consumer
@@ -116,6 +118,9 @@ class CoordinatorCollector(Collector):
         yield total("groupd_connections_stalled", "Dropped: replies left unread.", stats.stalled)
         yield total("groupd_received_bytes", "Bytes received from clients.", stats.bytes_in)
         yield total("groupd_sent_bytes", "Bytes sent to clients.", stats.bytes_out)
+        yield total(
+            "groupd_replies_repeated", "Heartbeats answered from the last reply.", stats.repeated
+        )
         requests = CounterMetricFamily(
             "groupd_requests", "Requests by API and version.", labels=["api", "version"]
         )

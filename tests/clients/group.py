@@ -96,8 +96,10 @@ class Group:
         commit: str = "none",
         instance_prefix: str = "",
         first: int | None = None,
+        flavour: Flavour | None = None,
     ) -> ChildProcess:
-        """One more process with `members` members; `topics` as a str is a regular expression."""
+        """One more process with `members` members; `topics` as a str is a regular expression.
+        `flavour`: another one than the group's."""
         start = len(self.members) if first is None else first
         if isinstance(topics, str):
             subscription = ["--pattern", topics]
@@ -105,10 +107,10 @@ class Group:
             subscription = ["--topics", ",".join(sorted(topics))]
         for number in range(start, start + members):
             self.members[number] = MemberView()
-        flavour = self.flavour
+        flavour = flavour or self.flavour
         process = ChildProcess(
             [
-                *self._program(),
+                *self._program(flavour),
                 *["--bootstrap", self.bootstrap, "--group", self.group_id, *subscription],
                 *["--protocol", flavour.protocol, "--assignor", flavour.assignor],
                 *["--members", str(members), "--first", str(start), "--commit", commit],
@@ -123,8 +125,8 @@ class Group:
         self.processes.append(process)
         return process
 
-    def _program(self) -> list[str]:
-        if self.flavour.client == "java":
+    def _program(self, flavour: Flavour) -> list[str]:
+        if flavour.client == "java":
             return [
                 java(),
                 *JVM_FLAGS,
@@ -134,11 +136,11 @@ class Group:
                 "groupd.clients.Main",
                 "consume",
             ]
-        if self.flavour.client in GO_CLIENTS:
-            return [go_driver(), self.flavour.client]
-        if self.flavour.client in NODE_CLIENTS:
-            return [*node_driver(), self.flavour.client]
-        return [sys.executable, "-m", f"tests.clients.drivers.{self.flavour.client}_driver"]
+        if flavour.client in GO_CLIENTS:
+            return [go_driver(), flavour.client]
+        if flavour.client in NODE_CLIENTS:
+            return [*node_driver(), flavour.client]
+        return [sys.executable, "-m", f"tests.clients.drivers.{flavour.client}_driver"]
 
     def _on_line(self, line: str) -> None:
         event = json.loads(line)

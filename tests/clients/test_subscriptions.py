@@ -52,6 +52,15 @@ def named(flavour: Flavour) -> str:
     return flavour.name
 
 
+def numbers(flavour: Flavour) -> list[int]:
+    """Members of a group whose topics change under it.
+
+    Both members notice the change, each at its own time, so one rebalance starts within another:
+    kafka-python 3.0 can then hang for good, whichever the broker. It gets a group of one.
+    """
+    return [0] if flavour.client == "kafka_python" else [0, 1]
+
+
 @pytest.mark.parametrize("flavour", PATTERN_FLAVOURS, ids=named)
 def test_a_pattern_covers_topics_that_are_there_and_those_that_come_later(
     peer: Peer, topics: TopicMaker, make_group: GroupMaker, unique: str, flavour: Flavour
@@ -59,14 +68,14 @@ def test_a_pattern_covers_topics_that_are_there_and_those_that_come_later(
     counts = topics({"re-a": 2, "re-b": 2})
     topics({"other": 2})
     group = make_group(flavour)
-    group.spawn(f"^re-[ab]-{unique}.*", members=2)
-    group.wait_covered(counts, [0, 1])
+    group.spawn(f"^re-[ab]-{unique}.*", members=len(numbers(flavour)))
+    group.wait_covered(counts, numbers(flavour))
 
     if flavour.protocol == "consumer":
         return  # The broker resolves patterns again after minutes: a unit test's matter.
     late = {f"re-a-{unique}-late": 2}
     create_topics(peer.bootstrap, late)
-    group.wait_covered({**counts, **late}, [0, 1])
+    group.wait_covered({**counts, **late}, numbers(flavour))
 
 
 @pytest.mark.parametrize("flavour", GROW_FLAVOURS, ids=named)
@@ -76,11 +85,11 @@ def test_new_partitions_of_a_subscribed_topic_are_assigned(
     counts = topics({"grows": 2})
     (name,) = counts
     group = make_group(flavour)
-    group.spawn(counts, members=2)
-    group.wait_covered(counts, [0, 1])
+    group.spawn(counts, members=len(numbers(flavour)))
+    group.wait_covered(counts, numbers(flavour))
     admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
     admin.create_partitions([NewPartitions(name, 6)])[name].result()
-    group.wait_covered({name: 6}, [0, 1])
+    group.wait_covered({name: 6}, numbers(flavour))
     group.wait_seen(produce(peer.bootstrap, {name: 6}, 60))
 
 

@@ -12,7 +12,7 @@ generation 0, no record of its own. Source: classic spec, sections 2-5; offsets 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,7 @@ class ClassicGroup:
         "assigning_generation",
         "generation",
         "group_id",
+        "held_assignments",
         "initial_delay_ms",
         "initial_rebalance",
         "initial_remaining_ms",
@@ -114,6 +115,7 @@ class ClassicGroup:
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
         self.assigning_generation = -1
+        self.held_assignments: Mapping[str, bytes] = {}
         self._joins_parked = 0
         self._supporters: Counter[str] = Counter()
 
@@ -262,6 +264,7 @@ class ClassicGroup:
     def next_generation(self, wall_ms: int) -> None:
         """The join phase is over: CompletingRebalance with a protocol, or Empty."""
         self.generation += 1
+        self.held_assignments = {}
         self.pending_sync.clear()
         if self.members:
             self.protocol_name = self.vote()

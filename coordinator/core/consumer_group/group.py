@@ -8,7 +8,7 @@ the methods under "Replay"; everything else reads. Soft state stands at the end 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING
 
 from coordinator.core.assignors.api import Assignment
@@ -60,6 +60,7 @@ class ConsumerGroup:
         "refresh_deadline_ms",
         "regex_subscribers",
         "regexes",
+        "rejoin_epoch",
         "static_members",
         "target_holders",
         "targets",
@@ -87,8 +88,10 @@ class ConsumerGroup:
         self._stable_at: dict[int, int] = {}
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
+        # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
+        self.rejoin_epoch = 0
         self.rebalance_epochs: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
 
@@ -204,6 +207,14 @@ class ConsumerGroup:
     def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
+
+    def is_classic_only(self, without: Container[str] = ()) -> bool:
+        """Every member speaks the classic protocol, those in `without` (member ids) aside."""
+        return all(
+            member.classic is not None
+            for member_id, member in self.members.items()
+            if member_id not in without
+        )
 
     def subscribed_topics(self) -> set[str]:
         """Names of all topics somebody subscribes to, by name or resolved expression."""

@@ -9,6 +9,7 @@ or SIGTERM) lets all of them leave and ends the process with exit code 0.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import signal
 import sys
@@ -150,7 +151,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
 
 
 def main(factory: MemberFactory) -> None:
-    """Run until all members have left."""
+    """Run until all members have left. SIGUSR1 writes every thread's stack to stderr."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     options, members, first = parse()
     loops = {
         number: Loop(factory, replace(options, member=number))

@@ -54,6 +54,10 @@ class KafkaPythonMember:
         if options.pattern:
             self._consumer.subscribe(pattern=options.pattern, listener=listener)
         else:
+            # Known topics first: a rebalance that starts within another one can hang this client
+            # (its poll never returns, whichever the broker), and missing metadata causes just that.
+            for topic in options.topics:
+                self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(topics=list(options.topics), listener=listener)
 
     def poll(self, timeout_s: float) -> list[Place]:

@@ -1,16 +1,13 @@
-"""What only a file can go through: damage, locks, a full disk, threads."""
+"""What only a file can go through: damage, locks, a full disk."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import uvloop
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from storage import batches, sql_logs
 from storage.log import Append, LogCorrupt, LogFenced, LogUnavailable, Store
@@ -138,47 +135,6 @@ async def test_a_driver_that_cannot_count_many_updates(
     assert len(await store.read("a", 0, 100)) == 1
 
 
-async def test_cancelled_appends_are_whole_or_nothing(store: Store) -> None:
-    names = [f"log-{number}" for number in range(10)]
-    await store.open_many(names)
-    end = 0
-    for round_ in range(30):
-        append = asyncio.create_task(store.append([batch(name, end) for name in names]))
-        for _ in range(round_ % 3):
-            await asyncio.sleep(0)
-        append.cancel()
-        await asyncio.gather(append, return_exceptions=True)
-        # The store goes on; what the cancelled append did shows in all logs or in none.
-        ends = {state.next_offset for state in (await store.open_many(names)).values()}
-        assert len(ends) == 1
-        assert ends <= {end, end + 1}
-        (end,) = ends
-        await store.delete(names)
-        await store.open_many(names)
-        end = 0
-
-
-async def test_reads_do_not_wait_for_a_writer(store: Store) -> None:
-    await store.open("a")
-    await store.append([batch("a", 0)])
-    assert isinstance(store, sql_logs.SqlLogs)
-    writing, go_on = threading.Event(), threading.Event()
-
-    def slow(connection: Connection) -> None:
-        connection.execute(text("UPDATE log SET next_offset = 99"))
-        writing.set()
-        go_on.wait(30)
-
-    writer = asyncio.create_task(store._backend.write(slow))
-    await asyncio.to_thread(writing.wait, 30)
-    try:
-        assert len(await store.read("a", 0, 100)) == 1
-        assert not writer.done()
-    finally:
-        go_on.set()
-        await writer
-
-
 async def test_deletion_that_a_crash_cut_short(
     store: Store, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,36 +157,6 @@ async def test_deletion_that_a_crash_cut_short(
     assert connection.execute("SELECT name FROM log").fetchall() == [("b",)]
     assert connection.execute("SELECT count(*) FROM log_batch").fetchone() == (1,)
     connection.close()
-
-
-async def test_close_ends_the_threads_and_waits_for_appends(database: Path) -> None:
-    store = create_store(None, database.parent)
-    await store.start()
-    await store.open("a")
-    appends = [asyncio.create_task(store.append([batch("a", base)])) for base in range(10)]
-    reads = [asyncio.create_task(store.read("a", 0, 100)) for _ in range(5)]
-    await asyncio.sleep(0)
-    await store.close()
-    await asyncio.gather(*appends, *reads)
-    assert not [thread for thread in threading.enumerate() if "groupd" in thread.name]
-    assert not database.with_name("groupd.sqlite-wal").exists()
-    await store.start()
-    assert len(await store.read("a", 0, 100)) == 10
-    await store.close()
-
-
-def test_on_uvloop(database: Path) -> None:
-    async def main() -> int:
-        store = create_store(None, database.parent)
-        await store.start()
-        await store.open("a")
-        await asyncio.gather(*[store.append([batch("a", base)]) for base in range(5)])
-        found = await store.read("a", 0, 100)
-        await store.close()
-        return len(found)
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(main()) == 5
 
 
 async def test_queries_use_the_index(store: Store) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -110,10 +112,49 @@ async def test_database_that_is_a_directory(database: Path) -> None:
     assert "cannot be opened" in await refusal(create_store(None, database.parent))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-async def test_unwritable_directory(database: Path) -> None:
-    database.parent.mkdir(mode=0o500)
-    assert "cannot be written" in await refusal(create_store(None, database.parent))
+_AS_NOBODY = """
+import asyncio, os
+from storage.log import StoreRefused
+from storage.open import create_store
+
+store = create_store(None, "data")
+if os.geteuid() == 0:  # whom no directory stops
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+async def main():
+    try:
+        await store.start()
+    except StoreRefused as refused:
+        print(refused)
+    else:
+        await store.close()
+        print("started")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o777])
+def test_unwritable_directory(database: Path, mode: int) -> None:
+    database.parent.mkdir()
+    database.parent.chmod(mode)
+    database.parent.parent.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", _AS_NOBODY],
+        # The directories above may be closed to nobody: the data directory is below this one.
+        cwd=database.parent.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    unwritable = "data: cannot be written (Permission denied): mend its permissions"
+    assert done.stdout.startswith(unwritable) == (mode == 0o555)
+    assert database.with_name("groupd.sqlite.lock").exists() == (mode == 0o777)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,119 @@
+"""aiosqlite's connection, with one trip to its thread per statement.
+
+aiosqlite goes to the thread for each call of a cursor: make, execute, fetch, close. On a busy
+event loop every trip waits for the interpreter's lock and for the loop's next round, and an
+append would make a dozen. Here a statement is executed, fetched and closed at once, and `BEGIN`
+travels with the first statement, so an append makes three.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import aiosqlite
+
+_ITER_CHUNK_SIZE = 64  # aiosqlite's default, for iterators that are not used here
+
+
+class SqliteConnection(aiosqlite.Connection):
+    """A driver connection of SQLAlchemy. Transactions are opened with `begin` only."""
+
+    def __init__(self, path: str, thread_name: str) -> None:
+        def connect() -> sqlite3.Connection:
+            # Without an isolation level the driver begins no transactions where it sees fit.
+            return sqlite3.connect(path, isolation_level=None)
+
+        super().__init__(connect, _ITER_CHUNK_SIZE)
+        self._thread.name = thread_name
+        # A daemon that ends without `close` must not wait for this thread for ever.
+        self._thread.daemon = True
+        self._begin: str | None = None
+
+    async def open(self) -> None:
+        """Starts the thread and connects."""
+        try:
+            await self
+        except BaseException:
+            # aiosqlite has told its thread to end, which must not answer a loop that is gone.
+            self._thread.join()
+            raise
+
+    def begin(self, statement: str) -> None:
+        """Opens a transaction right before the next statement."""
+        self._begin = statement
+
+    async def commit(self) -> None:
+        self._begin = None
+        await super().commit()
+
+    async def rollback(self) -> None:
+        self._begin = None
+        await super().rollback()
+
+    def cursor(self) -> _Cursor:  # type: ignore[override]
+        return _Cursor(self)
+
+    async def run(self, many: bool, sql: str, parameters: Iterable[Any]) -> _Result:
+        begin, self._begin = self._begin, None
+        result: _Result = await self._execute(  # type: ignore[no-untyped-call]
+            self._statement, begin, many, sql, parameters
+        )
+        return result
+
+    def _statement(
+        self, begin: str | None, many: bool, sql: str, parameters: Iterable[Any]
+    ) -> _Result:
+        """In the thread."""
+        cursor = self._conn.cursor()
+        try:
+            if begin is not None:
+                cursor.execute(begin)
+            if many:
+                cursor.executemany(sql, parameters)
+            else:
+                cursor.execute(sql, parameters)  # type: ignore[arg-type]
+            rows = cursor.fetchall() if cursor.description else []
+            return rows, cursor.description, cursor.rowcount, cursor.lastrowid
+        finally:
+            cursor.close()
+
+    async def close(self) -> None:
+        await super().close()
+        # The thread has answered its last call, this takes microseconds.
+        self._thread.join()
+
+
+_Result = tuple[list[Any], Any, int, int | None]
+
+
+class _Cursor:
+    """See `sqlalchemy.connectors.asyncio.AsyncIODBAPICursor`."""
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._connection = connection
+        self._rows: list[Any] = []
+        self.arraysize = 1
+        self.description: Any = None
+        self.rowcount = -1
+        self.lastrowid: int | None = None
+
+    async def __aenter__(self) -> _Cursor:
+        return self
+
+    async def execute(self, operation: str, parameters: Sequence[Any] = ()) -> None:
+        await self._run(False, operation, parameters)
+
+    async def executemany(self, operation: str, parameters: Iterable[Sequence[Any]]) -> None:
+        await self._run(True, operation, parameters)
+
+    async def _run(self, many: bool, operation: str, parameters: Iterable[Any]) -> None:
+        result = await self._connection.run(many, operation, parameters)
+        self._rows, self.description, self.rowcount, self.lastrowid = result
+
+    async def fetchall(self) -> list[Any]:
+        return self._rows
+
+    async def close(self) -> None:
+        self._rows = []
