@@ -55,7 +55,7 @@ def member_removed(
     freed = {
         topic_id: sorted({*member.assigned.get(topic_id, {}), *pending})
         for topic_id, pending in {
-            **dict.fromkeys(member.assigned, {}),
+            **{topic_id: {} for topic_id in member.assigned},
             **member.pending_revocation,
         }.items()
     }
