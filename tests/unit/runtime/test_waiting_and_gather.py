@@ -50,3 +50,12 @@ def test_no_parts_finish_at_once() -> None:
     seen: list[Any] = []
     Gather(0, seen.append)
     assert seen == [[]]
+
+
+def test_a_refusal_is_made_without_answering() -> None:
+    waiting, seen = WaitingRequests(), []
+    token = waiting.add(waiter(seen))
+    refusal = waiting.refusal(token, ErrorCode.GROUP_ID_NOT_FOUND, "gone")
+    assert refusal == ("request", ErrorCode.GROUP_ID_NOT_FOUND, "gone")
+    assert (len(waiting), seen) == (1, [])
+    assert waiting.refusal(token + 1, ErrorCode.GROUP_ID_NOT_FOUND) is None
