@@ -8,7 +8,7 @@ stop: no new requests, long polls end, what is under way becomes durable and is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
 
 log = structlog.get_logger("groupd.daemon")
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that are none to connect to."""
 
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
 """Where the store remembers with how many shards it was made."""
@@ -90,6 +93,8 @@ class Daemon:
         """Serve. Raises CannotStart; then nothing is left behind."""
         try:
             self._assignors = load_assignors(self._config.consumer_assignors)
+            # Members vote for the names that the assignors give themselves.
+            self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
             self._store = create_store(self.options.store_url, self.options.data_dir)
             await self._store.start()
         except (StoreRefused, ConfigError) as refused:
@@ -169,12 +174,12 @@ class Daemon:
         frontend = Frontend(self._broker)
         self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
-        host, port = self.options.advertised or self.kafka_address
+        host, port = self._advertised()
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
-        routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        routes = AdminRoutes(self.options.config, self._shown_options(), registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
@@ -182,6 +187,20 @@ class Daemon:
         except OSError as error:
             raise cannot_listen(*self.options.admin, "--admin", error) from error
         self._admin = admin
+
+    def _advertised(self) -> tuple[str, int]:
+        """What clients are told. Nobody can connect to a wildcard address, so without
+        --advertised it stands for this machine."""
+        if self.options.advertised is not None:
+            return self.options.advertised
+        host, port = self.kafka_address
+        local = WILDCARDS.get(host)
+        if local is None:
+            return host, port
+        log.warning(
+            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
+        )
+        return local, port
 
     async def _create_topics(self) -> None:
         catalogue = self._data_plane.catalogue
@@ -196,7 +215,7 @@ class Daemon:
     def _shown_options(self) -> dict[str, Any]:
         return {
             "listen": list(self.kafka_address),
-            "advertised": list(self.options.advertised or self.kafka_address),
+            "advertised": [self._nodes[0].host, self._nodes[0].port],
             "admin": list(self.options.admin),
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, topic
+from coordinator.cli.parse import build_config, host_port, one_of, topic
 
 if TYPE_CHECKING:
     from coordinator.daemon import Daemon
@@ -61,10 +61,8 @@ def serve(
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from coordinator.server.logs import configure_logging
 
-    if log_format not in ("text", "json"):
-        raise UsageError(f"--log-format {log_format}: must be text or json")
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
+    one_of(log_format, "--log-format", ("text", "json"))
+    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=host_port(advertised, "--advertised") if advertised else None,

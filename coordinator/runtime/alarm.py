@@ -19,8 +19,9 @@ class Alarm:
         self._handle: TimerHandle | None = None
 
     @property
-    def is_set(self) -> bool:
-        return self._handle is not None
+    def at_ms(self) -> int | None:
+        """When it rings; None while it is off."""
+        return None if self._handle is None else self._at_ms
 
     def at_latest(self, monotonic_ms: int) -> None:
         """Ring at `monotonic_ms` or before: a time that is set and earlier stays."""

@@ -24,6 +24,7 @@ from coordinator.core.types import Event, EventKind, RequestContext, RequestToke
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
@@ -57,13 +58,14 @@ class Broker:
         clock: Clock,
         routes: Mapping[type, GroupRoute],
         failure_for: Callable[[Any, Failure], Failure],
+        waiting: WaitingRequests | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
         self.started = False
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
-        self.waiting = WaitingRequests()
+        self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = LogWriter(logs)
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
@@ -102,7 +104,8 @@ class Broker:
         self.writer.start()
 
     async def load(self) -> None:
-        """Load every shard; those that cannot be loaded stay FAILED. Raises LogError."""
+        """Load every shard; those that cannot be loaded are tried again later. Raises
+        LogError."""
         self.started = True
         opened = await self._logs.open_many([shard.log_name for shard in self.shards])
         for shard in self.shards:
@@ -133,13 +136,20 @@ class Broker:
     # Requests -----------------------------------------------------------------------------
 
     def submit(
-        self, context: RequestContext, request: Any, failure: Failure, resolve: Resolve
+        self,
+        context: RequestContext,
+        request: Any,
+        failure: Failure,
+        resolve: Resolve,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
+        token = self.waiting.add(
+            Waiter(request, self._failure_for(request, failure), resolve, on_steady)
+        )
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:

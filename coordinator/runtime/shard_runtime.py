@@ -28,14 +28,16 @@ from coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
+    Steady,
     Task,
 )
 from coordinator.runtime.alarm import Alarm
 from coordinator.runtime.clock import Clock
-from coordinator.runtime.journal import Journal, JournalBatch, RecordsTooLarge
+from coordinator.runtime.journal import Journal, RecordsTooLarge
 from coordinator.runtime.loader import LoadFailed, load_shard
 from coordinator.runtime.reload import BACKOFF_MS, Reload
 from coordinator.runtime.shard_state import REFUSALS, ShardState
+from coordinator.runtime.steady import ShardLease
 from coordinator.runtime.waiting import WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
@@ -73,8 +75,7 @@ class ShardRuntime:
         self.shard = make_shard()
         self.start_offset = 0
         self.durable_offset = 0
-        self.load_ms = 0
-        self.loaded_records = 0
+        self.load_ms = self.loaded_records = 0
         self._config = config
         self._make_shard = make_shard
         self._bring_up_to_date = bring_up_to_date
@@ -217,14 +218,15 @@ class ShardRuntime:
         if outcome.records:
             written = self._write(outcome, context)
         else:
+            if outcome.steady is not None and context is not None:
+                self._offer_steady(context, outcome.steady)
             self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
         if self.state is not ShardState.ACTIVE:
-            for token, _ in outcome.urgent:
-                self._waiting.fail(token, ErrorCode.NOT_COORDINATOR)
+            self._waiting.refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
             return
-        self._answer(outcome.urgent)
+        self._waiting.answer_all(outcome.urgent)
         # A handler that has not changed memory itself has done nothing if nothing was written.
         if written or not outcome.replay:
             if outcome.events:
@@ -232,6 +234,15 @@ class ShardRuntime:
             for task in outcome.tasks:
                 asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
         self._arm_deadlines()
+
+    def _offer_steady(self, context: RequestContext, lease: Steady) -> None:
+        if self._config.steady_replies_enable:
+            self._waiting.steady(context.token, ShardLease(self, self.shard, lease))
+
+    def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
+        """Whether `shard` still serves and nothing of the group waits for the log."""
+        active = self.shard is shard and self.state is ShardState.ACTIVE
+        return active and not self._journal.pending(group_id)
 
     def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
@@ -282,21 +293,16 @@ class ShardRuntime:
             self._complete(outcome.completion, AppendError(code))
 
     def _refuse(self, outcome: Outcome, context: RequestContext | None, code: ErrorCode) -> None:
-        for token, _ in outcome.replies:
-            self._waiting.fail(token, code)
+        self._waiting.refuse(outcome.replies, code)
         if context is not None:
             self._waiting.fail(context.token, code)
 
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
         self.input(partial(self.shard.appended, completion, error, self._clock.now()))
 
-    def _answer(self, replies: list[tuple[int, Any]]) -> None:
-        for token, reply in replies:
-            self._waiting.answer(token, reply)
-
     def _answer_gated(self, gate: str | None, replies: list[tuple[int, Any]]) -> None:
         if gate is None or (replies and not self._journal.park(gate, replies)):
-            self._answer(replies)
+            self._waiting.answer_all(replies)
         elif replies:
             self._arm_commit_timeout()
 
@@ -333,14 +339,11 @@ class ShardRuntime:
         settled = self._journal.durable()
         self.durable_offset = self._journal.durable_offset
         for batch in settled:
-            self._settle(batch)
+            self._waiting.answer_all(batch.replies)
+            for completion in batch.completions:
+                self._complete(completion, None)
         self._on_progress(self.partition)
         self._arm_commit_timeout()
-
-    def _settle(self, batch: JournalBatch) -> None:
-        self._answer(batch.replies)
-        for completion in batch.completions:
-            self._complete(completion, None)
 
     # Failure ------------------------------------------------------------------------------
 
@@ -361,13 +364,12 @@ class ShardRuntime:
         for batch in self._journal.failed():
             for completion in batch.completions:
                 self._last_answers(partial(self.shard.appended, completion, AppendError(code), now))
-            for token, _ in batch.replies:
-                self._waiting.fail(token, code)
+            self._waiting.refuse(batch.replies, code)
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
         """What is owed to requests parked in the groups."""
         try:
-            self._answer(make_outcome().urgent)
+            self._waiting.answer_all(make_outcome().urgent)
         except Exception:
             log.exception("giving up the shard failed", shard=self.partition)
 
@@ -386,7 +388,7 @@ class ShardRuntime:
         self._arm_deadlines()
 
     def _arm_commit_timeout(self) -> None:
-        if not self._commit_timeout.is_set and (oldest := self._journal.oldest_ms()) is not None:
+        if self._commit_timeout.at_ms is None and (oldest := self._journal.oldest_ms()) is not None:
             self._commit_timeout.at_latest(oldest + self._config.offsets_commit_timeout_ms)
 
     def _on_commit_timeout(self) -> None:
@@ -394,6 +396,5 @@ class ShardRuntime:
         before = self._clock.now().monotonic_ms - self._config.offsets_commit_timeout_ms + 1
         for replies in self._journal.overdue(before):
             log.warning("write timed out", shard=self.partition, replies=len(replies))
-            for token, _ in replies:
-                self._waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._waiting.refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._arm_commit_timeout()

@@ -7,13 +7,14 @@ the same batch, the writer's loop), so a receiver that fails is logged and never
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from coordinator.core.types import RequestToken
+from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
 
 log = structlog.get_logger("groupd.broker")
@@ -27,11 +28,12 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 
 @dataclass(slots=True)
 class Waiter:
-    """One unanswered request."""
+    """One unanswered request. `on_steady` hears before the answer that it may be repeated."""
 
     request: Any
     failure: Failure
     resolve: Resolve
+    on_steady: Callable[[SteadyReply], None] | None = None
 
 
 class WaitingRequests:
@@ -78,6 +80,21 @@ class WaitingRequests:
         """Refuse whoever still waits, oldest first."""
         for token in list(self._waiters):
             self.fail(token, code)
+
+    def answer_all(self, replies: Iterable[tuple[RequestToken, Any]]) -> None:
+        for token, reply in replies:
+            self.answer(token, reply)
+
+    def refuse(self, replies: Iterable[tuple[RequestToken, Any]], code: ErrorCode) -> None:
+        """`code` instead of the replies that were meant."""
+        for token, _ in replies:
+            self.fail(token, code)
+
+    def steady(self, token: RequestToken, lease: SteadyReply) -> None:
+        """The answer that is about to come may be repeated while `lease` holds."""
+        waiter = self._waiters.get(token)
+        if waiter is not None and waiter.on_steady is not None:
+            waiter.on_steady(lease)
 
     def forget(self, token: RequestToken) -> None:
         """The asker is gone; a later answer is dropped."""

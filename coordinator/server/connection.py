@@ -22,6 +22,8 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
+from coordinator.runtime.steady import SteadyReply
+from coordinator.server.steady import SteadyTable, StoredReply
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
 from protocol.wire.framing import FrameError, FrameSplitter
@@ -55,8 +57,17 @@ class Requests(Protocol):
 class ConnectionStats:
     """Plain counters, collected at scrape."""
 
-    __slots__ = ("accepted", "bytes_in", "bytes_out", "malformed", "open", "refused", "requests",
-                 "stalled")  # fmt: skip
+    __slots__ = (
+        "accepted",
+        "bytes_in",
+        "bytes_out",
+        "malformed",
+        "open",
+        "refused",
+        "repeated",
+        "requests",
+        "stalled",
+    )
 
     def __init__(self) -> None:
         self.open = 0
@@ -64,6 +75,7 @@ class ConnectionStats:
         self.refused = 0
         self.malformed = 0
         self.stalled = 0
+        self.repeated = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: dict[tuple[int, int], int] = {}
@@ -72,10 +84,14 @@ class ConnectionStats:
 class Slot:
     """The place of one reply in its connection's order."""
 
-    __slots__ = ("api", "connection", "done", "frame", "header", "token")
+    __slots__ = ("api", "connection", "done", "frame", "header", "lease", "request_frame", "token")
 
-    def __init__(self, connection: Connection, api: Api, header: RequestHeader) -> None:
+    def __init__(
+        self, connection: Connection, api: Api, header: RequestHeader, request_frame: bytes
+    ) -> None:
         self.connection = connection
+        self.request_frame = request_frame
+        self.lease: SteadyReply | None = None
         self.api = api
         self.header = header
         self.token: int | None = None
@@ -97,8 +113,25 @@ class Slot:
                 return
             header_version = reply_header_version(self.api, version)
             self.frame = reply_frame(self.header.correlation_id, header_version, body)
+            if self.lease is not None:
+                api = (self.header.api_key, version)
+                self.connection.steady.put(self.request_frame, self.frame, self.lease, api)
         self.done = True
         self.connection.slot_done(self)
+
+    def on_steady(self, lease: SteadyReply) -> None:
+        """The reply to come may be repeated for the same request."""
+        self.lease = lease
+
+
+class ReadySlot:
+    """The place of a reply that is there already."""
+
+    __slots__ = ("done", "frame")
+
+    def __init__(self, frame: bytes) -> None:
+        self.done = True
+        self.frame = frame
 
 
 class Connection(asyncio.Protocol):
@@ -114,8 +147,9 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
+        self.steady = SteadyTable(clock)
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -155,7 +189,7 @@ class Connection(asyncio.Protocol):
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         for slot in self._slots:
-            if not slot.done:
+            if isinstance(slot, Slot) and not slot.done:
                 self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
@@ -243,6 +277,10 @@ class Connection(asyncio.Protocol):
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
+        stored = self.steady.find(frame)
+        if stored is not None:
+            self._repeat(frame[4:8], stored)
+            return
         try:
             header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)
@@ -258,17 +296,24 @@ class Connection(asyncio.Protocol):
             return
         counts, key = self._stats.requests, (header.api_key, header.api_version)
         counts[key] = counts.get(key, 0) + 1
-        slot = Slot(self, api, header)
+        slot = Slot(self, api, header, frame)
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
             self._barrier = slot
         self._requests.submit(slot, api, request)
 
+    def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
+        """A settled heartbeat: the stored reply, in its place in the order."""
+        counts = self._stats.requests
+        counts[stored.api] = counts.get(stored.api, 0) + 1
+        self._stats.repeated += 1
+        self._slots.append(ReadySlot(stored.head + correlation_id + stored.tail))
+
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # Every client may ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
-        slot = Slot(self, api, known)
+        slot = Slot(self, api, known, b"")
         self._slots.append(slot)
         slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 

@@ -38,7 +38,9 @@ class Frontend:
             client_id=slot.header.client_id or "",
             client_host=slot.connection.host,
         )
-        slot.token = self._broker.submit(context, request, api.failure, slot.resolve)
+        slot.token = self._broker.submit(
+            context, request, api.failure, slot.resolve, slot.on_steady
+        )
 
     def forget(self, slot: Slot) -> None:
         if slot.token is not None:

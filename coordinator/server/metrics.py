@@ -118,6 +118,9 @@ class CoordinatorCollector(Collector):
         yield total("groupd_connections_stalled", "Dropped: replies left unread.", stats.stalled)
         yield total("groupd_received_bytes", "Bytes received from clients.", stats.bytes_in)
         yield total("groupd_sent_bytes", "Bytes sent to clients.", stats.bytes_out)
+        yield total(
+            "groupd_replies_repeated", "Heartbeats answered from the last reply.", stats.repeated
+        )
         requests = CounterMetricFamily(
             "groupd_requests", "Requests by API and version.", labels=["api", "version"]
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.conftest import GroupMaker, TopicMaker
-from tests.clients.group import FLAVOURS, MOVE_S, Flavour
+from tests.clients.group import FLAVOURS, MOVE_S, SETTLE_S, Flavour
 from tests.support.admin import committed, produce
 from tests.support.peer import Peer
+from tests.support.process import wait_until
 
 RECORDS = 10_000
 every_flavour = pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.name)
@@ -29,11 +30,14 @@ def test_three_members_share_twelve_partitions_and_consume_everything_once(
     group.wait_seen(places)
     assert group.twice() == set()
     assert len(group.seen()) == RECORDS
-    group.stop(process)
-    assert group.errors == []
-    expected = {}
+    expected: dict[tuple[str, int], int] = {}
     for topic, partition, offset in places:
         expected[(topic, partition)] = max(expected.get((topic, partition), 0), offset + 1)
+    wait_until(
+        lambda: group.acknowledged == expected, SETTLE_S, "commits of everything", group.describe
+    )
+    group.stop(process)
+    assert group.errors == []
     assert committed(peer.bootstrap, group.group_id, counts) == expected
 
 

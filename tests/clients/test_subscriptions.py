@@ -18,6 +18,9 @@ PATTERN_FLAVOURS = [
         "java-classic-range",
         "aiokafka-classic-range",
         "kafka_python-classic-range",
+        "franz-consumer-uniform",
+        "franz-classic-range",
+        "kafkajs-classic-roundrobin",
     )
 ]
 STATIC_FLAVOURS = [
@@ -29,9 +32,20 @@ STATIC_FLAVOURS = [
         "java-classic-range",
         "aiokafka-classic-range",
         "kafka_python-classic-range",
+        "franz-consumer-uniform",
+        "franz-classic-range",
+        "sarama-classic-range",
+        "platformatic-consumer-uniform",
+        "platformatic-classic-roundrobin",
     )
 ]
-GROW_FLAVOURS = [BY_NAME["confluent-consumer-uniform"], *PATTERN_FLAVOURS]
+GROW_FLAVOURS = [
+    BY_NAME["confluent-consumer-uniform"],
+    *PATTERN_FLAVOURS,
+    BY_NAME["sarama-classic-range"],
+    BY_NAME["platformatic-consumer-uniform"],
+    BY_NAME["platformatic-classic-roundrobin"],
+]
 
 
 def named(flavour: Flavour) -> str:

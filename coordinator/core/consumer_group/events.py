@@ -44,6 +44,25 @@ def member_arrived(
     )
 
 
+def member_removed(
+    kind: EventKind,
+    group_id: str,
+    member: ConsumerGroupMember,
+    cause: str,
+    image: MetadataImage,
+) -> Event:
+    """MEMBER_LEFT or MEMBER_FENCED; `freed`: what the member owned or was revoking."""
+    freed = {
+        topic_id: sorted({*member.assigned.get(topic_id, {}), *pending})
+        for topic_id, pending in {
+            **{topic_id: {} for topic_id in member.assigned},
+            **member.pending_revocation,
+        }.items()
+    }
+    details = {"freed": _named(dict(sorted(freed.items())), image)}
+    return Event(kind, group_id, member.member_id, member.member_epoch, cause, details)
+
+
 def reconciled(
     group_id: str, before: ConsumerGroupMember, after: ConsumerGroupMember, image: MetadataImage
 ) -> list[Event]:

@@ -101,9 +101,9 @@ def task_if_due(
     if not group.regex_subscribers and not change.is_new:
         return None
     refreshed_at_ms = group.regexes.refreshed_at_ms
-    if group.group_id in state.regex_tasks or (
-        now.wall_ms <= refreshed_at_ms + MIN_REFRESH_INTERVAL_MS
-    ):
+    # A time in the future says that the clock was set back, not that it is too early.
+    is_early = refreshed_at_ms <= now.wall_ms <= refreshed_at_ms + MIN_REFRESH_INTERVAL_MS
+    if group.group_id in state.regex_tasks or is_early:
         return None
     count = len(group.regex_subscribers) - bool(change.dropped) + change.is_new
     if not count:

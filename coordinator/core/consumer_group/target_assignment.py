@@ -83,11 +83,14 @@ def current_target(group: ConsumerGroup, member: ConsumerGroupMember) -> Assignm
 def is_due(
     group: ConsumerGroup, group_epoch: int, assignment_interval_ms: int, now: Instant
 ) -> bool:
-    """Whether a new target must and may be computed now (KIP-1263)."""
+    """Whether a new target must and may be computed now (KIP-1263). A time in the future says
+    that the clock was set back: then nobody waits for it to come round again."""
     if group.assignment_epoch >= group_epoch:
         return False
     last = group.assignment_timestamp_ms
-    return not last or not assignment_interval_ms or now.wall_ms >= last + assignment_interval_ms
+    if not last or not assignment_interval_ms or now.wall_ms < last:
+        return True
+    return now.wall_ms >= last + assignment_interval_ms
 
 
 def compute(

@@ -1,0 +1,48 @@
+"""Messages as they stand in a trace: only what differs from the default, long ids cut short."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from tests.simulator.plan import assigned_partitions
+
+MAX_CHARACTERS = 500
+_UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def show(fact: Any) -> str:
+    text = _UUID.sub(r"\1", fact if isinstance(fact, str) else _show(fact))
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "..."
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bytes):
+        return _bytes(value)
+    if isinstance(value, tuple):
+        return f"[{' '.join(map(_show, value))}]"
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [
+            f"{field.name}={_show(getattr(value, field.name))}"
+            for field in fields(value)
+            if field.default is MISSING or getattr(value, field.name) != field.default
+        ]
+        return f"{type(value).__name__}({', '.join(parts)})"
+    return repr(value)
+
+
+def _bytes(value: bytes) -> str:
+    if len(value) == 16:
+        return f"{value[0]:02x}..{value[-1]:02x}"
+    try:
+        places, plan = assigned_partitions(value)
+    except ValueError:
+        return f"{len(value)} bytes"
+    dealt: dict[str, list[int]] = {}
+    for topic, number in sorted(places):
+        dealt.setdefault(topic, []).append(number)
+    return f"{plan}{dealt}"

@@ -1,0 +1,270 @@
+"""What was promised to clients, held against what is on disk.
+
+`note` sees every durable record, `before` every request as it is handled, `released` every reply
+as it leaves. A reply must rest on durable records only; an accepted commit must come from a member
+in good standing; commits of a partition follow its owners, never back to an earlier one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.group import Group
+from protocol.errors import ErrorCode
+from protocol.messages.classic_group import (
+    JoinGroupReply,
+    JoinGroupRequest,
+    SyncGroupReply,
+    SyncGroupRequest,
+)
+from protocol.messages.consumer_group import (
+    ConsumerGroupHeartbeatReply,
+    ConsumerGroupHeartbeatRequest,
+)
+from protocol.messages.groups import DeleteGroupsRequest
+from protocol.messages.offsets import OffsetCommitReply, OffsetCommitRequest, OffsetFetchReply
+from protocol.records.schema import (
+    ConsumerGroupCurrentMemberKey,
+    ConsumerGroupCurrentMemberValue,
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    Record,
+)
+from tests.simulator.client import Client, TopicPartition
+from tests.simulator.network import Call
+from tests.simulator.plan import assigned_partitions
+from tests.simulator.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.simulation import Simulation
+
+Holding = tuple[int, frozenset[TopicPartition]]
+
+
+@dataclass(slots=True)
+class Commit:
+    """`offset` is unique in a run and names the commit. `tainted`: as of when it was written."""
+
+    client: Client
+    life: int
+    place: TopicPartition
+    tenure: int
+
+
+class Ledger:
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._commits: list[Commit] = []
+        self._durable_offsets: set[int] = set()
+        self._acknowledged: dict[tuple[str, str, int], int] = {}
+        self._last_tenure: dict[tuple[str, TopicPartition], Commit] = {}
+        self._members: dict[tuple[str, str], list[Holding]] = {}
+        self._assignments: dict[tuple[str, int], dict[str, bytes]] = {}
+        self._leaders: dict[tuple[Group | None, int], str] = {}
+        self._plans: dict[tuple[str, int], str] = {}
+        self._generations: dict[str, int] = {}
+        self.deleted_groups: set[str] = set()
+        """Groups for which a deletion was ever asked."""
+
+        self.removed_groups: set[str] = set()
+        """Consumer groups that were empty once and went."""
+
+    def new_commit(self, client: Client, place: TopicPartition, tenure: int) -> int:
+        self._commits.append(Commit(client, client.life, place, tenure))
+        return len(self._commits) - 1
+
+    # Durable records
+
+    def note(self, log_name: str, log_offset: int, record: Record) -> None:
+        key, value = record.key, record.value
+        if isinstance(key, ConsumerGroupCurrentMemberKey):
+            history = self._members.setdefault((key.group, key.member_id), [])
+            history.append(_holding(value))
+        elif isinstance(key, OffsetCommitKey):
+            if isinstance(value, OffsetCommitValue):
+                self._note_commit(key, value)
+            else:
+                self._note_forgotten(key)
+        elif isinstance(key, GroupMetadataKey):
+            self._note_generation(key, value)
+        elif isinstance(key, ConsumerGroupMetadataKey) and value is None:
+            self.removed_groups.add(key.group)
+
+    def _note_commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        self._durable_offsets.add(value.offset)
+        commit = self._commits[value.offset]
+        if commit.place != (value.topic_id, key.partition):
+            return
+        place = (key.group, commit.place)
+        last = self._last_tenure.get(place)
+        moved_back = last is not None and commit.tenure < last.tenure
+        if moved_back and not (commit.client.tainted or last.client.tainted):
+            raise Violation(
+                f"{key}: {commit.client.name} moved the offset back to the time before "
+                f"{last.client.name} took the partition"
+            )
+        self._last_tenure[place] = commit
+
+    def _note_forgotten(self, key: OffsetCommitKey) -> None:
+        acknowledged = self._acknowledged.pop((key.group, key.topic, key.partition), None)
+        if acknowledged is None or key.group in self.deleted_groups:
+            return
+        commit = self._commits[acknowledged]
+        if commit.place[0] not in self._simulation.topics.deleted:
+            raise Violation(f"{key}: acknowledged offset {acknowledged} is dropped")
+
+    def _note_generation(self, key: GroupMetadataKey, value: Any) -> None:
+        if not isinstance(value, GroupMetadataValue):
+            self._generations.pop(key.group, None)
+            for known in [place for place in self._plans if place[0] == key.group]:
+                del self._plans[known]
+            return
+        if value.generation < self._generations.get(key.group, 0):
+            raise Violation(f"the generation of {key.group} went back to {value.generation}")
+        self._generations[key.group] = value.generation
+        known_ = self._assignments.setdefault((key.group, value.generation), {})
+        for member in value.members:
+            known_[member.member_id] = member.assignment
+
+    # Requests
+
+    def before(self, call: Call) -> None:
+        request = call.request
+        if isinstance(request, OffsetCommitRequest):
+            call.facts = self._may_commit(call, request)
+        elif isinstance(request, ConsumerGroupHeartbeatRequest):
+            history = self._members.get((request.group_id, request.member_id), ())
+            call.facts = len(history)
+        elif isinstance(request, DeleteGroupsRequest):
+            self.deleted_groups.update(request.group_ids)
+
+    def _may_commit(self, call: Call, request: OffsetCommitRequest) -> bool:
+        """The rule in its own words: the member is there and has had the partition since the
+        epoch it speaks of; a classic one speaks of the current generation."""
+        runtime = call.connection.process.shard_of(request.group_id)
+        group = runtime.shard.state.groups.get(request.group_id)
+        said = request.generation_or_epoch
+        if isinstance(group, ClassicGroup):
+            return request.member_id in group.members and said == group.generation
+        if not isinstance(group, ConsumerGroup):
+            return False
+        member = group.members.get(request.member_id)
+        if member is None or said > member.member_epoch:
+            return False
+        if said == member.member_epoch:
+            return True
+        image = call.connection.process.broker.image
+        for topic in request.topics:
+            known = image.by_name.get(topic.name) if topic.name else image.by_id.get(topic.topic_id)
+            if known is None:
+                # Refused by itself, and of no account for the rest.
+                continue
+            held = dict(member.pending_revocation.get(known.topic_id, {}))
+            held.update(member.assigned.get(known.topic_id, {}))
+            for entry in topic.partitions:
+                since = held.get(entry.partition)
+                if entry.partition < known.partitions and (since is None or said < since):
+                    return False
+        return True
+
+    # Replies
+
+    def released(self, call: Call, reply: Any) -> None:
+        if isinstance(reply, ConsumerGroupHeartbeatReply):
+            if reply.error is ErrorCode.NONE:
+                self._check_heartbeat(call, reply)
+        elif isinstance(reply, OffsetCommitReply):
+            self._check_commit(call, reply)
+        elif isinstance(reply, JoinGroupReply):
+            if reply.error is ErrorCode.NONE:
+                self._check_leader(call, reply)
+        elif isinstance(reply, SyncGroupReply):
+            if reply.error is ErrorCode.NONE:
+                self._check_plan(call.request, reply)
+        elif isinstance(reply, OffsetFetchReply):
+            self._check_fetch(reply)
+
+    def _check_heartbeat(self, call: Call, reply: ConsumerGroupHeartbeatReply) -> None:
+        request: ConsumerGroupHeartbeatRequest = call.request
+        history = self._members.get((request.group_id, reply.member_id or ""), [])
+        if reply.member_epoch < 0:
+            if not any(epoch < 0 for epoch, _ in history[call.facts :]):
+                raise Violation(f"{call.client} left, but that is not durable")
+            return
+        told = None
+        if reply.assignment is not None:
+            told = frozenset(
+                (t.topic_id, number) for t in reply.assignment for number in t.partitions
+            )
+        for epoch, assigned in reversed(history):
+            if epoch == reply.member_epoch and told in (None, assigned):
+                return
+        raise Violation(f"{call.client} was told what is not durable: {reply}")
+
+    def _check_commit(self, call: Call, reply: OffsetCommitReply) -> None:
+        request: OffsetCommitRequest = call.request
+        errors = {
+            (key, entry.partition): entry.error
+            for topic in reply.topics
+            for entry in topic.partitions
+            for key in (topic.name, topic.topic_id)
+        }
+        for topic in request.topics:
+            for entry in topic.partitions:
+                if errors[topic.name or topic.topic_id, entry.partition] is not ErrorCode.NONE:
+                    continue
+                if not call.facts:
+                    raise Violation(f"{call.client} committed without the right to: {request}")
+                if entry.offset not in self._durable_offsets:
+                    raise Violation(f"commit {entry.offset} is acknowledged but not durable")
+                name = topic.name or self._name_of(topic.topic_id)
+                self._acknowledged[request.group_id, name, entry.partition] = entry.offset
+
+    def _name_of(self, topic_id: bytes) -> str:
+        topic = self._simulation.topics.image.by_id.get(topic_id)
+        return "" if topic is None else topic.name
+
+    def _check_leader(self, call: Call, reply: JoinGroupReply) -> None:
+        request: JoinGroupRequest = call.request
+        if not reply.members or reply.skip_assignment:
+            return
+        # A generation that was not yet durable when the shard was rebuilt is used again, and so
+        # are those of a group that was deleted.
+        shard = call.connection.process.shard_of(request.group_id).shard
+        place = (shard.state.groups.get(request.group_id), reply.generation_id)
+        known = self._leaders.setdefault(place, reply.leader)
+        if known != reply.leader:
+            raise Violation(
+                f"generation {reply.generation_id} of {request.group_id} has two leaders: "
+                f"{known}, {reply.leader}"
+            )
+
+    def _check_plan(self, request: SyncGroupRequest, reply: SyncGroupReply) -> None:
+        if not reply.assignment or self._simulation.options.mixed_groups:
+            return
+        place = (request.group_id, request.generation_id)
+        if self._assignments.get(place, {}).get(request.member_id) != reply.assignment:
+            raise Violation(f"{request.member_id} is assigned what is not durable")
+        _, plan = assigned_partitions(reply.assignment)
+        if self._plans.setdefault(place, plan) != plan:
+            raise Violation(f"two plans in generation {request.generation_id}: {plan}")
+
+    def _check_fetch(self, reply: OffsetFetchReply) -> None:
+        for group in reply.groups:
+            for topic in group.topics:
+                for entry in topic.partitions:
+                    if entry.offset >= 0 and entry.offset not in self._durable_offsets:
+                        raise Violation(f"offset {entry.offset} is shown but not durable")
+
+
+def _holding(value: Any) -> Holding:
+    if not isinstance(value, ConsumerGroupCurrentMemberValue):
+        return -1, frozenset()
+    assigned = frozenset((t.topic_id, number) for t in value.assigned for number in t.partitions)
+    return value.member_epoch, assigned

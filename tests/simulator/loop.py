@@ -1,0 +1,142 @@
+"""An event loop on virtual time, one for each life of the simulated process.
+
+It offers just what the runtime uses. Killing it is killing the process: nothing that was waiting
+on it ever runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
+
+from tests.simulator.world import Timer, World
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """While it is frozen (a long pause of the machine) what comes in waits, in order."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ready: deque[asyncio.Handle] = deque()
+        self.alive = True
+        self._frozen = False
+        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.failures: list[str] = []
+        """What the loop's exception handler was told."""
+
+    # The simulator's side
+
+    def enter(self, run: Callable[..., None], *arguments: Any) -> None:
+        """Run something inside the process, and then all that it makes ready."""
+        if not self.alive:
+            return
+        if self._frozen:
+            self._held.append((run, arguments))
+            return
+        asyncio._set_running_loop(self)
+        try:
+            run(*arguments)
+            while self._ready:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    handle._run()
+        finally:
+            asyncio._set_running_loop(None)
+
+    def freeze(self, for_ms: int) -> None:
+        if not self._frozen:
+            self._frozen = True
+            self._world.after(for_ms, self._thaw)
+
+    def _thaw(self) -> None:
+        self._frozen = False
+        held, self._held = self._held, []
+        for run, arguments in held:
+            self.enter(run, *arguments)
+
+    def kill(self) -> None:
+        self.alive = False
+        self._ready.clear()
+
+    # asyncio's side
+
+    def time(self) -> float:
+        return self._world.now_ms / 1000
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return self.alive
+
+    def is_closed(self) -> bool:
+        return not self.alive
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        if self.alive:
+            self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._world.at(round(when * 1000), self.enter, self._fire, handle)
+        return handle
+
+    def _fire(self, handle: asyncio.TimerHandle) -> None:
+        if not handle.cancelled():
+            handle._run()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled handles are skipped when their time comes."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Tasks of a dead process are simply gone; anything else is a defect."""
+        if self.alive:
+            self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+class VirtualTimer:
+    """A timer of the process that keeps its time while the process is frozen."""
+
+    __slots__ = ("_callback", "_loop", "_timer")
+
+    def __init__(
+        self, world: World, loop: VirtualLoop, at_ms: int, run: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._callback: Callable[[], None] | None = run
+        self._timer: Timer = world.at(at_ms, loop.enter, self._fire)
+
+    def cancel(self) -> None:
+        self._callback = None
+        self._timer.cancel()
+
+    def _fire(self) -> None:
+        # Cancelled while the process was frozen, perhaps.
+        if self._callback is not None:
+            self._callback()

@@ -1,0 +1,196 @@
+"""The broker process under test: started, frozen, stopped and killed at will.
+
+Everything between the sockets and the store is the real thing: routes, front-end checks, shards,
+journals, writer, loader. Only the clock, the ids, the event loop and the disk are simulated.
+"""
+
+from __future__ import annotations
+
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.assignors.loader import load_assignors
+from coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.state import ShardState as CoreState
+from coordinator.core.types import NO_TOKEN, Instant, RequestContext, RequestToken
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.shard_runtime import ShardRuntime
+from coordinator.runtime.waiting import Waiter, WaitingRequests
+from protocol.wire.apis import API_BY_KEY
+from tests.simulator.disk import Disk, DiskClient
+from tests.simulator.loop import VirtualLoop, VirtualTimer
+from tests.simulator.options import Options
+from tests.simulator.world import Violation, World
+
+_FAILURES = {api.request_type: api.failure for api in API_BY_KEY.values()}
+
+EXPECTED_ERRORS = frozenset({"append failed", "shard cannot be loaded"})
+
+
+class LogCapture:
+    """Takes the place of the log: an error that is no consequence of a fault is a violation."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def __call__(self, logger: Any, method: str, event: dict[str, Any]) -> Mapping[str, Any]:
+        if method == "error" and not self._expected(event):
+            cause = traceback.format_exc() if event.pop("exc_info", None) else ""
+            self.errors.append(f"{event}\n{cause}")
+        raise structlog.DropEvent
+
+    @staticmethod
+    def _expected(event: Mapping[str, Any]) -> bool:
+        if event["event"] not in EXPECTED_ERRORS or "exc_info" in event:
+            return False
+        reason = str(event.get("reason"))
+        return "simulated" in reason or "unknown" in reason or "fenced" in reason
+
+
+class StrictWaiting(WaitingRequests):
+    """Answering a token twice is a violation, not a shrug."""
+
+    __slots__ = ("_over", "_world")
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self._over: set[RequestToken] = set()
+
+    def answer(self, token: RequestToken, reply: Any) -> None:
+        self._once(token)
+        super().answer(token, reply)
+
+    def fail(self, token: RequestToken, code: Any, message: str | None = None) -> None:
+        self._once(token)
+        super().fail(token, code, message)
+
+    def tokens(self) -> dict[RequestToken, Waiter]:
+        return self._waiters
+
+    def _once(self, token: RequestToken) -> None:
+        if token in self._waiters:
+            self._over.add(token)
+        elif token in self._over:
+            self._world.failure = Violation(f"request {token} is answered twice")
+
+
+class SimulatedClock:
+    """The process's clocks: monotonic time starts anywhere, wall time can be set."""
+
+    def __init__(self, world: World, loop: VirtualLoop, base_ms: int) -> None:
+        self.wall_offset_ms = 1_800_000_000_000
+        self._world = world
+        self._loop = loop
+        self._base_ms = base_ms
+
+    def now(self) -> Instant:
+        now_ms = self._world.now_ms
+        return Instant(now_ms + self._base_ms, now_ms + self.wall_offset_ms)
+
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> VirtualTimer:
+        return VirtualTimer(self._world, self._loop, monotonic_ms - self._base_ms, callback)
+
+
+class Process:
+    """One life of the broker."""
+
+    def __init__(
+        self,
+        world: World,
+        options: Options,
+        config: CoordinatorConfig,
+        disk: Disk,
+        image: MetadataImage,
+        group_configs: Mapping[str, Mapping[str, str]],
+        wall_offset_ms: int,
+    ) -> None:
+        self.world = world
+        self.alive = True
+        self.started_ms = world.now_ms
+        self.loop = VirtualLoop(world)
+        self.clock = SimulatedClock(world, self.loop, world.between(0, 10**7))
+        self.clock.wall_offset_ms = wall_offset_ms
+        self.waiting = StrictWaiting(world)
+        self._config = config
+        self._assignors = load_assignors(config.consumer_assignors)
+        self._disk = DiskClient(disk, world, options, self.loop)
+        self.broker: Broker
+        self.loop.enter(self._start, image, group_configs)
+
+    def _start(self, image: MetadataImage, configs: Mapping[str, Mapping[str, str]]) -> None:
+        self.broker = Broker(
+            self._config,
+            self._make_shard,
+            self._disk,  # type: ignore[arg-type]
+            self.clock,
+            group_routes(),
+            failure_for,
+            waiting=self.waiting,
+        )
+        self.broker.image = image
+        for group_id, overrides in sorted(configs.items()):
+            self.broker.on_group_configs(group_id, overrides)
+        self.broker.start_writer()
+        self.loop.create_task(self.broker.load(), name="load")
+
+    def _make_shard(
+        self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            CoreState(
+                config=self._config,
+                new_id=self._new_id,
+                assignors=self._assignors,
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
+            )
+        )
+
+    def _new_id(self) -> str:
+        return str(uuid.UUID(int=self.world.random.getrandbits(128)))
+
+    # Inputs
+
+    def submit(
+        self,
+        request: Any,
+        version: int,
+        client_id: str,
+        resolve: Callable[[Any], None],
+        took: Callable[[RequestToken], None],
+    ) -> None:
+        """To be called inside `loop.enter`. `took(token)` comes after the handling."""
+        context = RequestContext(NO_TOKEN, version, client_id)
+        took(self.broker.submit(context, request, _FAILURES[type(request)], resolve))
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        self.loop.enter(lambda: self.broker.on_metadata(delta))
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        self.loop.enter(lambda: self.broker.on_group_configs(group_id, configs))
+
+    def shard_of(self, group_id: str) -> ShardRuntime:
+        return self.broker.shard_of(group_id)
+
+    # Ends
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """An orderly end: `stopped` runs inside the process when all is written and answered."""
+
+        async def close() -> None:
+            await self.broker.close()
+            stopped()
+
+        self.loop.enter(lambda: self.loop.create_task(close(), name="close"))
+
+    def kill(self) -> None:
+        self.alive = False
+        self.loop.kill()
