@@ -33,7 +33,7 @@ from coordinator.core.types import (
 )
 from coordinator.runtime.alarm import Alarm
 from coordinator.runtime.clock import Clock
-from coordinator.runtime.journal import Journal, RecordsTooLarge
+from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import LoadFailed, load_shard
 from coordinator.runtime.reload import BACKOFF_MS, Reload
 from coordinator.runtime.shard_state import REFUSALS, ShardState
