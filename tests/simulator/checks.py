@@ -54,7 +54,10 @@ class Checks:
         if error in _HARMLESS:
             return
         simulation = self._simulation
-        if error is ErrorCode.GROUP_ID_NOT_FOUND and client.group_id in simulation.ledger.deleted_groups:
+        if (
+            error is ErrorCode.GROUP_ID_NOT_FOUND
+            and client.group_id in simulation.ledger.deleted_groups
+        ):
             return
         if simulation.options.mixed_groups and error in (
             ErrorCode.GROUP_ID_NOT_FOUND,

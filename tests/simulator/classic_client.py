@@ -90,9 +90,7 @@ class ClassicClient(Client):
             self.instance_id,
         )
         options = self.simulation.options
-        patience_ms = (
-            2 * self.rebalance_timeout_ms + options.initial_rebalance_delay_ms + _GRACE_MS
-        )
+        patience_ms = 2 * self.rebalance_timeout_ms + options.initial_rebalance_delay_ms + _GRACE_MS
         self.rpc("group", request, self._version, self._joined, patience_ms)
 
     def _subscription(self) -> bytes:
@@ -135,7 +133,9 @@ class ClassicClient(Client):
         self.rpc("group", request, _SYNC_VERSION, self._synced, patience_ms)
 
     def _known_topics(self) -> dict[str, int]:
-        return {name: topic.partitions for name, topic in self.simulation.topics.image.by_name.items()}
+        return {
+            name: topic.partitions for name, topic in self.simulation.topics.image.by_name.items()
+        }
 
     def _synced(self, reply: SyncGroupReply | None) -> None:
         self._joining = False
@@ -178,12 +178,8 @@ class ClassicClient(Client):
         if self._leads and self._planned_for != self._known_topics():
             self._rejoin()
             return
-        request = HeartbeatRequest(
-            self.group_id, self.generation, self.member_id, self.instance_id
-        )
-        self.rpc(
-            "group", request, _HEARTBEAT_VERSION, lambda reply: self._beaten(round_, reply)
-        )
+        request = HeartbeatRequest(self.group_id, self.generation, self.member_id, self.instance_id)
+        self.rpc("group", request, _HEARTBEAT_VERSION, lambda reply: self._beaten(round_, reply))
 
     def _beaten(self, round_: int, reply: Any) -> None:
         if round_ != self._round:

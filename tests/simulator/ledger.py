@@ -158,8 +158,14 @@ class Ledger:
             if topic.name:
                 image = call.connection.process.broker.image.by_name.get(topic.name)
                 topic_id = topic.topic_id if image is None else image.topic_id
-            held = {**member.pending_revocation.get(topic_id, {}), **member.assigned.get(topic_id, {})}
-            if any(entry.partition not in held or said < held[entry.partition] for entry in topic.partitions):
+            held = {
+                **member.pending_revocation.get(topic_id, {}),
+                **member.assigned.get(topic_id, {}),
+            }
+            if any(
+                entry.partition not in held or said < held[entry.partition]
+                for entry in topic.partitions
+            ):
                 return False
         return True
 
@@ -189,7 +195,9 @@ class Ledger:
             return
         told = None
         if reply.assignment is not None:
-            told = frozenset((t.topic_id, number) for t in reply.assignment for number in t.partitions)
+            told = frozenset(
+                (t.topic_id, number) for t in reply.assignment for number in t.partitions
+            )
         for epoch, assigned in reversed(history):
             if epoch == reply.member_epoch and told in (None, assigned):
                 return

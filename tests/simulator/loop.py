@@ -113,7 +113,9 @@ class VirtualTimer:
 
     __slots__ = ("_callback", "_loop", "_timer")
 
-    def __init__(self, world: World, loop: VirtualLoop, at_ms: int, run: Callable[[], None]) -> None:
+    def __init__(
+        self, world: World, loop: VirtualLoop, at_ms: int, run: Callable[[], None]
+    ) -> None:
         self._loop = loop
         self._callback: Callable[[], None] | None = run
         self._timer: Timer = world.at(at_ms, loop.enter, self._fire)

@@ -110,4 +110,3 @@ class WireClient:
 
     def close(self) -> None:
         self._socket.close()
-

@@ -24,9 +24,7 @@ from tests.scenarios.runner.command import list_items, partitions_of
 
 
 def by_id(names: Names, text: str) -> dict[bytes, tuple[int, ...]]:
-    return {
-        names.topic_id(topic): tuple(numbers) for topic, numbers in partitions_of(text).items()
-    }
+    return {names.topic_id(topic): tuple(numbers) for topic, numbers in partitions_of(text).items()}
 
 
 def record(names: Names, words: list[str]) -> Record:
@@ -39,9 +37,7 @@ def record(names: Names, words: list[str]) -> Record:
     if kind == "R3":
         return Record(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(epoch))
     if kind == "R4":
-        return Record(
-            ConsumerGroupPartitionMetadataKey("g"), ConsumerGroupPartitionMetadataValue()
-        )
+        return Record(ConsumerGroupPartitionMetadataKey("g"), ConsumerGroupPartitionMetadataValue())
     if kind == "R6":
         return Record(ConsumerGroupTargetMetadataKey("g"), ConsumerGroupTargetMetadataValue(epoch))
     if kind == "R7":
