@@ -18,7 +18,7 @@ from protocol.messages.classic_group import (
     SyncGroupReply,
     SyncGroupRequest,
 )
-from tests.simulator.client import RETRIABLE, RETRY_MS, Client, Subscription
+from tests.simulator.client import RETRIABLE, RETRY_MS, Client, Subscription, TopicPartition
 from tests.simulator.plan import (
     COOPERATIVE,
     EAGER,
@@ -35,11 +35,13 @@ _REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.INCONSISTENT_GRO
 
 
 class ClassicClient(Client):
-    """`cooperative` is the group's choice; every member offers the same protocol."""
+    """`cooperative` is the group's choice; every member offers the same protocol. `surplus`: what
+    is still owned but not assigned any more."""
 
     cooperative = False
     generation = -1
     stable = False
+    surplus: frozenset[TopicPartition] = frozenset()
 
     def begin(self) -> None:
         options = self.simulation.options
@@ -55,6 +57,8 @@ class ClassicClient(Client):
         self._joining = False
         self._planned_for: dict[str, int] = {}
         self._round = 0
+        self._joined_with = self.subscription
+        self.surplus = frozenset()
         self.tainted = False
         self.later(0, self._rejoin)
 
@@ -67,6 +71,10 @@ class ClassicClient(Client):
         self._joining = True
         self.stable = False
         self._round += 1
+        for partition in sorted(self.surplus):
+            # Nobody may claim what the last assignment took away.
+            self.owned.pop(partition, None)
+        self.surplus = frozenset()
         if self.owned and not self.cooperative:
             delay_ms = min(self.simulation.revocation_ms(self), self.session_timeout_ms // 2)
             self.later(delay_ms, self._revoked_all, self._round)
@@ -80,6 +88,7 @@ class ClassicClient(Client):
     def _join(self, round_: int) -> None:
         if round_ != self._round or self._leaving:
             return
+        self._joined_with = self.subscription
         request = JoinGroupRequest(
             self.group_id,
             self.session_timeout_ms,
@@ -90,9 +99,7 @@ class ClassicClient(Client):
             self.instance_id,
         )
         options = self.simulation.options
-        patience_ms = (
-            2 * self.rebalance_timeout_ms + options.initial_rebalance_delay_ms + _GRACE_MS
-        )
+        patience_ms = 2 * self.rebalance_timeout_ms + options.initial_rebalance_delay_ms + _GRACE_MS
         self.rpc("group", request, self._version, self._joined, patience_ms)
 
     def _subscription(self) -> bytes:
@@ -135,7 +142,9 @@ class ClassicClient(Client):
         self.rpc("group", request, _SYNC_VERSION, self._synced, patience_ms)
 
     def _known_topics(self) -> dict[str, int]:
-        return {name: topic.partitions for name, topic in self.simulation.topics.image.by_name.items()}
+        return {
+            name: topic.partitions for name, topic in self.simulation.topics.image.by_name.items()
+        }
 
     def _synced(self, reply: SyncGroupReply | None) -> None:
         self._joining = False
@@ -153,7 +162,7 @@ class ClassicClient(Client):
         self._round += 1
         for partition in sorted(target):
             self.take(partition)
-        surplus = frozenset(self.owned.keys() - target)
+        surplus = self.surplus = frozenset(self.owned.keys() - target)
         if surplus:
             # Cooperative: what is to move is given up now, and then handed out by a rebalance.
             delay_ms = min(self.simulation.revocation_ms(self), self.session_timeout_ms // 2)
@@ -161,7 +170,7 @@ class ClassicClient(Client):
         self.later(self._interval_ms(), self._heartbeat, self._round)
         self.simulation.checks.owns(self)
 
-    def _revoked(self, surplus: frozenset[tuple[TopicId, int]], round_: int) -> None:
+    def _revoked(self, surplus: frozenset[TopicPartition], round_: int) -> None:
         if round_ == self._round:
             for partition in sorted(surplus):
                 self.owned.pop(partition, None)
@@ -175,15 +184,12 @@ class ClassicClient(Client):
     def _heartbeat(self, round_: int) -> None:
         if round_ != self._round or self._leaving:
             return
-        if self._leads and self._planned_for != self._known_topics():
+        news = self._leads and self._planned_for != self._known_topics()
+        if news or self._joined_with != self.subscription:
             self._rejoin()
             return
-        request = HeartbeatRequest(
-            self.group_id, self.generation, self.member_id, self.instance_id
-        )
-        self.rpc(
-            "group", request, _HEARTBEAT_VERSION, lambda reply: self._beaten(round_, reply)
-        )
+        request = HeartbeatRequest(self.group_id, self.generation, self.member_id, self.instance_id)
+        self.rpc("group", request, _HEARTBEAT_VERSION, lambda reply: self._beaten(round_, reply))
 
     def _beaten(self, round_: int, reply: Any) -> None:
         if round_ != self._round:

@@ -153,9 +153,7 @@ class Client:
 
         call.on_reply = reply
         self._in_flight[lane] = call
-        timer = self.world.after(
-            timeout_ms or self.simulation.options.request_timeout_ms, time_out
-        )
+        timer = self.world.after(timeout_ms or self.simulation.options.request_timeout_ms, time_out)
         self.simulation.network.send(call)
 
     def later(self, delay_ms: int, run: Callable[..., None], *arguments: Any) -> None:
@@ -226,7 +224,9 @@ class Client:
                     continue
                 tenure = self.owned[topic_id, partition]
                 place = (image.topic_id, partition)
-                entry = CommitPartition(partition, self.simulation.ledger.new_commit(self, place, tenure))
+                entry = CommitPartition(
+                    partition, self.simulation.ledger.new_commit(self, place, tenure)
+                )
                 if by_id:
                     topics.append(CommitTopic("", (entry,), image.topic_id))
                 else:

@@ -11,7 +11,7 @@ from coordinator.core.shard import GroupCoordinatorShard
 
 
 def difference(live: GroupCoordinatorShard, log: GroupCoordinatorShard, group_id: str) -> str:
-    """"" if both say the same. A classic group lives ahead of the log while it rebalances."""
+    """ "" if both say the same. A classic group lives ahead of the log while it rebalances."""
     ours, theirs = live.state.groups.get(group_id), log.state.groups.get(group_id)
     if isinstance(ours, ConsumerGroup) and isinstance(theirs, ConsumerGroup):
         found = _different(_consumer(ours), _consumer(theirs))
@@ -22,7 +22,10 @@ def difference(live: GroupCoordinatorShard, log: GroupCoordinatorShard, group_id
         found = ""
     else:
         found = f"{_kind(ours)} / {_kind(theirs)}"
-    ours_offsets, theirs_offsets = live.offsets.store.topics(group_id), log.offsets.store.topics(group_id)
+    ours_offsets, theirs_offsets = (
+        live.offsets.store.topics(group_id),
+        log.offsets.store.topics(group_id),
+    )
     if ours_offsets != theirs_offsets:
         found += f" offsets {ours_offsets} / {theirs_offsets}"
     return found

@@ -43,7 +43,9 @@ def assigned_partitions(data: bytes) -> tuple[frozenset[tuple[str, int]], str]:
     if not data:
         return frozenset(), ""
     assignment = parse_assignment(data)
-    owned = frozenset((topic, number) for topic, numbers in assignment.partitions for number in numbers)
+    owned = frozenset(
+        (topic, number) for topic, numbers in assignment.partitions for number in numbers
+    )
     return owned, (assignment.user_data or b"").decode()
 
 

@@ -111,4 +111,3 @@ class WireClient:
 
     def close(self) -> None:
         self._socket.close()
-

@@ -125,7 +125,7 @@ class CoreBackend:
     poll = wait
 
     def disconnect(self, actor: str) -> None:
-        ticket, token = self._waiting.pop(actor)
+        _, token = self._waiting.pop(actor)
         self.broker.waiting.forget(token)
 
     def _allows(self, operation: Operation, resource: Resource, name: str) -> bool:
@@ -156,7 +156,10 @@ class CoreBackend:
     def create_topic(self, name: str, partitions: int, racks: Any = ()) -> None:
         topic_id = next(self._topic_numbers).to_bytes(16, "big")
         self.names.new_topic(name, topic_id)
-        topics = {**self.broker.image.by_name, name: TopicImage(topic_id, name, partitions, racks=racks)}
+        topics = {
+            **self.broker.image.by_name,
+            name: TopicImage(topic_id, name, partitions, racks=racks),
+        }
         old = self.broker.image.by_name.get(name)
         gone = () if old is None else ((name, old.topic_id),)
         self._publish(topics, created=frozenset([name]), deleted=gone)

@@ -61,7 +61,7 @@ def _show(names: Names, record: Record, now: Instant) -> str:
 def _offset(_: Names, value: Any, now: Instant) -> list[str]:
     facts = [str(value.offset)]
     if value.metadata:
-        facts.append(f'metadata="{value.metadata}"')
+        facts.append(f"metadata of {len(value.metadata)}")
     if value.leader_epoch != -1:
         facts.append(f"leader_epoch={value.leader_epoch}")
     if value.expire_timestamp_ms != -1:
@@ -71,7 +71,8 @@ def _offset(_: Names, value: Any, now: Instant) -> list[str]:
 
 def _classic(names: Names, value: Any, _: Instant) -> list[str]:
     members = [
-        f"{names.alias(one.member_id)}={show_assignment(one.assignment, names)}" for one in value.members
+        f"{names.alias(one.member_id)}={show_assignment(one.assignment, names)}"
+        for one in value.members
     ]
     facts = [f"gen={value.generation}", f'type="{value.protocol_type}"']
     if value.protocol is not None:
@@ -104,9 +105,7 @@ def _target_epoch(_: Names, value: Any, now: Instant) -> list[str]:
 
 
 def _target(names: Names, value: Any, _: Instant) -> list[str]:
-    return [
-        show_partitions({names.topic_of(t.topic_id): list(t.partitions) for t in value.topics})
-    ]
+    return [show_partitions({names.topic_of(t.topic_id): list(t.partitions) for t in value.topics})]
 
 
 def _current(names: Names, value: Any, _: Instant) -> list[str]:

@@ -214,7 +214,11 @@ def _fetch(command: Command, names: Names) -> Made:
     stable = command.options.get("stable") == "yes"
     if version < 8:
         group = _group(command, names)
-        return "OffsetFetch", version, {"group_id": group, "topics": topics, "require_stable": stable}
+        return (
+            "OffsetFetch",
+            version,
+            {"group_id": group, "topics": topics, "require_stable": stable},
+        )
     member = _member_id(command, names) if command.actor or "id" in command.options else None
     groups = [
         {

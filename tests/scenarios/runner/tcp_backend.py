@@ -65,7 +65,11 @@ class TcpBackend:
     # Topics -------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int) -> None:
-        topic = {"name": self.names.out(name), "num_partitions": partitions, "replication_factor": 1}
+        topic = {
+            "name": self.names.out(name),
+            "num_partitions": partitions,
+            "replication_factor": 1,
+        }
         reply = self._admin("CreateTopics", 7, topics=[topic], timeout=10_000)
         self._check(reply["topics"])
         self.names.new_topic(name, reply["topics"][0]["topic_id"])
@@ -95,9 +99,7 @@ class TcpBackend:
         deadline = time.monotonic() + TOPIC_TIMEOUT_S
         asked = [{"topic_id": None, "name": self.names.out(name)}]
         while True:
-            reply = self._admin(
-                "Metadata", 12, topics=asked, allow_auto_topic_creation=False
-            )
+            reply = self._admin("Metadata", 12, topics=asked, allow_auto_topic_creation=False)
             (topic,) = reply["topics"]
             led = [one for one in topic["partitions"] if one["leader_id"] >= 0]
             if len(led) == partitions:

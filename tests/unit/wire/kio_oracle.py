@@ -25,6 +25,7 @@ __all__ = [
     "to_bytes",
 ]
 
+
 @cache
 def request_entities(name: str, version: int) -> st.SearchStrategy[Any]:
     return st.from_type(kio_class(name, version, "request"))
