@@ -173,6 +173,11 @@ class CoordinatorConfig:
         "Check that a partition was added to the transaction before writing to it.",
     )
     # The daemon
+    steady_replies_enable: bool = setting(
+        "groupd.steady.replies.enable",
+        True,
+        "Answer the repeated heartbeat of a settled member from its last reply.",
+    )
     node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes", 104857600, "Largest request frame.", low=1024

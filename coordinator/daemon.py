@@ -7,9 +7,8 @@ stop: no new requests, long polls end, what is under way becomes durable and is 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,9 @@ from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
 
 log = structlog.get_logger("groupd.daemon")
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that are none to connect to."""
 
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
 """Where the store remembers with how many shards it was made."""
@@ -91,10 +93,15 @@ class Daemon:
         """Serve. Raises CannotStart; then nothing is left behind."""
         try:
             self._assignors = load_assignors(self._config.consumer_assignors)
+            # Members vote for the names that the assignors give themselves.
+            self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
             self._store = create_store(self.options.store_url, self.options.data_dir)
             await self._store.start()
         except (StoreRefused, ConfigError) as refused:
             raise CannotStart(str(refused)) from refused
+        except LogError as error:
+            await self._store.close()
+            raise CannotStart(f"the store cannot be opened: {error}") from error
         try:
             await self._assemble()
             await self._open_ports()
@@ -106,9 +113,9 @@ class Daemon:
         except LogError as error:
             await self._abandon()
             raise CannotStart(f"the store cannot be read: {error}") from error
-        # What is loaded stays: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
+        except BaseException:  # also a cancelled start, and our own bugs
+            await self._abandon()
+            raise
         log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
 
     async def _assemble(self) -> None:
@@ -167,12 +174,12 @@ class Daemon:
         frontend = Frontend(self._broker)
         self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
         self.kafka_address = await self._listener.start(*self.options.listen)
-        host, port = self.options.advertised or self.kafka_address
+        host, port = self._advertised()
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
-        routes = AdminRoutes(self._config, self._shown_options(), registry, self._not_ready)
+        routes = AdminRoutes(self.options.config, self._shown_options(), registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
@@ -180,6 +187,20 @@ class Daemon:
         except OSError as error:
             raise cannot_listen(*self.options.admin, "--admin", error) from error
         self._admin = admin
+
+    def _advertised(self) -> tuple[str, int]:
+        """What clients are told. Nobody can connect to a wildcard address, so without
+        --advertised it stands for this machine."""
+        if self.options.advertised is not None:
+            return self.options.advertised
+        host, port = self.kafka_address
+        local = WILDCARDS.get(host)
+        if local is None:
+            return host, port
+        log.warning(
+            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
+        )
+        return local, port
 
     async def _create_topics(self) -> None:
         catalogue = self._data_plane.catalogue
@@ -194,7 +215,7 @@ class Daemon:
     def _shown_options(self) -> dict[str, Any]:
         return {
             "listen": list(self.kafka_address),
-            "advertised": list(self.options.advertised or self.kafka_address),
+            "advertised": [self._nodes[0].host, self._nodes[0].port],
             "admin": list(self.options.admin),
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],
@@ -209,26 +230,37 @@ class Daemon:
     # Stop ---------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Finish what is under way, answer it, close everything. Safe to call once."""
+        """Finish what is under way, answer it, close everything. A second call does nothing."""
+        if self._stopping:
+            return
         self._stopping = True
         if self._listener is not None:
             self._listener.close_listener()
             self._listener.stop_reading()
-        await self._data_plane.close()
-        await self._broker.close()
-        if self._listener is not None:
-            self._listener.close_connections()
-        if self._admin is not None:
-            await self._admin.close()
-        await self._store.close()
+        try:
+            await self._data_plane.close()
+            await self._broker.close()
+        finally:
+            if self._listener is not None:
+                await self._listener.close_connections()
+            if self._admin is not None:
+                await self._admin.close()
+            await self._store.close()
         log.info("stopped")
 
     async def _abandon(self) -> None:
         """A start that failed half-way: give back ports and locks."""
+        self._stopping = True
         if self._listener is not None:
             self._listener.close_listener()
+            self._listener.stop_reading()
         if self._admin is not None:
             await self._admin.close()
-        if self._assembled:
-            await self._broker.close()
-        await self._store.close()
+        try:
+            if self._assembled:
+                await self._data_plane.close()
+                await self._broker.close()
+        finally:
+            if self._listener is not None:
+                await self._listener.close_connections()
+            await self._store.close()

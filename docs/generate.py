@@ -1,4 +1,5 @@
-"""Writes what can be derived: `docs/config.md` and the table of APIs in the README.
+"""Writes what can be derived: `docs/config.md`, the table of APIs in the README, and the trace in
+`docs/rebalance-trace.md`.
 
 Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
 when a file is not current. The unit tests do the same.
@@ -17,11 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from coordinator.cli.show_config import shown, span
-from coordinator.config import CoordinatorConfig
-from protocol.wire.apis import API_BY_KEY
+from coordinator.cli.show_config import shown, span  # noqa: E402
+from coordinator.config import CoordinatorConfig  # noqa: E402
+from docs.rebalance_trace import trace  # noqa: E402
+from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
 CONFIG_SOURCE = ROOT / "coordinator" / "config.py"
+TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
+TRACE = re.compile(r"(<!-- trace -->\n```\n).*?(```\n<!-- /trace -->)", re.DOTALL)
 API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
 
 CONFIG_HEAD = """\
@@ -50,8 +54,8 @@ CONFIG_FOOT = """
 
 IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
 `consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms` and
-`consumer.assignor.offload.enable` (the last has no effect). They are checked against the bounds above, survive a
-restart, and take effect at the group's next heartbeat.
+`consumer.assignor.offload.enable` (which has no effect). They are checked against the bounds above,
+survive a restart, and take effect at the group's next heartbeat.
 
 ## Topic configs
 
@@ -106,7 +110,12 @@ def settings_without_effect() -> list[str]:
 def pages(readme: str) -> Mapping[Path, str]:
     """Path -> the content that it should have."""
     table = API_TABLE.sub(lambda found: found[1] + api_table() + found[2], readme)
-    return {ROOT / "docs" / "config.md": config_page(), ROOT / "README.md": table}
+    traced = TRACE.sub(lambda found: found[1] + trace() + found[2], TRACE_PAGE.read_text())
+    return {
+        ROOT / "docs" / "config.md": config_page(),
+        ROOT / "README.md": table,
+        TRACE_PAGE: traced,
+    }
 
 
 def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:

@@ -111,7 +111,7 @@ def _engine(path: Path, *, writes: bool) -> AsyncEngine:
 
     async def connect(*_: Any, **__: Any) -> SqliteConnection:
         connection = SqliteConnection(str(path), thread_name)
-        await connection
+        await connection.open()
         return connection
 
     engine = create_async_engine(

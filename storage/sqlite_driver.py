@@ -31,6 +31,15 @@ class SqliteConnection(aiosqlite.Connection):
         self._thread.daemon = True
         self._begin: str | None = None
 
+    async def open(self) -> None:
+        """Starts the thread and connects."""
+        try:
+            await self
+        except BaseException:
+            # aiosqlite has told its thread to end, which must not answer a loop that is gone.
+            self._thread.join()
+            raise
+
     def begin(self, statement: str) -> None:
         """Opens a transaction right before the next statement."""
         self._begin = statement

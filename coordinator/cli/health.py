@@ -19,14 +19,19 @@ def health(
 ) -> None:
     """Exit 0 when the daemon at --admin is ready, 1 when it is not."""
     host, port = host_port(admin, "--admin")
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
-        connection = http.client.HTTPConnection(host, port, timeout=timeout)
         connection.request("GET", "/readyz")
         reply = connection.getresponse()
         body = reply.read().decode(errors="replace").strip()
     except OSError as error:
         print(f"groupd: no answer from {admin}: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
+    except http.client.HTTPException:
+        print(f"groupd: {admin} does not answer in HTTP: is it the admin port?", file=sys.stderr)
+        raise typer.Exit(1) from None
+    finally:
+        connection.close()
     print(body)
     if reply.status != 200:
         raise typer.Exit(1)

@@ -35,6 +35,13 @@ def key_value(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
+def one_of(text: str, flag: str, choices: tuple[str, ...]) -> None:
+    """Raises UsageError unless `text` is one of `choices`."""
+    if text not in choices:
+        allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise UsageError(f"{flag} {text}: must be {allowed}")
+
+
 def config_file(path: Path) -> dict[str, str]:
     """Kafka-named settings from a TOML file, or from a `.properties` file."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -33,8 +34,12 @@ class DaemonProcess:
             [*command, *self._flags], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        if select.select([self._process.stdout], [], [], READY_TIMEOUT_S)[0]:
+            line = self._process.stdout.readline()
+        else:
+            line = ""
         if not line.startswith("groupd ready"):
+            self.__exit__(None, None, None)
             log = (self._data_dir / "daemon.log").read_text(errors="replace")
             raise RuntimeError(f"the daemon did not start: {log.strip()[-500:]}")
         fields = dict(part.split("=", 1) for part in line.split()[2:])

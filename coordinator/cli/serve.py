@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, topic
+from coordinator.cli.parse import build_config, host_port, one_of, topic
 
 if TYPE_CHECKING:
     from coordinator.daemon import Daemon
@@ -60,10 +61,8 @@ def serve(
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from coordinator.server.logs import configure_logging
 
-    if log_format not in ("text", "json"):
-        raise UsageError(f"--log-format {log_format}: must be text or json")
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise UsageError(f"--log-level {log_level}: must be debug, info, warning or error")
+    one_of(log_format, "--log-format", ("text", "json"))
+    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=host_port(advertised, "--advertised") if advertised else None,
@@ -95,7 +94,11 @@ async def _run(daemon: Daemon) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    await daemon.start()
+    if not await _started(daemon, stop):
+        return
+    # What is loaded stays: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
         print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
@@ -108,6 +111,21 @@ async def _run(daemon: Daemon) -> None:
             print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
+
+
+async def _started(daemon: Daemon, stop: asyncio.Event) -> bool:
+    """Start the daemon; False if a signal came first, which ends a long load at once."""
+    starting = asyncio.ensure_future(daemon.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        if starting.cancelled():
+            return False
+    await starting
+    return True
 
 
 def _address(address: tuple[str, int]) -> str:

@@ -135,6 +135,11 @@ class GroupCoordinatorShard:
         """The shard is given up: whoever is parked is told."""
         return lifecycle.unload(self.state)
 
+    def discard(self) -> None:
+        """Another object takes over. Handlers refer back to the shard; without this cycle its
+        memory is free at once, and also after `gc.freeze()`."""
+        self._handlers.clear()
+
     # Hard state ---------------------------------------------------------------------------
 
     def replay(self, record: Record, at: AppliedAt) -> None:
@@ -158,6 +163,11 @@ class GroupCoordinatorShard:
 
     def pop_due(self, now_ms: int) -> list[DeadlineKey]:
         return self.state.deadlines.pop_due(now_ms)
+
+    def retry(self, key: DeadlineKey, at_ms: int) -> None:
+        """`key` was popped, but could not be handled: again at `at_ms` unless it is set."""
+        if key not in self.state.deadlines:
+            self.state.deadlines.set(key, at_ms)
 
     # Display ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
 from protocol.records.schema import Record
@@ -88,6 +88,7 @@ class EventKind(Enum):
     OFFSETS_COMMITTED = "offsets-committed"
     OFFSETS_EXPIRED = "offsets-expired"
     OFFSETS_DELETED = "offsets-deleted"
+    OFFSETS_FORGOTTEN = "offsets-forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,16 @@ class Task:
     run: Callable[[], Any]
 
 
+class Steady(Protocol):
+    """A lease on a reply: while it holds, the same request has the same reply."""
+
+    group_id: str
+
+    def renew(self, now_ms: int) -> bool:
+        """The request came again: do its only effect and say True, or False: handle it."""
+        ...
+
+
 @dataclass(slots=True)
 class Outcome:
     """What an input leads to.
@@ -143,6 +154,7 @@ class Outcome:
     events: list[Event] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
     completion: Completion | None = None
+    steady: Steady | None = None
     transaction: tuple[int, int] | None = None
 
 

@@ -21,17 +21,25 @@ from coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from coordinator.core.partitioning import partition_for
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import Event, EventKind, RequestContext, RequestToken
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, elapsed_ns
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.stats import Durations
+from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster import Node
+from protocol.messages.data import FetchRequest
 from storage.log import PartitionLogs
 
 log = structlog.get_logger("groupd.broker")
+
+CLOSE_TASKS_TIMEOUT_S = 1.0
+
+READS = frozenset({FetchRequest})
+"""Data requests that may be dropped with their asker; others run to their end."""
 
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
@@ -60,9 +68,11 @@ class Broker:
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = LogWriter(logs)
+        self.processing = Durations()
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
-        self.durable_listeners: list[Callable[[int], None]] = []
+        self.progress_listeners: list[Callable[[int], None]] = []
+        """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
         self._logs = logs
         self._make_shard = make_shard
@@ -70,6 +80,7 @@ class Broker:
         self._failure_for = failure_for
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reads: dict[RequestToken, asyncio.Task[None]] = {}
         self.shards = [
             ShardRuntime(
                 partition,
@@ -81,7 +92,7 @@ class Broker:
                 self.waiting,
                 clock,
                 self._on_events,
-                self._on_durable,
+                self._on_progress,
             )
             for partition in range(config.offsets_topic_num_partitions)
         ]
@@ -109,22 +120,38 @@ class Broker:
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
+        self.started = False
         for shard in self.shards:
             shard.close()
-        await self.writer.close()
+        for shard in self.shards:
+            await shard.closed()
+        # Before the writer: they may still want to append.
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
+            _, late = await asyncio.wait(self._tasks, timeout=CLOSE_TASKS_TIMEOUT_S)
+            for task in late:
+                task.cancel()
+        await self.writer.close()
+        if len(self.waiting):
+            log.warning("requests without an answer at shutdown", count=len(self.waiting))
+            self.waiting.fail_all(ErrorCode.NOT_COORDINATOR)
 
     # Requests -----------------------------------------------------------------------------
 
     def submit(
-        self, context: RequestContext, request: Any, failure: Failure, resolve: Resolve
+        self,
+        context: RequestContext,
+        request: Any,
+        failure: Failure,
+        resolve: Resolve,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 
         `context.token` is ignored: the returned token names the request from here on.
         """
-        token = self.waiting.add(Waiter(request, self._failure_for(request, failure), resolve))
+        token = self.waiting.add(
+            Waiter(request, self._failure_for(request, failure), resolve, on_steady)
+        )
         context = replace(context, token=token)
         route = self._routes.get(type(request))
         if route is None:
@@ -139,6 +166,13 @@ class Broker:
             self.waiting.fail(token, ErrorCode.UNKNOWN_SERVER_ERROR)
         return token
 
+    def forget(self, token: RequestToken) -> None:
+        """The asker is gone: an answer would be dropped. Effects stay; a long poll ends now."""
+        self.waiting.forget(token)
+        task = self._reads.get(token)
+        if task is not None:
+            task.cancel()
+
     def shard_of(self, group_id: str) -> ShardRuntime:
         return self.shards[partition_for(group_id, len(self.shards))]
 
@@ -147,7 +181,9 @@ class Broker:
         if not self.started:
             self.waiting.fail(context.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
+            started_ns = elapsed_ns()
             self.shard_of(group_id).handle(context, request)
+            self.processing.add(elapsed_ns() - started_ns)
 
     def ask(
         self,
@@ -157,12 +193,23 @@ class Broker:
         failure: Failure,
         resolve: Resolve,
     ) -> None:
-        """A partial question to one shard, with its own token."""
-        token = self.waiting.add(Waiter(request, failure, resolve))
+        """A partial question to one shard, with its own token. `resolve` puts the answer of
+        `context.token` together; if it cannot, that one fails."""
+
+        def guarded(reply: Any) -> None:
+            try:
+                resolve(reply)
+            except Exception:
+                log.exception("answer cannot be put together", request=type(request).__name__)
+                self.waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+        token = self.waiting.add(Waiter(request, failure, guarded))
         if not self.started:
             self.waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
+            started_ns = elapsed_ns()
             shard.handle(replace(context, token=token), request)
+            self.processing.add(elapsed_ns() - started_ns)
 
     def reply(self, context: RequestContext, reply: Any) -> None:
         self.waiting.answer(context.token, reply)
@@ -205,8 +252,8 @@ class Broker:
             self.event_counts[event.kind.value] += _weight(event)
             log_event(partition, event)
 
-    def _on_durable(self, partition: int) -> None:
-        for listener in self.durable_listeners:
+    def _on_progress(self, partition: int) -> None:
+        for listener in self.progress_listeners:
             listener(partition)
 
     # The data plane -----------------------------------------------------------------------
@@ -216,9 +263,13 @@ class Broker:
         if handler is None:
             self.waiting.fail(context.token, ErrorCode.UNSUPPORTED_VERSION)
             return
+        token = context.token
         task = asyncio.get_running_loop().create_task(self._run_data(handler, context, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if type(request) in READS:
+            self._reads[token] = task
+            task.add_done_callback(lambda _: self._reads.pop(token, None))
 
     async def _run_data(self, handler: DataHandler, context: RequestContext, request: Any) -> None:
         try:

@@ -26,13 +26,14 @@ _WARN = frozenset({EventKind.ASSIGNOR_FAILED})
 
 
 def log_event(partition: int, event: Event) -> None:
+    facts = {"shard": partition, "group": event.group_id}
     if event.kind in _WARN:
         write = log.warning
+        facts.update(event.details)
     elif event.kind in _INFO:
         write = log.info
     else:
         write = log.debug
-    facts = {"shard": partition, "group": event.group_id}
     if event.member_id:
         facts["member"] = event.member_id
     if event.epoch >= 0:

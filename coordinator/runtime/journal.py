@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from coordinator.core.types import Completion, RequestToken
 from protocol.records.batch import encode_batch
@@ -41,15 +42,13 @@ class JournalBatch:
     replies: Replies = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
-    timed_out: bool = False
 
     @property
     def end_offset(self) -> int:
         return self.base_offset + len(self.records)
 
 
-@dataclass(frozen=True, slots=True)
-class TakenBatch:
+class TakenBatch(NamedTuple):
     """An encoded batch, ready for the log."""
 
     base_offset: int

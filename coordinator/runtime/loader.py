@@ -48,6 +48,13 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
                 applied += _replay_batch(shard, stored.payload, skipped)
             except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
+            except Exception as error:
+                # A bug of ours. It must cost this shard, not the daemon.
+                log.exception("replay failed", log=state.name, offset=stored.base_offset)
+                reason = f"{type(error).__name__}: {error}"
+                raise LoadFailed(
+                    f"{state.name} at offset {stored.base_offset}: {reason}"
+                ) from error
             offset = stored.last_offset + 1
             if applied % YIELD_EVERY < stored.last_offset - stored.base_offset + 1:
                 await asyncio.sleep(0)

@@ -14,7 +14,7 @@ class OffsetsView:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._waiters: dict[int, set[asyncio.Event]] = {}
-        broker.durable_listeners.append(self._wake)
+        broker.progress_listeners.append(self._wake)
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard does not serve."""

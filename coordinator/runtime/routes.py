@@ -27,6 +27,7 @@ from protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     DescribedConsumerGroup,
 )
+from protocol.messages.data import ProduceRequest
 from protocol.messages.groups import (
     DeletedGroup,
     DeleteGroupsReply,
@@ -71,8 +72,10 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 
 
 def failure_for(request: Any, default: Failure) -> Failure:
-    """How a group request fails: the classic APIs echo member ids, and look different while a
-    shard loads (spec: classic group, J1-J5, S4, 2.3)."""
+    """How a request fails: the classic group APIs echo member ids, and look different while a
+    shard loads (spec: classic group, J1-J5, S4, 2.3); a produce with acks=0 has no reply."""
+    if isinstance(request, ProduceRequest) and request.acks == 0:
+        return lambda req, code, message: None
     special = _CLASSIC_FAILURES.get(type(request))
     if special is None:
         return default
@@ -239,6 +242,9 @@ def _per_group(
 
 def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
     """Every shard that serves; a loading one fails the whole call (both group specs)."""
+    if not broker.started:
+        broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return
     if any(shard.state is ShardState.LOADING for shard in broker.shards):
         broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return

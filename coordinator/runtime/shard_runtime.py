@@ -3,13 +3,15 @@
 States: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any -> CLOSED. A failed append
 has one path: every parked request is refused with a retriable error, memory is dropped and the
 shard is rebuilt from the log. An ambiguous append is thereby settled by reading the log.
+
+Answering somebody may lead to new requests. So a state changes before anybody is told of it, and
+an answer that fails is no reason to leave the others out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -26,34 +28,29 @@ from coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
+    Steady,
     Task,
 )
-from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.runtime.journal import Journal, JournalBatch, RecordsTooLarge
+from coordinator.runtime.alarm import Alarm
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import LoadFailed, load_shard
+from coordinator.runtime.reload import BACKOFF_MS, Reload
+from coordinator.runtime.shard_state import REFUSALS, ShardState
+from coordinator.runtime.steady import ShardLease
 from coordinator.runtime.waiting import WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages import TopicId
 from protocol.records.schema import Record
-from storage.log import Append, LogError, LogState, PartitionLogs
+from storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
+
+__all__ = ["ShardRuntime", "ShardState"]
 
 log = structlog.get_logger("groupd.shard")
 
-RELOAD_BACKOFF_MS = 500
-
-
-class ShardState(Enum):
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-    CLOSED = "closed"
-
-
-_REFUSALS = {
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
-    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
-}
+EXPIRE_RETRY_MS = 500
+"""A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
 
 
 class ShardRuntime:
@@ -70,7 +67,7 @@ class ShardRuntime:
         waiting: WaitingRequests,
         clock: Clock,
         on_events: Callable[[int, list[Event]], None],
-        on_durable: Callable[[int], None],
+        on_progress: Callable[[int], None],
     ) -> None:
         self.partition = partition
         self.log_name = f"__consumer_offsets-{partition}"
@@ -78,8 +75,7 @@ class ShardRuntime:
         self.shard = make_shard()
         self.start_offset = 0
         self.durable_offset = 0
-        self.load_ms = 0
-        self.loaded_records = 0
+        self.load_ms = self.loaded_records = 0
         self._config = config
         self._make_shard = make_shard
         self._bring_up_to_date = bring_up_to_date
@@ -88,14 +84,14 @@ class ShardRuntime:
         self._waiting = waiting
         self._clock = clock
         self._on_events = on_events
-        self._on_durable = on_durable
+        self._on_progress = on_progress
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self._owner_epoch = -1
-        self._timer: TimerHandle | None = None
-        self._timer_at: int | None = None
-        self._commit_timer: TimerHandle | None = None
-        self._reload: asyncio.Task[None] | None = None
+        self._deadlines = Alarm(clock, self._on_deadlines)
+        self._commit_timeout = Alarm(clock, self._on_commit_timeout)
+        self._reload = Reload(clock, self._load_again, f"reload-{partition}")
+        self._missed: list[tuple[str, TopicId]] = []
 
     # Loading ------------------------------------------------------------------------------
 
@@ -104,74 +100,82 @@ class ShardRuntime:
         started = self._clock.now()
         state = opened or await self._logs.open(self.log_name)
         shard = self._make_shard()
-        self.loaded_records = await load_shard(shard, self._logs, state)
+        loaded_records = await load_shard(shard, self._logs, state)
         if self.state is ShardState.CLOSED:
             return
         # Topics and group configs may have changed while the log was read.
         self._bring_up_to_date(shard)
         now = self._clock.now()
+        try:
+            outcome = shard.on_loaded(now)
+        except Exception as error:
+            log.exception("shard cannot start its timers", shard=self.partition)
+            raise LoadFailed(f"{self.log_name}: {type(error).__name__}: {error}") from error
+        self.shard.discard()
         self.shard = shard
+        self.loaded_records = loaded_records
         self.start_offset, self.durable_offset = state.start_offset, state.next_offset
         self._owner_epoch = state.owner_epoch
         self._journal = Journal(state.next_offset, self._config.message_max_bytes)
         self.load_ms = now.monotonic_ms - started.monotonic_ms
         self.state = ShardState.ACTIVE
-        self._take_in(shard.on_loaded(now))
+        self._take_in(outcome)
+        missed, self._missed = self._missed, []
+        if missed:
+            self.input(lambda: shard.offsets.on_topics_deleted(missed))
+        self._on_progress(self.partition)
 
     async def load_first(self, opened: LogState) -> None:
-        """The load at start: a shard that cannot be loaded refuses, while the others serve, and
-        is tried again."""
+        """The load at start: a shard that cannot be loaded refuses, the others serve. It is tried
+        again unless its log is damaged."""
         try:
             await self.load(opened)
-        except (LoadFailed, LogError) as error:
-            self.fail_loading(error)
-            self._start_reload(after_ms=RELOAD_BACKOFF_MS)
+        except (LoadFailed, LogCorrupt) as error:
+            self._fail_loading(error)
+        except LogError as error:
+            self._fail_loading(error)
+            self._reload.start(BACKOFF_MS)
 
-    def _start_reload(self, after_ms: int = 0) -> None:
-        self._reload = asyncio.get_running_loop().create_task(
-            self._load_until_active(after_ms), name=f"reload-{self.partition}"
-        )
+    async def _load_again(self) -> None:
+        """One attempt; raises LogError if another one may help."""
+        self.state = ShardState.LOADING
+        try:
+            await self.load()
+        except (LoadFailed, LogCorrupt) as error:
+            self._fail_loading(error)
+        except LogError as error:
+            self._fail_loading(error)
+            raise
+        else:
+            log.info("shard reloaded", shard=self.partition, records=self.loaded_records)
 
-    async def _load_until_active(self, after_ms: int) -> None:
-        await asyncio.sleep(after_ms / 1000)
-        while self.state is not ShardState.CLOSED:
-            try:
-                self.state = ShardState.LOADING
-                await self.load()
-            except (LoadFailed, LogError) as error:
-                self.fail_loading(error)
-                await asyncio.sleep(RELOAD_BACKOFF_MS / 1000)
-            else:
-                log.info("shard reloaded", shard=self.partition, records=self.loaded_records)
-                return
-
-    def fail_loading(self, error: Exception) -> None:
+    def _fail_loading(self, error: Exception) -> None:
         if self.state is not ShardState.CLOSED:
             self.state = ShardState.FAILED
         log.error("shard cannot be loaded", shard=self.partition, reason=str(error))
 
     def close(self) -> None:
-        """Refuse everything from now on; parked requests get NOT_COORDINATOR."""
-        if self.state is ShardState.ACTIVE:
-            self._answer(self.shard.unload().urgent)
+        """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the
+        journal may still become durable and is answered then."""
+        was_active = self.state is ShardState.ACTIVE
         self.state = ShardState.CLOSED
-        for timer in (self._timer, self._commit_timer):
-            if timer is not None:
-                timer.cancel()
-        if self._reload is not None:
-            self._reload.cancel()
+        self._deadlines.cancel()
+        self._commit_timeout.cancel()
+        self._reload.cancel()
+        if was_active:
+            self._last_answers(self.shard.unload)
+        self._on_progress(self.partition)
+
+    async def closed(self) -> None:
+        """After `close`: nothing of this shard runs any more."""
+        await self._reload.ended()
 
     # Inputs -------------------------------------------------------------------------------
 
-    @property
-    def refusal(self) -> ErrorCode | None:
-        """Why nothing can be asked now; None when active."""
-        return _REFUSALS.get(self.state)
-
     def handle(self, context: RequestContext, request: Any) -> None:
         """A request for a group of this shard; the answer goes to `context.token`."""
-        if (refusal := self.refusal) is not None:
-            self._waiting.fail(context.token, refusal)
+        if self.state is not ShardState.ACTIVE:
+            self._waiting.fail(context.token, REFUSALS[self.state])
             return
         try:
             outcome = self.shard.handle(context, request, self._clock.now())
@@ -186,20 +190,24 @@ class ShardRuntime:
         else:
             self._take_in(outcome, context)
 
-    def input(self, make_outcome: Callable[[], Outcome]) -> None:
-        """An input that is no request: new metadata, a task's result, a deadline."""
+    def input(self, make_outcome: Callable[[], Outcome]) -> bool:
+        """An input that is no request: new metadata, a task's result, a deadline. False if it
+        failed, which is a bug of ours and logged; nobody else is to suffer from it."""
         if self.state is not ShardState.ACTIVE:
-            return
+            return True
         try:
-            outcome = make_outcome()
+            self._take_in(make_outcome())
         except Exception:
             log.exception("internal input failed", shard=self.partition)
-            self._arm_timer()
-        else:
-            self._take_in(outcome)
+            self._arm_deadlines()
+            return False
+        return True
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:
-        """The new image; a shard that is loading gets it when it is made (`make_shard`)."""
+        """The new image. A shard that is loading gets it when it is made (`make_shard`), and
+        forgets the offsets of deleted topics once it is loaded."""
+        if self.state in (ShardState.LOADING, ShardState.FAILED):
+            self._missed.extend(delta.deleted)
         self.input(lambda: self.shard.on_metadata(delta, now))
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
@@ -208,45 +216,62 @@ class ShardRuntime:
     # Outcomes -----------------------------------------------------------------------------
 
     def _take_in(self, outcome: Outcome, context: RequestContext | None = None) -> None:
+        written = True
         if outcome.records:
-            self._write(outcome, context)
+            written = self._write(outcome, context)
         else:
+            if outcome.steady is not None and context is not None:
+                self._offer_steady(context, outcome.steady)
             self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
         if self.state is not ShardState.ACTIVE:
+            self._waiting.refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
             return
-        self._answer(outcome.urgent)
-        if outcome.events:
-            self._on_events(self.partition, outcome.events)
-        for task in outcome.tasks:
-            asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
-        self._arm_timer()
+        self._waiting.answer_all(outcome.urgent)
+        # A handler that has not changed memory itself has done nothing if nothing was written.
+        if written or not outcome.replay:
+            if outcome.events:
+                self._on_events(self.partition, outcome.events)
+            for task in outcome.tasks:
+                asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
+        self._arm_deadlines()
 
-    def _write(self, outcome: Outcome, context: RequestContext | None) -> None:
-        """Replay the records and put them into the journal."""
+    def _offer_steady(self, context: RequestContext, lease: Steady) -> None:
+        if self._config.steady_replies_enable:
+            self._waiting.steady(context.token, ShardLease(self, self.shard, lease))
+
+    def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
+        """Whether `shard` still serves and nothing of the group waits for the log."""
+        active = self.shard is shard and self.state is ShardState.ACTIVE
+        return active and not self._journal.pending(group_id)
+
+    def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
+        """Replay the records and put them into the journal; False if they were refused."""
         now_ms = self._clock.now().monotonic_ms
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
             encoded = [self._journal.encode(part) for part in parts]
-        except RecordsTooLarge:
+        except Exception:
+            # Larger than message.max.bytes, or a bug of ours.
+            log.exception("write refused", shard=self.partition)
             self._refuse_write(outcome, context)
-            return
-        groups = sorted({record.key.group for record in outcome.records})
+            return False
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
             if outcome.replay and not self._replay(part):
                 self._refuse(outcome, context, ErrorCode.NOT_COORDINATOR)
-                return
+                return False
             last = index == len(parts) - 1
             self._journal.accept(
                 raw,
-                groups,
+                sorted({record.key.group for record in part}),
                 outcome.replies if last else [],
                 outcome.completion if last else None,
                 now_ms,
             )
         self._writer.mark(self)
-        self._arm_commit_timer()
+        self._arm_commit_timeout()
+        return True
 
     def _replay(self, records: list[Record]) -> bool:
         offset = self._journal.next_offset
@@ -262,32 +287,23 @@ class ShardRuntime:
     def _refuse_write(self, outcome: Outcome, context: RequestContext | None) -> None:
         # Nothing is written; classic groups are told like of any failed append.
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-        log.error("write larger than message.max.bytes refused", shard=self.partition)
         self._refuse(outcome, context, code)
         if outcome.completion is not None:
             self._complete(outcome.completion, AppendError(code))
 
     def _refuse(self, outcome: Outcome, context: RequestContext | None, code: ErrorCode) -> None:
-        for token, _ in outcome.replies:
-            self._waiting.fail(token, code)
+        self._waiting.refuse(outcome.replies, code)
         if context is not None:
             self._waiting.fail(context.token, code)
-        if self.state is not ShardState.ACTIVE:
-            for token, _ in outcome.urgent:
-                self._waiting.fail(token, code)
 
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
         self.input(partial(self.shard.appended, completion, error, self._clock.now()))
 
-    def _answer(self, replies: list[tuple[int, Any]]) -> None:
-        for token, reply in replies:
-            self._waiting.answer(token, reply)
-
     def _answer_gated(self, gate: str | None, replies: list[tuple[int, Any]]) -> None:
         if gate is None or (replies and not self._journal.park(gate, replies)):
-            self._answer(replies)
+            self._waiting.answer_all(replies)
         elif replies:
-            self._arm_commit_timer()
+            self._arm_commit_timeout()
 
     def _run_task(self, shard: GroupCoordinatorShard, task: Task) -> None:
         try:
@@ -305,89 +321,79 @@ class ShardRuntime:
         wall_ms = self._clock.now().wall_ms
         self._taken_from = self._journal
         return [
-            Append(
-                name=self.log_name,
-                owner_epoch=self._owner_epoch,
-                base_offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                max_timestamp_ms=batch.timestamp_ms,
-                payload=batch.payload,
-            )
-            for batch in self._journal.take(wall_ms)
+            Append(self.log_name, self._owner_epoch, first, last, timestamp_ms, payload)
+            for first, last, timestamp_ms, payload in self._journal.take(wall_ms)
         ]
 
     def done(self, error: LogError | None) -> None:
         if self._taken_from is not self._journal:
             return  # settled by the reload that replaced the journal
         if error is not None:
-            log.error("append failed; shard is rebuilt", shard=self.partition, reason=str(error))
-            self._fail(ErrorCode.NOT_COORDINATOR)
+            log.error("append failed", shard=self.partition, reason=str(error))
+            if self.state is ShardState.ACTIVE:
+                self._fail(ErrorCode.NOT_COORDINATOR)
+            else:
+                self._lose_writes(ErrorCode.NOT_COORDINATOR)
             return
         settled = self._journal.durable()
         self.durable_offset = self._journal.durable_offset
         for batch in settled:
-            self._settle(batch)
-        self._on_durable(self.partition)
-        self._arm_commit_timer()
-
-    def _settle(self, batch: JournalBatch) -> None:
-        self._answer(batch.replies)
-        for completion in batch.completions:
-            self._complete(completion, None)
+            self._waiting.answer_all(batch.replies)
+            for completion in batch.completions:
+                self._complete(completion, None)
+        self._on_progress(self.partition)
+        self._arm_commit_timeout()
 
     # Failure ------------------------------------------------------------------------------
 
     def _fail(self, code: ErrorCode) -> None:
-        if self.state not in (ShardState.ACTIVE, ShardState.CLOSED):
+        if self.state is not ShardState.ACTIVE:
             return
-        now = self._clock.now()
-        lost = self._journal.failed()
-        for batch in lost:
-            for completion in batch.completions:
-                self._answer(self.shard.appended(completion, AppendError(code), now).urgent)
-            for token, _ in batch.replies:
-                self._waiting.fail(token, code)
-        if self.state is ShardState.CLOSED:
-            return
-        self._answer(self.shard.unload().urgent)
         self.state = ShardState.FAILED
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = self._timer_at = None
-        self._start_reload()
+        self._deadlines.cancel()
+        self._commit_timeout.cancel()
+        self._reload.start(0)
+        self._lose_writes(code)
+        self._last_answers(self.shard.unload)
+        self._on_progress(self.partition)
+
+    def _lose_writes(self, code: ErrorCode) -> None:
+        """Nothing that is not durable yet will be: tell whoever waits for it."""
+        now = self._clock.now()
+        for batch in self._journal.failed():
+            for completion in batch.completions:
+                self._last_answers(partial(self.shard.appended, completion, AppendError(code), now))
+            self._waiting.refuse(batch.replies, code)
+
+    def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
+        """What is owed to requests parked in the groups."""
+        try:
+            self._waiting.answer_all(make_outcome().urgent)
+        except Exception:
+            log.exception("giving up the shard failed", shard=self.partition)
 
     # Timers -------------------------------------------------------------------------------
 
-    def _arm_timer(self) -> None:
-        """One timer a shard, at the next deadline; an earlier one that is set may stay."""
+    def _arm_deadlines(self) -> None:
         at_ms = self.shard.next_deadline()
-        if at_ms is None or self.state is not ShardState.ACTIVE:
-            return
-        if self._timer is not None and self._timer_at is not None:
-            if self._timer_at <= at_ms:
-                return
-            self._timer.cancel()
-        self._timer_at = at_ms
-        self._timer = self._clock.call_at(at_ms, self._on_timer)
+        if at_ms is not None and self.state is ShardState.ACTIVE:
+            self._deadlines.at_latest(at_ms)
 
-    def _on_timer(self) -> None:
-        self._timer = self._timer_at = None
+    def _on_deadlines(self) -> None:
         now = self._clock.now()
         for key in self.shard.pop_due(now.monotonic_ms):
-            self.input(partial(self.shard.expire, key, now))
-        self._arm_timer()
+            if not self.input(partial(self.shard.expire, key, now)):
+                self.shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
+        self._arm_deadlines()
 
-    def _arm_commit_timer(self) -> None:
-        if self._commit_timer is None and (oldest := self._journal.oldest_ms()) is not None:
-            deadline = oldest + self._config.offsets_commit_timeout_ms
-            self._commit_timer = self._clock.call_at(deadline, self._on_commit_timeout)
+    def _arm_commit_timeout(self) -> None:
+        if self._commit_timeout.at_ms is None and (oldest := self._journal.oldest_ms()) is not None:
+            self._commit_timeout.at_latest(oldest + self._config.offsets_commit_timeout_ms)
 
     def _on_commit_timeout(self) -> None:
         """A write that takes too long is refused with a retriable code; it may still commit."""
-        self._commit_timer = None
         before = self._clock.now().monotonic_ms - self._config.offsets_commit_timeout_ms + 1
         for replies in self._journal.overdue(before):
             log.warning("write timed out", shard=self.partition, replies=len(replies))
-            for token, _ in replies:
-                self._waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self._arm_commit_timer()
+            self._waiting.refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._arm_commit_timeout()

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.core.types import Event
 
-EVENTS_PER_GROUP = 200
+EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
 
 
@@ -20,19 +20,11 @@ class Timeline:
     __slots__ = ("_groups", "_sequence")
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[str, deque[dict[str, Any]]] = OrderedDict()
+        self._groups: OrderedDict[str, deque[tuple[int, int, Event]]] = OrderedDict()
         self._sequence = 0
 
     def add(self, event: Event, wall_ms: int) -> None:
-        entry = {
-            "sequence": self._sequence,
-            "timestamp_ms": wall_ms,
-            "event": event.kind.value,
-            "member_id": event.member_id,
-            "epoch": event.epoch,
-            "cause": event.cause,
-            "details": dict(event.details),
-        }
+        entry = (self._sequence, wall_ms, event)
         self._sequence += 1
         events = self._groups.get(event.group_id)
         if events is None:
@@ -45,4 +37,15 @@ class Timeline:
 
     def of(self, group_id: str) -> list[dict[str, Any]]:
         """Empty for a group without events."""
-        return list(self._groups.get(group_id, ()))
+        return [
+            {
+                "sequence": sequence,
+                "timestamp_ms": wall_ms,
+                "event": event.kind.value,
+                "member_id": event.member_id,
+                "epoch": event.epoch,
+                "cause": event.cause,
+                "details": dict(event.details),
+            }
+            for sequence, wall_ms, event in self._groups.get(group_id, ())
+        ]

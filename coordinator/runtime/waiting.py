@@ -1,17 +1,23 @@
 """Requests that wait for their answer, by token.
 
 A token is taken when a request enters and answered exactly once. An answer for an unknown token
-(the connection is gone) is dropped.
+(the connection is gone) is dropped. Whoever answers has other work to finish (other replies of
+the same batch, the writer's loop), so a receiver that fails is logged and never heard of there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from coordinator.core.types import RequestToken
+from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
+
+log = structlog.get_logger("groupd.broker")
 
 Resolve = Callable[[Any], None]
 """Takes the reply message; None = this request has no reply."""
@@ -22,11 +28,12 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 
 @dataclass(slots=True)
 class Waiter:
-    """One unanswered request."""
+    """One unanswered request. `on_steady` hears before the answer that it may be repeated."""
 
     request: Any
     failure: Failure
     resolve: Resolve
+    on_steady: Callable[[SteadyReply], None] | None = None
 
 
 class WaitingRequests:
@@ -58,13 +65,41 @@ class WaitingRequests:
 
     def answer(self, token: RequestToken, reply: Any) -> None:
         waiter = self._waiters.pop(token, None)
-        if waiter is not None:
+        if waiter is None:
+            return
+        try:
             waiter.resolve(reply)
+        except Exception:
+            log.exception("reply lost", request=type(waiter.request).__name__)
 
     def fail(self, token: RequestToken, code: ErrorCode, message: str | None = None) -> None:
         waiter = self._waiters.pop(token, None)
-        if waiter is not None:
+        if waiter is None:
+            return
+        try:
             waiter.resolve(waiter.failure(waiter.request, code, message))
+        except Exception:
+            log.exception("reply lost", request=type(waiter.request).__name__, code=code.name)
+
+    def fail_all(self, code: ErrorCode) -> None:
+        """Refuse whoever still waits, oldest first."""
+        for token in list(self._waiters):
+            self.fail(token, code)
+
+    def answer_all(self, replies: Iterable[tuple[RequestToken, Any]]) -> None:
+        for token, reply in replies:
+            self.answer(token, reply)
+
+    def refuse(self, replies: Iterable[tuple[RequestToken, Any]], code: ErrorCode) -> None:
+        """`code` instead of the replies that were meant."""
+        for token, _ in replies:
+            self.fail(token, code)
+
+    def steady(self, token: RequestToken, lease: SteadyReply) -> None:
+        """The answer that is about to come may be repeated while `lease` holds."""
+        waiter = self._waiters.get(token)
+        if waiter is not None and waiter.on_steady is not None:
+            waiter.on_steady(lease)
 
     def forget(self, token: RequestToken) -> None:
         """The asker is gone; a later answer is dropped."""

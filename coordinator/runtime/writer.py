@@ -12,7 +12,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+import structlog
+
+from coordinator.runtime.clock import elapsed_ns
+from coordinator.runtime.stats import WriterStats
 from storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
+
+log = structlog.get_logger("groupd.writer")
 
 TRANSACTION_BYTES_MAX = 16 * 1024 * 1024
 """Payload bytes after which further sources wait for the next transaction."""
@@ -56,10 +62,12 @@ class LogWriter:
 
     def __init__(self, logs: PartitionLogs) -> None:
         self._logs = logs
-        self._dirty: dict[Source, None] = {}
+        self._dirty: dict[Source, int] = {}  # since when, in ns
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self._closed = False
+        self.stats = WriterStats()
         self.transactions = 0
         self.batches = 0
         self.failures = 0
@@ -73,10 +81,14 @@ class LogWriter:
         self._wake.set()
         if self._task is not None:
             await self._task
+        self._closed = True  # also without a task
 
     def mark(self, source: Source) -> None:
-        """`source` has something to take."""
-        self._dirty[source] = None
+        """`source` has something to take. A closed writer refuses at once."""
+        if self._closed:
+            _tell(source, LogUnavailable("the writer is closed"))
+            return
+        self._dirty.setdefault(source, elapsed_ns())
         self._wake.set()
 
     def append(self, batches: Sequence[Append]) -> asyncio.Future[None]:
@@ -85,6 +97,11 @@ class LogWriter:
         self.mark(_Single(list(batches), future))
         return future
 
+    @property
+    def waiting(self) -> int:
+        """Logs with records that wait for the next transaction."""
+        return len(self._dirty)
+
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
@@ -92,22 +109,43 @@ class LogWriter:
                 await self._flush()
             self._wake.clear()
             if self._closing:
+                self._closed = True
                 return
 
     async def _flush(self) -> None:
         taken: list[tuple[Source, list[Append]]] = []
+        waiting_since: list[int] = []
+        started_ns = elapsed_ns()
         size = 0
         while self._dirty and size < TRANSACTION_BYTES_MAX:
             source = next(iter(self._dirty))
-            del self._dirty[source]
-            batches = source.take()
+            marked_ns = self._dirty.pop(source)
+            try:
+                batches = source.take()
+            except Exception as error:
+                log.exception("batches cannot be taken")
+                _tell(source, LogUnavailable(f"{type(error).__name__}: {error}"))
+                continue
             size += sum(len(batch.payload) for batch in batches)
             taken.append((source, batches))
+            if batches and not isinstance(source, _Single):
+                waiting_since.append(marked_ns)
         while taken:
             fenced = await self._append(taken)
             if fenced is None:
-                return
+                break
             taken = self._fail_fenced(taken, fenced)
+        if waiting_since:
+            self._count(waiting_since, started_ns)
+
+    def _count(self, waiting_since: Sequence[int], started_ns: int) -> None:
+        """One transaction with records of group coordinators, answered now."""
+        stats, ended_ns = self.stats, elapsed_ns()
+        stats.flushes += 1
+        stats.flush.add(ended_ns - started_ns)
+        for marked_ns in waiting_since:
+            stats.linger.add(started_ns - marked_ns)
+            stats.purgatory.add(ended_ns - marked_ns)
 
     async def _append(self, taken: list[tuple[Source, list[Append]]]) -> LogFenced | None:
         """Append all; every source but those of a fenced log is answered."""
@@ -130,7 +168,7 @@ class LogWriter:
             self.failures += 1
             error = LogUnavailable(f"{type(unexpected).__name__}: {unexpected}")
         for source, _ in taken:
-            source.done(error)
+            _tell(source, error)
         return None
 
     @staticmethod
@@ -140,12 +178,20 @@ class LogWriter:
         rest = []
         for source, batches in taken:
             if any(batch.name in fenced.logs for batch in batches):
-                source.done(fenced)
+                _tell(source, fenced)
             else:
                 rest.append((source, batches))
         # A store that names a log nobody wrote to would loop for ever: fail everything instead.
         if len(rest) == len(taken):
             for source, _ in taken:
-                source.done(fenced)
+                _tell(source, fenced)
             return []
         return rest
+
+
+def _tell(source: Source, error: LogError | None) -> None:
+    """The writer lives on whatever a source does with the news."""
+    try:
+        source.done(error)
+    except Exception:
+        log.exception("a source failed to take in the outcome of its append")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from coordinator.core.inspection.group import inspect_group, list_group_summaries
 from coordinator.runtime.broker import Broker
+from coordinator.runtime.shard_state import ShardState
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 
 
@@ -28,11 +31,15 @@ class GroupRoutes:
         groups = [
             summary
             for shard in self._broker.shards
+            if shard.state is ShardState.ACTIVE
             for summary in list_group_summaries(shard.shard.state)
         ]
-        return as_json(sorted(groups, key=lambda summary: str(summary["group_id"])))
+        groups.sort(key=itemgetter("group_id"))
+        return as_json(groups, compact=True)
 
     def _show(self, group_id: str) -> HttpReply:
-        shard = self._broker.shard_of(group_id).shard
-        shown = inspect_group(shard.state, group_id, self._broker.clock.now())
+        shard = self._broker.shard_of(group_id)
+        if shard.state is not ShardState.ACTIVE:
+            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        shown = inspect_group(shard.shard.state, group_id, self._broker.clock.now())
         return text(f"no group {group_id}", 404) if shown is None else as_json(shown)

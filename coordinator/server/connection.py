@@ -6,8 +6,10 @@ Rules:
   one request of a connection at a time, and clients build on the effect (spec: classic group,
   section 1). Other requests are worked on side by side, so pipelined commits share one fsync.
 - Too many slots or too many unsent bytes: the socket is not read any further. A client that
-  leaves its replies unread for `write_stall_timeout_ms` is dropped.
+  reads nothing of its replies for `write_stall_timeout_ms` is dropped.
 - A malformed frame or an unsupported request closes this connection with one log line.
+- A reply never starts the next request of its connection itself: whoever answers is in the
+  middle of something.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
+from coordinator.runtime.steady import SteadyReply
+from coordinator.server.steady import SteadyTable, StoredReply
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
 from protocol.wire.framing import FrameError, FrameSplitter
@@ -53,8 +57,17 @@ class Requests(Protocol):
 class ConnectionStats:
     """Plain counters, collected at scrape."""
 
-    __slots__ = ("accepted", "bytes_in", "bytes_out", "malformed", "open", "refused", "requests",
-                 "stalled")  # fmt: skip
+    __slots__ = (
+        "accepted",
+        "bytes_in",
+        "bytes_out",
+        "malformed",
+        "open",
+        "refused",
+        "repeated",
+        "requests",
+        "stalled",
+    )
 
     def __init__(self) -> None:
         self.open = 0
@@ -62,6 +75,7 @@ class ConnectionStats:
         self.refused = 0
         self.malformed = 0
         self.stalled = 0
+        self.repeated = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: dict[tuple[int, int], int] = {}
@@ -70,10 +84,14 @@ class ConnectionStats:
 class Slot:
     """The place of one reply in its connection's order."""
 
-    __slots__ = ("api", "connection", "done", "frame", "header", "token")
+    __slots__ = ("api", "connection", "done", "frame", "header", "lease", "request_frame", "token")
 
-    def __init__(self, connection: Connection, api: Api, header: RequestHeader) -> None:
+    def __init__(
+        self, connection: Connection, api: Api, header: RequestHeader, request_frame: bytes
+    ) -> None:
         self.connection = connection
+        self.request_frame = request_frame
+        self.lease: SteadyReply | None = None
         self.api = api
         self.header = header
         self.token: int | None = None
@@ -86,11 +104,34 @@ class Slot:
             return
         if reply is not None:
             version = self.header.api_version
-            body = self.api.encode(reply, version)
+            try:
+                body = self.api.encode(reply, version)
+            except Exception:
+                # A bug of ours. Without its reply the client would wait; closed, it asks again.
+                log.exception("reply cannot be encoded", api=self.api.name, version=version)
+                self.connection.abort()
+                return
             header_version = reply_header_version(self.api, version)
             self.frame = reply_frame(self.header.correlation_id, header_version, body)
+            if self.lease is not None:
+                api = (self.header.api_key, version)
+                self.connection.steady.put(self.request_frame, self.frame, self.lease, api)
         self.done = True
         self.connection.slot_done(self)
+
+    def on_steady(self, lease: SteadyReply) -> None:
+        """The reply to come may be repeated for the same request."""
+        self.lease = lease
+
+
+class ReadySlot:
+    """The place of a reply that is there already."""
+
+    __slots__ = ("done", "frame")
+
+    def __init__(self, frame: bytes) -> None:
+        self.done = True
+        self.frame = frame
 
 
 class Connection(asyncio.Protocol):
@@ -106,11 +147,15 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
         self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
+        self.steady = SteadyTable(clock)
         self._reading = True
         self._draining = False
         self._pumping = False
+        self._stopped = False
+        self._written = 0
+        self._stall_mark = 0
         self._stall_timer: TimerHandle | None = None
         self.closed = False
         self.host = ""
@@ -144,12 +189,14 @@ class Connection(asyncio.Protocol):
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         for slot in self._slots:
-            if not slot.done:
+            if isinstance(slot, Slot) and not slot.done:
                 self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
 
     def data_received(self, data: bytes) -> None:
+        if self.closed or self._stopped:
+            return
         self.last_active_ms = self._clock.now().monotonic_ms
         self._stats.bytes_in += len(data)
         try:
@@ -157,15 +204,15 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             self._frames.extend(error.frames)
             self._pump()
-            self._refuse(str(error))
+            if not self.closed:
+                self._refuse(str(error))
             return
         self._pump()
 
     def pause_writing(self) -> None:
         self._draining = True
         self._regulate()
-        deadline = self._clock.now().monotonic_ms + self._config.write_stall_timeout_ms
-        self._stall_timer = self._clock.call_at(deadline, self._stalled)
+        self._watch_stall()
 
     def resume_writing(self) -> None:
         self._draining = False
@@ -188,8 +235,8 @@ class Connection(asyncio.Protocol):
 
     def stop_reading(self) -> None:
         """For shutdown: take nothing new, keep answering what is under way."""
+        self._stopped = True
         self._frames.clear()
-        self._barrier = None
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
@@ -197,12 +244,13 @@ class Connection(asyncio.Protocol):
         self.last_active_ms = self._clock.now().monotonic_ms
         if slot is self._barrier:
             self._barrier = None
-        if not self._pumping:
-            self._flush()
-            if self._frames:
-                self._pump()
-            else:
-                self._regulate()
+        if self._pumping:
+            return
+        self._flush()
+        if self._frames:
+            asyncio.get_running_loop().call_soon(self._pump)
+        else:
+            self._regulate()
 
     def _pump(self) -> None:
         """Work on waiting frames, then write what became ready in one go.
@@ -229,6 +277,10 @@ class Connection(asyncio.Protocol):
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
+        stored = self.steady.find(frame)
+        if stored is not None:
+            self._repeat(frame[4:8], stored)
+            return
         try:
             header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)
@@ -244,17 +296,24 @@ class Connection(asyncio.Protocol):
             return
         counts, key = self._stats.requests, (header.api_key, header.api_version)
         counts[key] = counts.get(key, 0) + 1
-        slot = Slot(self, api, header)
+        slot = Slot(self, api, header, frame)
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
             self._barrier = slot
         self._requests.submit(slot, api, request)
 
+    def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
+        """A settled heartbeat: the stored reply, in its place in the order."""
+        counts = self._stats.requests
+        counts[stored.api] = counts.get(stored.api, 0) + 1
+        self._stats.repeated += 1
+        self._slots.append(ReadySlot(stored.head + correlation_id + stored.tail))
+
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # Every client may ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
-        slot = Slot(self, api, known)
+        slot = Slot(self, api, known, b"")
         self._slots.append(slot)
         slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 
@@ -266,12 +325,13 @@ class Connection(asyncio.Protocol):
             data = ready[0] if len(ready) == 1 else b"".join(ready)
             if data:
                 self._stats.bytes_out += len(data)
+                self._written += len(data)
                 self._transport.write(data)
 
     def _regulate(self) -> None:
         """Read on only while there is room for what would come."""
         room = len(self._slots) < self._config.queued_max_requests
-        self._set_reading(room and not self._draining and not self._frames)
+        self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading or self.closed or self._transport is None:
@@ -287,7 +347,20 @@ class Connection(asyncio.Protocol):
         log.warning("connection closed", client=self.host, reason=reason)
         self.abort()
 
+    def _watch_stall(self) -> None:
+        self._stall_mark = self._sent()
+        deadline = self._clock.now().monotonic_ms + self._config.write_stall_timeout_ms
+        self._stall_timer = self._clock.call_at(deadline, self._stalled)
+
+    def _sent(self) -> int:
+        """Bytes of replies that have left this process."""
+        assert self._transport is not None
+        return self._written - self._transport.get_write_buffer_size()
+
     def _stalled(self) -> None:
+        if self._sent() > self._stall_mark:
+            self._watch_stall()  # slow, but it reads
+            return
         self._stats.stalled += 1
         log.warning("client does not read its replies; dropped", client=self.host)
         self.abort()

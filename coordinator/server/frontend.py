@@ -38,8 +38,10 @@ class Frontend:
             client_id=slot.header.client_id or "",
             client_host=slot.connection.host,
         )
-        slot.token = self._broker.submit(context, request, api.failure, slot.resolve)
+        slot.token = self._broker.submit(
+            context, request, api.failure, slot.resolve, slot.on_steady
+        )
 
     def forget(self, slot: Slot) -> None:
         if slot.token is not None:
-            self._broker.waiting.forget(slot.token)
+            self._broker.forget(slot.token)

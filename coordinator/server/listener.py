@@ -10,6 +10,8 @@ from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.server.connection import Connection, ConnectionStats, Requests
 
 BACKLOG = 4096
+CLOSE_TIMEOUT_S = 1.0
+CLOSE_POLL_S = 0.01
 
 
 class CannotListen(Exception):
@@ -63,10 +65,19 @@ class KafkaListener:
         for connection in self._connections:
             connection.stop_reading()
 
-    def close_connections(self) -> None:
-        """Close each connection once its written replies have left."""
-        for connection in list(self._connections):
-            connection.close()
+    async def close_connections(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Close each connection once its written replies have left; cut off those that take
+        longer. A connection that was being accepted meanwhile is closed too."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._connections:
+                    for connection in list(self._connections):
+                        if not connection.closed:
+                            connection.close()
+                    await asyncio.sleep(CLOSE_POLL_S)
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.abort()
 
     def _connection(self) -> Connection:
         return Connection(self._config, self._clock, self._requests, self._stats, self._connections)
@@ -80,5 +91,8 @@ class KafkaListener:
         oldest = self._clock.now().monotonic_ms - self._config.connections_max_idle_ms
         for connection in list(self._connections):
             if connection.last_active_ms < oldest and connection.idle:
-                connection.close()
+                if connection.closed:
+                    connection.abort()  # closed a while ago, but its last reply is not read
+                else:
+                    connection.close()
         self._arm_sweep()

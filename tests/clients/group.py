@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import driver_classpath, java
+from tests.support.toolchain import driver_classpath, go_driver, java, node_driver
 
 ROOT = Path(__file__).resolve().parents[2]
 JVM_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -51,7 +51,17 @@ FLAVOURS = (
     Flavour("aiokafka", "classic", "sticky"),
     Flavour("kafka_python", "classic", "range"),
     Flavour("kafka_python", "classic", "cooperative-sticky"),
+    Flavour("franz", "consumer", "uniform"),
+    Flavour("franz", "consumer", "range"),
+    Flavour("franz", "classic", "range"),
+    Flavour("franz", "classic", "cooperative-sticky"),
+    Flavour("sarama", "classic", "range"),
+    Flavour("kafkajs", "classic", "roundrobin"),
+    Flavour("platformatic", "consumer", "uniform"),
+    Flavour("platformatic", "classic", "roundrobin"),
 )
+GO_CLIENTS = ("franz", "sarama")
+NODE_CLIENTS = ("kafkajs", "platformatic")
 BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
 
 
@@ -62,6 +72,18 @@ class MemberView:
     owned: set[Partition] = field(default_factory=set)
     seen: list[Place] = field(default_factory=list)
     closed: bool = False
+    lives: int = 0
+
+
+@dataclass(frozen=True)
+class Move:
+    """A rebalance callback. `at`: seconds of the system's monotonic clock; `kind`: `assigned`,
+    `revoked` or `lost`."""
+
+    at: float
+    member: int
+    kind: str
+    partitions: tuple[Partition, ...]
 
 
 class Group:
@@ -75,6 +97,7 @@ class Group:
         self.acknowledged: dict[Partition, int] = {}
         self.commit_failures: list[str] = []
         self.errors: list[str] = []
+        self.moves: list[Move] = []
         self.processes: list[ChildProcess] = []
         self._directory = directory
 
@@ -86,8 +109,10 @@ class Group:
         commit: str = "none",
         instance_prefix: str = "",
         first: int | None = None,
+        flavour: Flavour | None = None,
     ) -> ChildProcess:
-        """One more process with `members` members; `topics` as a str is a regular expression."""
+        """One more process with `members` members; `topics` as a str is a regular expression.
+        `flavour`: another one than the group's."""
         start = len(self.members) if first is None else first
         if isinstance(topics, str):
             subscription = ["--pattern", topics]
@@ -95,15 +120,17 @@ class Group:
             subscription = ["--topics", ",".join(sorted(topics))]
         for number in range(start, start + members):
             self.members[number] = MemberView()
-        flavour = self.flavour
+        flavour = flavour or self.flavour
         process = ChildProcess(
             [
-                *self._program(),
+                *self._program(flavour),
                 *["--bootstrap", self.bootstrap, "--group", self.group_id, *subscription],
                 *["--protocol", flavour.protocol, "--assignor", flavour.assignor],
                 *["--members", str(members), "--first", str(start), "--commit", commit],
                 *["--instance-prefix", instance_prefix],
                 *["--session-timeout-ms", str(SESSION_TIMEOUT_MS)],
+                *(["--max-poll-interval-ms", str(max_poll_interval_ms)] * slow),
+                *(["--revoke-block-ms", str(revoke_block_ms)] * slow),
             ],
             stderr_path=self._directory / f"{self.group_id}-{len(self.processes)}.log",
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
@@ -113,8 +140,8 @@ class Group:
         self.processes.append(process)
         return process
 
-    def _program(self) -> list[str]:
-        if self.flavour.client == "java":
+    def _program(self, flavour: Flavour) -> list[str]:
+        if flavour.client == "java":
             return [
                 java(),
                 *JVM_FLAGS,
@@ -124,7 +151,11 @@ class Group:
                 "groupd.clients.Main",
                 "consume",
             ]
-        return [sys.executable, "-m", f"tests.clients.drivers.{self.flavour.client}_driver"]
+        if flavour.client in GO_CLIENTS:
+            return [go_driver(), flavour.client]
+        if flavour.client in NODE_CLIENTS:
+            return [*node_driver(), flavour.client]
+        return [sys.executable, "-m", f"tests.clients.drivers.{flavour.client}_driver"]
 
     def _on_line(self, line: str) -> None:
         event = json.loads(line)
@@ -141,7 +172,11 @@ class Group:
                 self.commit_failures.append(event["error"])
             case "error":
                 self.errors.append(event["error"])
+            case "assigned" | "revoked" | "lost" as kind:
+                places = tuple((topic, part) for topic, part in event["partitions"])
+                self.moves.append(Move(event.get("at", 0.0), event["member"], kind, places))
             case "closed":
+                member.lives += 1
                 member.closed = True
                 member.owned = set()
 

@@ -22,6 +22,11 @@ FLAVOURS = [
         "java-classic-cooperative-sticky",
         "aiokafka-classic-range",
         "kafka_python-classic-range",
+        "franz-consumer-uniform",
+        "franz-classic-cooperative-sticky",
+        "sarama-classic-range",
+        "kafkajs-classic-roundrobin",
+        "platformatic-consumer-uniform",
     )
 ]
 every_flavour = pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.name)

@@ -234,5 +234,6 @@ def _check_owned(client: ConsumerClient, member: ConsumerGroupMember) -> None:
 def _check_timer(runtime: ShardRuntime) -> None:
     """The shard will be woken for its earliest deadline."""
     due = runtime.shard.next_deadline()
-    if due is not None and (runtime._timer_at is None or runtime._timer_at > due):
+    wakes_at = runtime._deadlines.at_ms
+    if due is not None and (wakes_at is None or wakes_at > due):
         raise Violation(f"shard {runtime.partition} sleeps through its deadline at {due}")

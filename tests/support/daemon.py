@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -20,7 +21,8 @@ class Daemon:
     """One data directory and the process that serves it.
 
     `start`, `stop` (SIGTERM, exit code 0 within 5 s), `kill` (SIGKILL), `restart` (same ports, same
-    data). `bootstrap` and `admin_url` are the real addresses once started.
+    data). `env` is added to the environment. `bootstrap` and `admin_url` are the real addresses
+    once started.
     """
 
     kind = "groupd"
@@ -32,6 +34,7 @@ class Daemon:
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
@@ -41,6 +44,7 @@ class Daemon:
         self._topics = dict(topics or {})
         self._settings = dict(settings or {})
         self._arguments = list(arguments)
+        self._env = None if env is None else {**os.environ, **env}
         self._process: ChildProcess | None = None
 
     @property
@@ -76,7 +80,7 @@ class Daemon:
         """Start and wait for the ready line; fails with the daemon's output."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = ChildProcess(
-            self.command(), stderr_path=self.directory / "groupd.log", cwd=ROOT
+            self.command(), stderr_path=self.directory / "groupd.log", env=self._env, cwd=ROOT
         )
         process = self._process
         wait_until(

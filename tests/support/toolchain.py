@@ -8,6 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE_LIB = ROOT / "tests" / "oracle" / "target" / "lib"
 DRIVER = ROOT / "tests" / "clients" / "java" / "target"
+GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
+NODE_DRIVER = ROOT / "tests" / "clients" / "node"
 
 
 def java() -> str:
@@ -30,3 +32,27 @@ def driver_classpath() -> str:
     built = (DRIVER / "classes").is_dir() and any((DRIVER / "lib").glob("kafka-clients-*.jar"))
     assert built, "the Java driver is not built: run `make test-setup`"
     return f"{DRIVER}/classes:{DRIVER}/lib/*"
+
+
+def tools_classpath() -> str:
+    """Class path of Kafka's command-line tools and the driver's class that calls them."""
+    assert any(ORACLE_LIB.glob("kafka-tools-*.jar")), (
+        "the tools' jars are missing: run `make oracle`"
+    )
+    driver_classpath()
+    return f"{DRIVER}/classes:{ORACLE_LIB}/*"
+
+
+def go_driver() -> str:
+    """Path of the built Go client driver."""
+    assert GO_DRIVER.is_file(), "the Go driver is not built: run `make test-setup`"
+    return str(GO_DRIVER)
+
+
+def node_driver() -> list[str]:
+    """The command that runs the Node client driver."""
+    found = shutil.which("node")
+    assert found is not None, "no node on PATH: run `make test-setup` (Debian: nodejs, npm)"
+    installed = (NODE_DRIVER / "node_modules" / "kafkajs").is_dir()
+    assert installed, "the Node driver's packages are missing: run `make test-setup`"
+    return [found, str(NODE_DRIVER / "driver.js")]

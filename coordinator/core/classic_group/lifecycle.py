@@ -16,7 +16,8 @@ from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
     """All records are replayed: every member gets a full session; a group that is larger than
-    `group.max.size` rebalances, which lets only so many join again."""
+    `group.max.size` rebalances, which lets only so many join again. So does one whose members
+    have no leader: it came from a consumer group and had not finished its first rebalance."""
     outcome = Outcome(replay=False)
     for group in _classic_groups(state):
         turn = Turn(state, group, now)
@@ -24,6 +25,8 @@ def on_loaded(state: ShardState, now: Instant) -> Outcome:
             turn.arm_member(member)
         if len(group.members) > state.config.group_max_size:
             rebalance.prepare(turn, "freshly loaded and larger than group.max.size")
+        elif group.members and group.leader_id is None:
+            rebalance.prepare(turn, "freshly loaded in the middle of a conversion")
         outcome.events.extend(turn.outcome.events)
     return outcome
 

@@ -44,6 +44,23 @@ def member_arrived(
     )
 
 
+def member_removed(
+    kind: EventKind,
+    group_id: str,
+    member: ConsumerGroupMember,
+    cause: str,
+    image: MetadataImage,
+) -> Event:
+    """MEMBER_LEFT or MEMBER_FENCED; `freed`: what the member owned or was revoking."""
+    held = (member.assigned, member.pending_revocation)
+    freed = {
+        topic_id: sorted(number for one in held for number in one.get(topic_id, ()))
+        for topic_id in sorted({topic_id for one in held for topic_id in one})
+    }
+    details = {"freed": _named(freed, image)}
+    return Event(kind, group_id, member.member_id, member.member_epoch, cause, details)
+
+
 def reconciled(
     group_id: str, before: ConsumerGroupMember, after: ConsumerGroupMember, image: MetadataImage
 ) -> list[Event]:

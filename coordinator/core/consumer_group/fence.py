@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group import events, records
 from coordinator.core.consumer_group.counts import increment
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
@@ -33,7 +33,10 @@ def fence_members(
         converted = downgrade.without_members(state, group, members, kind, cause, now)
         if converted is not None:
             return converted
-    return remove_members(state, group, members, kind, cause)
+    outcome = remove_members(state, group, members, kind, cause)
+    if members and group.is_classic_only({member.member_id for member in members}):
+        group.rejoin_epoch = group.group_epoch + 1
+    return outcome
 
 
 def remove_members(
@@ -57,7 +60,7 @@ def remove_members(
     for member in members:
         outcome.records.extend(records.member_removal(group.group_id, member.member_id))
         outcome.events.append(
-            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+            events.member_removed(kind, group.group_id, member, cause, state.image)
         )
         change.add(member.subscribed_topic_names, -1)
         if member.subscribed_topic_regex:

@@ -8,8 +8,7 @@ the methods under "Replay"; everything else reads. Soft state stands at the end 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Sequence
 
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group import offset_checks, records
@@ -17,15 +16,13 @@ from coordinator.core.consumer_group.counts import move, move_all
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap, TargetHolders
 from coordinator.core.consumer_group.regexes import ResolvedRegexes
+from coordinator.core.deadlines import Deadlines
 from coordinator.core.group import ExpirationBase, GroupType
 from coordinator.core.types import Instant
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import ConsumerGroupRegexValue, Record
-
-if TYPE_CHECKING:
-    from coordinator.core.state import ShardState
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""
@@ -60,6 +57,7 @@ class ConsumerGroup:
         "refresh_deadline_ms",
         "regex_subscribers",
         "regexes",
+        "rejoin_epoch",
         "static_members",
         "target_holders",
         "targets",
@@ -87,8 +85,10 @@ class ConsumerGroup:
         self._stable_at: dict[int, int] = {}
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
+        # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
+        self.rejoin_epoch = 0
         self.rebalance_epochs: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
 
@@ -143,7 +143,7 @@ class ConsumerGroup:
         )
 
     def on_offset_commit(
-        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
         """Nothing: only heartbeats prolong a consumer member's session."""
 
@@ -204,6 +204,14 @@ class ConsumerGroup:
     def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
+
+    def is_classic_only(self, without: Container[str] = ()) -> bool:
+        """Every member speaks the classic protocol, those in `without` (member ids) aside."""
+        return all(
+            member.classic is not None
+            for member_id, member in self.members.items()
+            if member_id not in without
+        )
 
     def subscribed_topics(self) -> set[str]:
         """Names of all topics somebody subscribes to, by name or resolved expression."""

@@ -21,6 +21,7 @@ from coordinator.core.consumer_group.member import (
 )
 from coordinator.core.consumer_group.metadata import is_refresh_due
 from coordinator.core.consumer_group.static import check_size, resolve
+from coordinator.core.consumer_group.steady import SteadyHeartbeat
 from coordinator.core.consumer_group.steps import assign, update_group
 from coordinator.core.consumer_group.timer_keys import SESSION
 from coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
@@ -71,6 +72,9 @@ def _regular(
     outcome = Outcome(records=joined.records, gate=group.group_id)
     if updated is before and _is_settled(group, before, now):
         _answer(state, context, group, request, before, before, now, outcome)
+        key = (SESSION, group.group_id, before.member_id)
+        timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
+        outcome.steady = SteadyHeartbeat(state, group, before, key, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))

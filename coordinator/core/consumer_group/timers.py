@@ -48,6 +48,8 @@ def restart(state: ShardState, group: ConsumerGroup, now: Instant) -> None:
     """Soft state: give every member a full session, also one on the classic protocol, and an
     unfinished revocation its full time."""
     session_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
+    if group.is_classic_only():
+        group.rejoin_epoch = group.group_epoch
     for member in group.members.values():
         state.deadlines.set(
             (SESSION, group.group_id, member.member_id), now.monotonic_ms + session_ms

@@ -130,7 +130,9 @@ def _causes(
     member_id = updated.member_id
     causes: list[str] = []
     if before.subscribed_topic_names != updated.subscribed_topic_names:
-        causes.append(f"member {member_id} changed its topic names")
+        is_new = member_id not in group.members and not before.subscribed_topic_names
+        done = "joined" if is_new else "changed its topic names"
+        causes.append(f"member {member_id} {done}")
     if regex_change.bump:
         causes.append(f"member {member_id} changed its regular expression")
     if before.server_assignor != updated.server_assignor:

@@ -6,6 +6,7 @@ from typing import Any
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.inspection.classic import inspect_classic_group
 from coordinator.core.inspection.consumer import inspect_consumer_group
 from coordinator.core.state import ShardState
@@ -21,7 +22,8 @@ def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
 
 
 def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
-    """None when there is no such group. `deadlines`: what runs, and in how many ms."""
+    """None when there is no such group. `deadlines`: what runs, and in how many ms;
+    "consumer-next-target" when the group epoch is ahead of its target."""
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -37,7 +39,19 @@ def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, A
     shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
     shown["deadlines"] = [
         {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
-        for (kind, owner, member_id), due in state.deadlines.items()
-        if owner == group_id
+        for (kind, _, member_id), due in state.deadlines.of_group(group_id)
     ]
+    if isinstance(group, ConsumerGroup) and group.assignment_epoch < group.group_epoch:
+        shown["deadlines"].append(_next_target(state, group, now))
     return shown
+
+
+def _next_target(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:
+    """No timer: the first heartbeat from then on computes the target (KIP-1263)."""
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    due_ms = group.assignment_timestamp_ms + interval_ms
+    return {
+        "kind": "consumer-next-target",
+        "member_id": "",
+        "in_ms": max(0, due_ms - now.wall_ms),
+    }

@@ -1,6 +1,10 @@
 """Heartbeat on a consumer group with members (spec 8): how a classic member learns that it must
 join again, because there is a newer target, because it has revoked, or because what it waits for
-is free."""
+is free.
+
+Kafka knows no other reason. When no member is left on the consumer protocol, however, a due target
+is computed by nobody unless a classic member joins; `_is_stranded` is the reason that Kafka lacks.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from coordinator.core.classic_group.answers import heartbeat
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from coordinator.core.consumer_group.partition_epochs import FREE
+from coordinator.core.consumer_group.target_assignment import is_due
+from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.interop import timers
 from coordinator.core.interop.members import classic_member
 from coordinator.core.state import ShardState
@@ -30,7 +36,7 @@ def handle(
     group_id, member_id = group.group_id, member.member_id
     timers.arm_session(state, group_id, member_id, classic.session_timeout_ms, now)
     code = ErrorCode.NONE
-    if _must_rejoin(group, member):
+    if _must_rejoin(group, member) or _is_stranded(state, group, now):
         code = ErrorCode.REBALANCE_IN_PROGRESS
         timers.arm_join_if_absent(state, group_id, member_id, member.rebalance_timeout_ms, now)
     return Outcome(replies=[(context.token, heartbeat(code))], gate=group_id)
@@ -42,6 +48,14 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     if member.state == MemberState.UNRELEASED_PARTITIONS:
         return not _is_blocked(group, member)
     return member.state == MemberState.UNREVOKED_PARTITIONS
+
+
+def _is_stranded(state: ShardState, group: ConsumerGroup, now: Instant) -> bool:
+    """A target is due and only a JoinGroup can compute it (`ConsumerGroup.rejoin_epoch`)."""
+    if group.assignment_epoch >= min(group.rejoin_epoch, group.group_epoch):
+        return False
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    return group.is_classic_only() and is_due(group, group.group_epoch, interval_ms, now)
 
 
 def _is_blocked(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:

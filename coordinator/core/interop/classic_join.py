@@ -189,6 +189,8 @@ def _note(
 ) -> None:
     """Soft state. What the member has to revoke is bounded by its join timer."""
     step.note(state, group, now, outcome)
+    if group.is_classic_only({after.member_id}):
+        group.rejoin_epoch = step.epoch.epoch
     group_id, member_id = group.group_id, after.member_id
     cancel_rebalance(state, group, member_id)
     timers.arm_session(state, group_id, member_id, request.session_timeout_ms, now)

@@ -23,6 +23,7 @@ from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.classic_group.replay import group_record
 from coordinator.core.classic_group.subscription import MalformedSubscription, parse_subscription
 from coordinator.core.classic_group.turn import Turn
+from coordinator.core.consumer_group import events
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.timer_keys import cancel_member
@@ -51,12 +52,7 @@ def permitted_without(
 ) -> bool:
     """Case (a), before looking at what the staying members sent."""
     gone = {member.member_id for member in leaving}
-    size = len(group.members) - len(gone)
-    return _permits(config, size) and all(
-        member.classic is not None
-        for member in group.members.values()
-        if member.member_id not in gone
-    )
+    return _permits(config, len(group.members) - len(gone)) and group.is_classic_only(gone)
 
 
 def permitted_replacing(
@@ -66,9 +62,7 @@ def permitted_replacing(
     return (
         owner.classic is None
         and _permits(config, len(group.members))
-        and all(
-            member.classic is not None for member in group.members.values() if member is not owner
-        )
+        and group.is_classic_only({owner.member_id})
     )
 
 
@@ -90,7 +84,7 @@ def without_members(
     outcome = Outcome(gate=group.group_id)
     for member in leaving:
         outcome.events.append(
-            Event(kind, group.group_id, member.member_id, member.member_epoch, cause)
+            events.member_removed(kind, group.group_id, member, cause, state.image)
         )
     install(state, group, classic, group.tombstones(), outcome, now, rebalances=True)
     return outcome
@@ -123,8 +117,17 @@ def install(
     *,
     rebalances: bool,
 ) -> None:
-    """Put `classic` in the place of `group`: records, then memory. Nothing may fail after it."""
+    """Put `classic` in the place of `group`: records, then memory. Nothing may fail after it.
+
+    A rebalance is not in the record, which says Stable. Were the shard to be loaded before it is
+    over, partitions of the target could stay without an owner; so the record of a group that
+    rebalances has no leader, and a group without a leader rebalances when it is loaded.
+    """
+    leader_id = classic.leader_id
+    if rebalances:
+        classic.leader_id = None
     outcome.records += [*tombstones, group_record(classic)]
+    classic.leader_id = leader_id
     outcome.replay = False
     outcome.completion = Completion(OWNER, Downgraded(classic, group))
     outcome.events.append(
@@ -144,6 +147,8 @@ def install(
         turn.arm_member(member)
     if rebalances:
         rebalance.prepare(turn, "the group was a consumer group")
+    else:
+        classic.held_assignments = {}
     # Nobody has joined yet, so the join phase has only begun: no records, no answers.
     outcome.events += turn.outcome.events
 
@@ -168,8 +173,11 @@ def _classic_group(
         generation=group.group_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
+    held: dict[str, bytes] = {}
     for member in members:
         classic.add(_member(member), CONSUMER_PROTOCOL_TYPE)
+        held[member.member_id] = _held(member, image)
+    classic.held_assignments = held
     offered = [one.name for member in classic.members.values() for one in member.protocols]
     if not classic.supports(CONSUMER_PROTOCOL_TYPE, offered):
         return None
@@ -183,6 +191,15 @@ def _classic_group(
         member_.assignment = assignment_bytes(target, version, image)
     classic.refresh_subscription()
     return classic
+
+
+def _held(member: ConsumerGroupMember, image: MetadataImage) -> bytes:
+    """All that the member may still be reading, which need not be its target: the group may become
+    a consumer group again before the member has heard of anything."""
+    held = {topic: set(epochs) for topic, epochs in member.assigned.items()}
+    for topic, epochs in member.pending_revocation.items():
+        held.setdefault(topic, set()).update(epochs)
+    return assignment_bytes(held, 0, image)
 
 
 def _member(member: ConsumerGroupMember) -> ClassicGroupMember:

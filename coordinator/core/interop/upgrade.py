@@ -120,7 +120,8 @@ def _member(
     """STABLE at the generation, with the partitions of its last assignment."""
     subscription = _subscription(classic, member)
     epoch = classic.generation
-    held = target_of(member.assignment, image)
+    last = classic.held_assignments.get(member.member_id, member.assignment)
+    held = target_of(last, image)
     return ConsumerGroupMember(
         member.member_id,
         epoch,

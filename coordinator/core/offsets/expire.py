@@ -22,8 +22,9 @@ _MS_PER_MINUTE = 60_000
 
 
 def sweep_offsets(state: ShardState, store: OffsetStore, now: Instant) -> Outcome:
-    """Tombstones of all expired offsets and of the groups that vanish with them, by group."""
-    outcome = Outcome()
+    """Tombstones of all expired offsets and of the groups that vanish with them, by group. Not
+    atomic: there may be more of them than fit into one batch."""
+    outcome = Outcome(atomic=False)
     retention_ms = state.config.offsets_retention_minutes * _MS_PER_MINUTE
     for group_id in sorted(state.groups):
         group = state.groups[group_id]
@@ -87,8 +88,8 @@ def forget_topics(
     state: ShardState, store: OffsetStore, deleted: Iterable[tuple[str, TopicId]]
 ) -> Outcome:
     """Tombstones for what was committed under deleted topics, given as (name, id). Groups are
-    left to a later sweep."""
-    outcome = Outcome()
+    left to a later sweep. Not atomic, as a sweep is not."""
+    outcome = Outcome(atomic=False)
     gone = sorted(deleted)
     for group_id in sorted(state.groups):
         places = dict.fromkeys(
@@ -99,7 +100,7 @@ def forget_topics(
             details = {"count": len(places)}
             cause = "topic deleted"
             outcome.events.append(
-                Event(EventKind.OFFSETS_DELETED, group_id, cause=cause, details=details)
+                Event(EventKind.OFFSETS_FORGOTTEN, group_id, cause=cause, details=details)
             )
     return outcome
 

@@ -15,8 +15,8 @@ from coordinator.core.assignors.order import CANONICAL, KAFKA, signed_key
 from coordinator.core.assignors.range_ import ranked_members
 from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.assignors.validate import check_result
 from coordinator.core.metadata_image import MetadataImage, TopicImage
+from tests.support.assignment_checks import check_result
 
 HOMOGENEOUS, HETEROGENEOUS = SubscriptionType.HOMOGENEOUS, SubscriptionType.HETEROGENEOUS
 Case = tuple[dict[str, MemberSpec], MetadataImage, SubscriptionType]

@@ -12,8 +12,8 @@ from coordinator.core.assignors.loader import BUILT_IN
 from coordinator.core.assignors.order import Order
 from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.assignors.validate import check_result
 from coordinator.core.metadata_image import MetadataImage, TopicImage
+from tests.support.assignment_checks import check_result
 
 HETERO = "heterogeneous"
 

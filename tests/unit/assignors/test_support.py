@@ -27,8 +27,8 @@ from coordinator.core.assignors.order import (
     topic_hash,
 )
 from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.assignors.validate import check_result
 from coordinator.core.metadata_image import MetadataImage, TopicImage
+from tests.support.assignment_checks import check_result
 
 T1, T2, T9 = bytes([*bytes(15), 1]), bytes([*bytes(15), 2]), bytes([*bytes(15), 9])
 IMAGE = MetadataImage([TopicImage(T1, "orders", 3, racks=(("a", "b"),)), TopicImage(T2, "p", 1)])

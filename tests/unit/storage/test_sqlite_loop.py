@@ -15,7 +15,7 @@ import uvloop
 from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
-from storage.log import Append, LogFenced, LogUnavailable, Store
+from storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
 from storage.open import create_store
 from storage.sql import SqlStore
 from storage.sqlite_driver import SqliteConnection
@@ -301,6 +301,19 @@ def test_loops_after_one_another(
         with asyncio.Runner(loop_factory=new_loop) as runner:
             assert runner.run(main()) == expected
         assert our_threads() == []
+
+
+@LOOPS
+def test_a_failed_start_leaves_no_thread_behind(
+    database: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    database.mkdir(parents=True)
+    for _ in range(20):
+        store = create_store(None, database.parent)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            with pytest.raises(StoreRefused, match="cannot be opened"):
+                runner.run(store.start())
+            assert our_threads() == []
 
 
 _NEVER_CLOSED = """

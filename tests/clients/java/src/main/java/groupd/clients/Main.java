@@ -3,7 +3,7 @@ package groupd.clients;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Entry point: {@code consume}, {@code produce} or {@code admin}, then {@code --name value} pairs. */
+/** Entry point: {@code consume}, {@code produce}, {@code admin} or {@code tools}, then {@code --name value} pairs. */
 public final class Main {
     private Main() {}
 
@@ -16,8 +16,9 @@ public final class Main {
             case "consume" -> ConsumeCommand.run(options);
             case "produce" -> ProduceCommand.run(options);
             case "admin" -> AdminCommand.run(options);
+            case "tools" -> ToolsCommand.run();
             default -> {
-                System.err.println("usage: consume | produce | admin --bootstrap HOST:PORT ...");
+                System.err.println("usage: tools | consume | produce | admin --bootstrap HOST:PORT ...");
                 System.exit(2);
             }
         }

@@ -1,7 +1,6 @@
-"""Checks the result of an assignor before it becomes a target assignment.
+"""What every assignor must keep to; the coordinator checks in `target_assignment.checked`.
 
-A custom assignor is somebody else's code: a partition given twice would be read twice. The
-first fault found, in member order, becomes an `AssignorError` that names it.
+The first fault found, in member order, becomes an `AssignorError` that names it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,63 @@
+"""A settled member's heartbeat, repeated: when may its reply be sent again without looking?
+
+The heartbeat that found nothing to do hands out a lease. As long as the lease holds, the same
+request has the same reply and the same only effect, a new session deadline. Members are replaced
+as a whole by replay, so identity says that nothing about this one has changed.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.state import ShardState
+
+
+class SteadyHeartbeat:
+    """The lease of one member of one group. Not for groups with regular expressions: their
+    heartbeats may have to schedule a resolution."""
+
+    __slots__ = (
+        "_epoch",
+        "_group",
+        "_key",
+        "_member",
+        "_overrides",
+        "_state",
+        "_timeout_ms",
+        "group_id",
+    )
+
+    def __init__(
+        self,
+        state: ShardState,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        key: DeadlineKey,
+        timeout_ms: int,
+    ) -> None:
+        self.group_id = group.group_id
+        self._state = state
+        self._group = group
+        self._member = member
+        self._epoch = group.group_epoch
+        self._overrides = state.group_configs.get(group.group_id)
+        self._key = key
+        self._timeout_ms = timeout_ms
+
+    def renew(self, now_ms: int) -> bool:
+        """The request came again at `now_ms`: start its session anew; False if the lease has
+        ended and the request must be handled in full."""
+        group, state, group_id = self._group, self._state, self.group_id
+        if (
+            group.members.get(self._member.member_id) is not self._member
+            or group.group_epoch != self._epoch
+            or group.assignment_epoch != self._epoch
+            or now_ms >= group.refresh_deadline_ms
+            or state.groups.get(group_id) is not group
+            or state.group_configs.get(group_id) is not self._overrides
+            or group.regex_subscribers
+        ):
+            return False
+        state.deadlines.set(self._key, now_ms + self._timeout_ms)
+        return True

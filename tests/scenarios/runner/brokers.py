@@ -1,0 +1,82 @@
+"""Started brokers: one of a kind at a time, shared by the scenarios with the same settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.scenarios.runner.backend import Backend
+from tests.scenarios.runner.core_backend import CoreBackend
+from tests.scenarios.runner.tcp_backend import TcpBackend
+from tests.support.daemon import Daemon
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.wire_client import WireClient
+
+KINDS = ("core", "tcp", "kafka")
+DEFAULTS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.initial.rebalance.delay.ms": "300",
+    "auto.create.topics.enable": "false",
+}
+"""Under the settings of every scenario: no waiting where a scenario is not about waiting."""
+KAFKA_SETTLE_S = 0.3
+WARM_UP_S = 60.0
+WARM_UP_GROUPS = 20
+"""Enough to meet every partition of the offsets topic."""
+
+
+class Brokers:
+    """Makes backends; starts brokers when they are first needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: dict[tuple[str, frozenset[tuple[str, str]]], Daemon | KafkaBroker] = {}
+
+    def backend(self, kind: str, settings: Mapping[str, str]) -> Backend:
+        """A fresh backend: nothing of other scenarios is visible in it."""
+        merged = {**DEFAULTS, **settings}
+        if kind == "core":
+            return CoreBackend(merged)
+        broker = self._broker(kind, merged)
+        settle_s = KAFKA_SETTLE_S if kind == "kafka" else 0.0
+        return TcpBackend(kind, broker.host, broker.port, settle_s)
+
+    def _broker(self, kind: str, settings: Mapping[str, str]) -> Daemon | KafkaBroker:
+        key = (kind, frozenset(settings.items()))
+        if key not in self._started:
+            self._stop(kind)
+            directory = self._directory / f"{kind}-{len(self._started)}"
+            make = Daemon if kind == "tcp" else KafkaBroker
+            broker = make(directory, settings=settings)
+            broker.start()
+            self._started[key] = broker
+            _warm_up(broker)
+        return self._started[key]
+
+    def _stop(self, kind: str) -> None:
+        """One of a kind at a time: a real broker takes much memory."""
+        for key in [key for key in self._started if key[0] == kind]:
+            self._started.pop(key).close()
+
+    def close(self) -> None:
+        for broker in self._started.values():
+            broker.close()
+        self._started.clear()
+
+
+def _warm_up(broker: Daemon | KafkaBroker) -> None:
+    """Until the coordinators answer: a real broker creates its offsets topic on demand and loads
+    its partitions one by one."""
+    deadline = time.monotonic() + WARM_UP_S
+    answered = 0
+    with WireClient(broker.host, broker.port) as client:
+        while answered < WARM_UP_GROUPS:
+            assert time.monotonic() < deadline, "the broker's coordinators do not become ready"
+            group = f"warm-up-{answered}"
+            found = client.call("FindCoordinator", 4, coordinator_keys=[group], key_type=0)
+            fetched = client.call("OffsetFetch", 8, groups=[{"group_id": group, "topics": None}])
+            if found["coordinators"][0]["error_code"] or fetched["groups"][0]["error_code"]:
+                time.sleep(0.1)
+            else:
+                answered += 1

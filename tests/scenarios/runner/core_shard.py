@@ -1,0 +1,206 @@
+"""The shell around one core shard: an append whose end the scenario scripts, and virtual time.
+
+It does with an `Outcome` what `coordinator.core.types.Outcome` asks for and what `ShardRuntime`
+does over a real log, without tasks and sockets. What every input wrote stays in `written`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.metadata_image import MetadataDelta
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import (
+    AppendError,
+    AppliedAt,
+    Completion,
+    Event,
+    Instant,
+    Outcome,
+    RequestContext,
+    Task,
+)
+from coordinator.runtime.shard_runtime import ShardState
+from coordinator.runtime.waiting import WaitingRequests
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.schema import Record
+
+START_MS = 1_000_000
+WALL_MS = 1_700_000_000_000
+REFUSALS = {
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+
+@dataclass(slots=True)
+class _Append:
+    """One outcome's records on their way."""
+
+    records: list[Record]
+    replies: list[tuple[int, Any]] = field(default_factory=list)
+    completion: Completion | None = None
+
+
+class CoreShard:
+    """Stands where `Broker` expects a `ShardRuntime`."""
+
+    partition = 0
+
+    def __init__(
+        self, make_shard: Callable[[], GroupCoordinatorShard], waiting: WaitingRequests
+    ) -> None:
+        self._make_shard = make_shard
+        self._waiting = waiting
+        self.shard = make_shard()
+        self.state = ShardState.ACTIVE
+        self.now_ms = START_MS
+        self.log: list[Record] = []
+        self.written: list[Record] = []
+        self.events: list[Event] = []
+        self.hold_appends = False
+        self.next_append_fails: ErrorCode | None = None
+        self.hold_tasks = False
+        self.tasks: list[Task] = []
+        self._pending: list[_Append] = []
+        self._settle(self.shard.on_loaded(self.now))
+
+    @property
+    def now(self) -> Instant:
+        return Instant(self.now_ms, WALL_MS + self.now_ms)
+
+    # Inputs -------------------------------------------------------------------------------
+
+    def handle(self, context: RequestContext, request: Any) -> None:
+        refusal = REFUSALS.get(self.state)
+        if refusal is not None:
+            self._waiting.fail(context.token, refusal)
+            return
+        try:
+            outcome = self.shard.handle(context, request, self.now)
+        except ApiError as error:
+            self._waiting.fail(context.token, error.code, error.message)
+        except Exception:  # noqa: BLE001 - the shell's answer to a bug or a failing assignor
+            self._waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            self._settle(outcome)
+
+    def on_metadata(self, delta: MetadataDelta, _: Instant) -> None:
+        self._settle(self.shard.on_metadata(delta, self.now))
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        self.shard.set_group_configs(group_id, configs)
+
+    def advance(self, ms: int) -> None:
+        """Time passes; what falls due is handled at its moment, in order."""
+        until = self.now_ms + ms
+        while (at_ms := self.shard.next_deadline()) is not None and at_ms <= until:
+            self.now_ms = max(self.now_ms, at_ms)
+            for key in self.shard.pop_due(self.now_ms):
+                self._settle(self.shard.expire(key, self.now))
+        self.now_ms = until
+
+    def inject(self, record: Record) -> None:
+        """A record that an older or another coordinator has written."""
+        self._replay([record])
+
+    def reload(self) -> None:
+        """The log under a new owner."""
+        if self.state is ShardState.ACTIVE:
+            self.unload()
+        self._pending.clear()
+        self.shard = self._make_shard()
+        log, self.log = self.log, []
+        self._replay(log)
+        self.state = ShardState.ACTIVE
+        self._settle(self.shard.on_loaded(self.now))
+
+    def unload(self) -> None:
+        self._answer(self.shard.unload().urgent)
+        self.state = ShardState.CLOSED
+
+    def timers(self) -> list[tuple[DeadlineKey, int]]:
+        """Deadlines and how far off they are, in ms."""
+        found = self.shard.state.deadlines.items()
+        return sorted((key, at_ms - self.now_ms) for key, at_ms in found)
+
+    # Outcomes -----------------------------------------------------------------------------
+
+    def _settle(self, outcome: Outcome) -> None:
+        self.events += outcome.events
+        if outcome.records:
+            if outcome.replay:
+                self._replay(outcome.records)
+            else:
+                self.log += outcome.records
+            self.written += outcome.records
+            self._pending.append(
+                _Append(outcome.records, list(outcome.replies), outcome.completion)
+            )
+        elif (behind := self._behind(outcome.gate)) is not None:
+            behind.replies += outcome.replies
+        else:
+            self._answer(outcome.replies)
+        if not outcome.records and outcome.completion is not None:
+            self._settle(self.shard.appended(outcome.completion, None, self.now))
+        self._answer(outcome.urgent)
+        if outcome.records and not self.hold_appends:
+            self.end_append(self.next_append_fails)
+        self.tasks += outcome.tasks
+        if not self.hold_tasks:
+            self.run_tasks()
+
+    def _behind(self, gate: str | None) -> _Append | None:
+        """The last pending append that a reply without records must wait for."""
+        for append in reversed(self._pending):
+            if gate == "*" or any(record.key.group == gate for record in append.records):
+                return append
+        return None
+
+    def end_append(self, code: ErrorCode | None) -> None:
+        """The oldest pending append is durable, or has failed with `code`."""
+        self.next_append_fails = None
+        append = self._pending.pop(0)
+        if code is None:
+            self._answer(append.replies)
+        else:
+            self._revert(append)
+            for token, _ in append.replies:
+                self._waiting.fail(token, code)
+        if append.completion is not None:
+            error = None if code is None else AppendError(code)
+            self._settle(self.shard.appended(append.completion, error, self.now))
+
+    def _revert(self, append: _Append) -> None:
+        """A failed write leaves the log; what it changed in memory is rebuilt from there. Classic
+        groups undo their own changes (`Completion`) and are left alone."""
+        if append.completion is not None:
+            lost = {id(record) for record in append.records}
+            self.log = [record for record in self.log if id(record) not in lost]
+            return
+        self.log = self.log[: -len(append.records)]
+        self.shard = self._make_shard()
+        log, self.log = self.log, []
+        self._replay(log)
+        self._settle(self.shard.on_loaded(self.now))
+
+    def run_tasks(self) -> None:
+        while self.tasks:
+            task = self.tasks.pop(0)
+            try:
+                result = task.run()
+            except Exception as error:  # noqa: BLE001 - the shard decides what it means
+                result = error
+            self._settle(self.shard.task_done(task, result, self.now))
+
+    def _replay(self, records: list[Record]) -> None:
+        for record in records:
+            self.shard.replay(record, AppliedAt(len(self.log)))
+            self.log.append(record)
+
+    def _answer(self, replies: list[tuple[int, Any]]) -> None:
+        for token, reply in replies:
+            self._waiting.answer(token, reply)

@@ -1,0 +1,113 @@
+"""A raw protocol client: any API, any version, one blocking connection.
+
+Requests are written and replies read with kio, which shares no code with the server under test.
+`send` and `receive` are apart so that a request may stay unanswered (JoinGroup, SyncGroup); the
+server answers one connection in order.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from tests.support.kio_entities import (
+    Plain,
+    build,
+    message_class,
+    read_response,
+    request_bytes,
+    to_bytes,
+)
+
+TIMEOUT_S = 20.0
+API_VERSIONS = "ApiVersions"
+
+
+class NoReply(AssertionError):
+    """Nothing came in time, or the server closed the connection."""
+
+
+class WireClient:
+    """One connection. Not for several threads."""
+
+    def __init__(self, host: str, port: int, client_id: str = "wire") -> None:
+        self.client_id = client_id
+        self.host, self.port = host, port
+        self._socket = socket.create_connection((host, port), TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray()
+        self._correlation = 0
+        self._waiting: deque[tuple[int, str, int]] = deque()
+
+    def __enter__(self) -> WireClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._waiting)
+
+    def send(self, api: str, version: int, fields: Mapping[str, Any]) -> None:
+        """One request; `fields` are plain data as in `kio_entities`."""
+        self._correlation += 1
+        request = message_class(api, version, "request")
+        header = build(
+            request.__header_schema__,
+            {
+                "request_api_key": request.__api_key__,
+                "request_api_version": version,
+                "correlation_id": self._correlation,
+                "client_id": self.client_id,
+            },
+        )
+        frame = to_bytes(header) + request_bytes(api, version, fields)
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        self._waiting.append((self._correlation, api, version))
+
+    def receive(self, timeout_s: float = TIMEOUT_S) -> Plain:
+        """The reply to the oldest unanswered request. Raises NoReply."""
+        if not self._waiting:
+            raise NoReply("no request is waiting for a reply")
+        frame = self._read_frame(timeout_s)
+        correlation, api, version = self._waiting.popleft()
+        assert struct.unpack_from(">i", frame)[0] == correlation, "replies out of order"
+        tagged = message_class(api, version, "response").__flexible__ and api != API_VERSIONS
+        return read_response(api, version, frame[5 if tagged else 4 :])
+
+    def call(self, api: str, version: int, **fields: Any) -> Plain:
+        """`send`, then `receive`."""
+        self.send(api, version, fields)
+        return self.receive()
+
+    def _read_frame(self, timeout_s: float) -> bytes:
+        self._fill(4, timeout_s)
+        size: int = struct.unpack_from(">i", self._buffer)[0]
+        self._fill(4 + size, TIMEOUT_S)
+        frame = bytes(self._buffer[4 : 4 + size])
+        del self._buffer[: 4 + size]
+        return frame
+
+    def _fill(self, size: int, timeout_s: float) -> None:
+        self._socket.settimeout(timeout_s)
+        while len(self._buffer) < size:
+            try:
+                data = self._socket.recv(65536)
+            except TimeoutError:
+                raise NoReply(f"no reply within {timeout_s} s") from None
+            if not data:
+                raise NoReply("the server closed the connection")
+            self._buffer += data
+
+    def close(self) -> None:
+        self._socket.close()

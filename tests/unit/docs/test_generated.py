@@ -1,0 +1,79 @@
+"""What is derived from the code is current: the page of config keys, the table of APIs."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+
+from coordinator.cli.serve import serve
+from coordinator.config import FIELDS_BY_KEY
+from protocol.wire.apis import API_RANGES
+
+ROOT = Path(__file__).resolve().parents[3]
+README = ROOT / "README.md"
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_current(generate: ModuleType) -> None:
+    for path, content in generate.pages(README.read_text()).items():
+        assert path.read_text() == content, f"run: python docs/generate.py ({path.name} is stale)"
+
+
+def test_every_config_key_stands_on_the_page_once_with_its_default(generate: ModuleType) -> None:
+    rows = [
+        [cell.strip() for cell in line.split(" | ")]
+        for line in (ROOT / "docs" / "config.md").read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    found = {row[0].strip("|` "): row[1].strip("`") for row in rows}
+    assert len(rows) == len(found) == len(FIELDS_BY_KEY)
+    assert found == {key: generate.shown(entry.default) for key, entry in FIELDS_BY_KEY.items()}
+
+
+def test_the_table_of_apis_equals_what_is_advertised() -> None:
+    table = README.read_text().partition("<!-- apis -->")[2].partition("<!-- /apis -->")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    found = set()
+    for key, _, versions in rows[1:]:
+        low, _, high = versions.partition("-")
+        found.add((int(key), int(low), int(high or low)))
+    assert found == {(one.api_key, one.min_version, one.max_version) for one in API_RANGES}
+
+
+def test_readme_names_every_flag_of_serve_and_every_key_it_shows_exists() -> None:
+    readme = README.read_text()
+    for name, parameter in inspect.signature(serve, eval_str=True).parameters.items():
+        option = parameter.annotation.__metadata__[0]
+        assert isinstance(option, type(typer.Option()))
+        declared = [option.default, *(option.param_decls or ())]
+        named = [flag for flag in declared if isinstance(flag, str) and flag.startswith("--")]
+        flag = named[0] if named else f"--{name.replace('_', '-')}"
+        assert f"| `{flag} " in readme, flag
+    config = readme.partition("## Configuration")[2].partition("\n## ")[0]
+    keys = [line.split("`")[1] for line in config.splitlines() if line.startswith("| `")]
+    assert keys
+    assert set(keys) <= set(FIELDS_BY_KEY)
+    for line in config.splitlines():
+        if line.startswith("| `"):
+            key, default = line.split("`")[1], line.split(" | ")[1]
+            assert default == generate_default(key), key
+
+
+def generate_default(key: str) -> str:
+    from coordinator.cli.show_config import shown
+
+    return shown(FIELDS_BY_KEY[key].default)

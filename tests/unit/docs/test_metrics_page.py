@@ -1,0 +1,69 @@
+"""`docs/metrics.md` names exactly the metrics that are exposed, with their types and labels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.config import CoordinatorConfig
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.server.connection import ConnectionStats
+from coordinator.server.metrics import make_registry
+from storage.memory import MemoryStore
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+ROW = re.compile(r"\| `(\w+)` \| (gauge|counter|untyped) \| (.*?) \|")
+
+
+def scraped() -> dict[str, tuple[str, frozenset[str]]]:
+    """Exposed name -> (type, labels) of all metrics that are not the process's own."""
+    config = CoordinatorConfig()
+
+    def no_shard(*_: object) -> object:
+        return _NoGroups()
+
+    broker = Broker(
+        config,
+        no_shard,  # type: ignore[arg-type]
+        MemoryStore(),
+        SystemClock(),
+        group_routes(),
+        failure_for,
+    )
+    connections = ConnectionStats()
+    connections.requests[(18, 3)] = 1
+    registry: CollectorRegistry = make_registry(broker, connections)
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        if family.name.startswith(("process_", "python_")):
+            continue
+        name = family.name + ("_total" if family.type == "counter" else "")
+        labels = frozenset(label for sample in family.samples for label in sample.labels)
+        kind = "untyped" if family.type == "unknown" else family.type
+        found[name] = (kind, labels)
+    return found
+
+
+class _NoGroups:
+    """A shard without groups, which is all that the collector asks of it."""
+
+    def group_states(self) -> list[tuple[str, str]]:
+        return []
+
+    def offset_count(self) -> int:
+        return 0
+
+
+def test_the_page_and_a_scrape_agree() -> None:
+    documented = {}
+    for name, kind, labels in ROW.findall(PAGE.read_text()):
+        named = re.findall(r"`(\w+)`", labels)
+        documented[name] = (kind, frozenset(named))
+    assert documented == scraped()
+    assert len(documented) > 20

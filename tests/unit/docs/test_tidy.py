@@ -1,0 +1,164 @@
+"""The tree keeps its own rules: sizes, no orphans, no dead links, nothing of one machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("coordinator", "storage", "protocol", "pipeline")
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+SKIPPED = {"node_modules", "target", "__pycache__", "build", "dist"}
+
+# Written in two parts, so that this file passes its own test.
+FORBIDDEN = (
+    r"/(work|root|home/\w+)" + r"/[\w.]",
+    (
+        r"(pypi\.org|pythonhosted\.org|registry\.npmjs|npmjs\.org|repo1?\.maven|maven\.org"
+        r"|proxy\.golang|sum\.golang|crates\.io|index-url)"
+    ),
+)
+MODULE_ENTRIES = {
+    "coordinator.__main__",  # python -m coordinator
+    "coordinator.cli.main",  # the command groupd
+    "coordinator.cli.demo.member",  # a process of its own
+}
+
+
+def tree() -> list[Path]:
+    """The files of the project: what git tracks or would track; without git, all but leftovers."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listing.returncode == 0:
+        paths = [ROOT / name.decode() for name in listing.stdout.split(b"\0") if name]
+    else:
+        paths = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(
+                part in SKIPPED or (part.startswith(".") and part != ".ci")
+                for part in path.relative_to(ROOT).parent.parts
+            )
+        ]
+    return sorted(path for path in paths if path.is_file())
+
+
+def sources() -> list[Path]:
+    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_source_file_is_longer_than_the_limit() -> None:
+    checked = [*sources(), ROOT / "docs" / "generate.py"]
+    long = {str(p.relative_to(ROOT)): n for p in checked if (n := lines(p)) > FILE_LINES_MAX}
+    assert long == {}
+
+
+def test_no_function_is_longer_than_the_limit() -> None:
+    long = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    long[f"{path.relative_to(ROOT)}:{node.name}"] = length
+    assert long == {}
+
+
+def test_every_module_is_imported_somewhere() -> None:
+    imported = set(MODULE_ENTRIES)
+    for path in sources():
+        imported |= set(imports(path))
+    # The table of APIs loads its modules by name.
+    api_table = ast.parse((ROOT / "protocol" / "wire" / "apis.py").read_text())
+    for node in ast.walk(api_table):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            imported.add(f"protocol.wire.api.{node.value}")
+    modules = {name_of(path) for path in sources() if path.name != "__init__.py"}
+    # What users import in their own tests.
+    public = {module for module in modules if module.startswith("coordinator.testing.")}
+    assert modules - imported - public == set()
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN)
+def test_no_file_names_a_machine_path_or_a_registry(pattern: str) -> None:
+    found = []
+    for path in tree():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        if path == Path(__file__):
+            continue
+        found += [f"{path.relative_to(ROOT)}: {hit[0]}" for hit in re.finditer(pattern, text)]
+    assert found == []
+
+
+def pages() -> list[Path]:
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_resolves(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (fragment and fragment not in anchors(file)):
+            dead.append(target)
+    assert dead == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Ids of the headings as code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")).replace(" ", "-")
+        for heading in headings
+    }
+
+
+def test_paths_in_the_architecture_page_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`((?:coordinator|storage|protocol|pipeline|tests)/[\w./]+)`", text))
+    assert len(named) > 20
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_decisions_are_numbered_without_gaps_and_have_all_sections() -> None:
+    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert [path.name[:4] for path in records] == [f"{n:04}" for n in range(1, len(records) + 1)]
+    for path in records:
+        text = path.read_text()
+        for section in ("Status:", "## Context", "## Decision", "## Consequences"):
+            assert section in text, f"{path.name} lacks {section}"
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines())

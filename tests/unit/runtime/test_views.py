@@ -1,0 +1,108 @@
+"""What others see of shards: event timelines and the logs of `__consumer_offsets`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator.core.types import Event, EventKind
+from coordinator.runtime import timeline
+from coordinator.runtime.ids import new_id, new_topic_id
+from coordinator.runtime.offsets_view import OffsetsView
+from coordinator.runtime.timeline import Timeline
+from storage.log import LogUnavailable
+from tests.unit.runtime.harness import Bench, commit, settle
+
+
+def event(group: str, epoch: int = 0) -> Event:
+    return Event(EventKind.GROUP_EPOCH_BUMPED, group, epoch=epoch, cause="test", details={"n": 1})
+
+
+def test_events_of_a_group_are_kept_in_order_and_shown_as_plain_data() -> None:
+    events = Timeline()
+    events.add(event("a", 1), wall_ms=10)
+    events.add(event("b", 5), wall_ms=11)
+    events.add(event("a", 2), wall_ms=12)
+    assert events.of("a") == [
+        {
+            "sequence": sequence,
+            "timestamp_ms": wall_ms,
+            "event": "group-epoch-bumped",
+            "member_id": "",
+            "epoch": epoch,
+            "cause": "test",
+            "details": {"n": 1},
+        }
+        for sequence, wall_ms, epoch in ((0, 10, 1), (2, 12, 2))
+    ]
+    assert events.of("nobody") == []
+
+
+def test_the_last_events_of_a_group_stay() -> None:
+    events = Timeline()
+    for epoch in range(timeline.EVENTS_PER_GROUP + 3):
+        events.add(event("a", epoch), wall_ms=0)
+    kept = [entry["epoch"] for entry in events.of("a")]
+    assert kept == list(range(3, timeline.EVENTS_PER_GROUP + 3))
+
+
+def test_the_group_that_was_quiet_for_longest_goes() -> None:
+    events = Timeline()
+    for number in range(timeline.GROUPS_MAX):
+        events.add(event(f"g{number}"), wall_ms=0)
+    events.add(event("g0"), wall_ms=1)
+    events.add(event("one more"), wall_ms=2)
+    assert events.of("g1") == []
+    assert len(events.of("g0")) == 2
+    assert len(events.of("one more")) == 1
+
+
+async def test_the_offsets_log_shows_what_is_durable_and_tells_of_more() -> None:
+    bench = await Bench().start()
+    view, moved = OffsetsView(bench.broker), asyncio.Event()
+    view.add_waiter(0, moved)
+    assert view.state(0) == (0, 0)
+    bench.store.hold_appends()
+    bench.ask(commit("g", 1))
+    await settle()
+    assert view.state(0) == (0, 0)
+    assert not moved.is_set()
+    bench.store.release_appends()
+    await settle()
+    assert view.state(0) == (0, 1)
+    assert moved.is_set()
+    view.remove_waiter(0, moved)
+    view.remove_waiter(0, moved)
+    moved.clear()
+    await bench.answer(commit("g", 2))
+    assert not moved.is_set()
+    await bench.broker.close()
+
+
+async def test_the_offsets_log_is_gone_while_its_shard_does_not_serve() -> None:
+    bench = await Bench().start()
+    await bench.answer(commit("g", 1))
+    view, moved = OffsetsView(bench.broker), asyncio.Event()
+    view.add_waiter(0, moved)
+    bench.store.fail_next_append()
+    bench.store.fail_next_read(LogUnavailable("away"))
+    bench.ask(commit("g", 2))
+    await settle()
+    assert view.state(0) is None
+    assert moved.is_set(), "a long poll must not wait for a shard that has failed"
+    moved.clear()
+    bench.clock.advance(500)
+    await settle()
+    assert view.state(0) == (0, 1)
+    assert moved.is_set()
+    assert view.state(1) is None
+    assert view.state(-1) is None
+    await bench.broker.close()
+    assert view.state(0) is None
+
+
+def test_ids_are_random_and_topic_ids_never_look_like_an_option() -> None:
+    assert len(new_id()) == 36
+    assert new_id() != new_id()
+    ids = [new_topic_id() for _ in range(2000)]
+    assert len(set(ids)) == len(ids)
+    assert all(topic_id[0] >> 2 != 62 for topic_id in ids)

@@ -1,0 +1,167 @@
+"""Repeated heartbeats: identical bytes with and without stored replies, and when a lease ends."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.cli.bench.frames import consumer_heartbeat
+from coordinator.config import CoordinatorConfig, with_settings
+from coordinator.daemon import Daemon, DaemonOptions
+from coordinator.runtime.clock import SystemClock
+from coordinator.server.steady import ENTRIES_MAX, SteadyTable
+
+TOPIC = "orders"
+MEMBERS = ("m0", "m1", "m2")
+
+Assignment = tuple[tuple[bytes, tuple[int, ...]], ...]
+
+
+class Peer:
+    """A daemon in memory and one connection to it."""
+
+    def __init__(self, directory: Path, steady: bool) -> None:
+        config = with_settings(
+            CoordinatorConfig(),
+            {
+                "groupd.steady.replies.enable": str(steady).lower(),
+                "group.consumer.assignment.interval.ms": "0",
+            },
+        )
+        self.daemon = Daemon(
+            DaemonOptions(
+                listen=("127.0.0.1", 0),
+                admin=("127.0.0.1", 0),
+                data_dir=directory,
+                store_url="memory://",
+                topics=((TOPIC, 6),),
+                config=config,
+            )
+        )
+
+    async def __aenter__(self) -> Peer:
+        await self.daemon.start()
+        self._reader, self._writer = await asyncio.open_connection(*self.daemon.kafka_address)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        await self.daemon.stop()
+
+    async def ask(self, frame: bytes, correlation: int) -> bytes:
+        self._writer.write(frame[:8] + correlation.to_bytes(4, "big") + frame[12:])
+        length = int.from_bytes(await self._reader.readexactly(4), "big")
+        return await self._reader.readexactly(length)
+
+    @property
+    def repeated(self) -> int:
+        return self.daemon.connections.repeated
+
+
+@dataclass
+class Client:
+    """What one member knows; `owned` as its last assignment said."""
+
+    epoch: int = -1
+    owned: Assignment = ()
+
+
+def parse(reply: bytes) -> tuple[int, int, Assignment | None]:
+    """(error, member epoch, assignment) of a ConsumerGroupHeartbeat reply."""
+    error = int.from_bytes(reply[9:11], "big", signed=True)
+    at = 11 + max(reply[11], 1)
+    at += max(reply[at], 1)
+    epoch = int.from_bytes(reply[at : at + 4], "big", signed=True)
+    at += 8
+    if reply[at] == 0xFF:
+        return error, epoch, None
+    topics, at = reply[at + 1] - 1, at + 2
+    found = []
+    for _ in range(topics):
+        topic_id, count, at = reply[at : at + 16], reply[at + 16] - 1, at + 17
+        partitions = struct.unpack_from(f">{count}i", reply, at)
+        found.append((topic_id, partitions))
+        at += 4 * count + 1
+    return error, epoch, tuple(found)
+
+
+def without_ids(reply: bytes, assignment: Assignment | None) -> bytes:
+    """Topic ids differ from daemon to daemon."""
+    for topic_id, _ in assignment or ():
+        reply = reply.replace(topic_id, bytes(16))
+    return reply
+
+
+async def play(peer: Peer, script: list[tuple[str, str]]) -> list[bytes]:
+    """The replies to a script of (member, action)."""
+    clients = {name: Client() for name in MEMBERS}
+    replies = []
+    for number, (name, action) in enumerate(script):
+        client = clients[name]
+        if action == "join":
+            frame = consumer_heartbeat("g", name, 0, (TOPIC,), ())
+        elif action == "leave":
+            frame = consumer_heartbeat("g", name, -1)
+        elif action == "own":
+            frame = consumer_heartbeat("g", name, max(client.epoch, 1), owned=client.owned)
+        else:
+            frame = consumer_heartbeat("g", name, max(client.epoch, 1))
+        reply = await peer.ask(frame, number)
+        error, epoch, assignment = parse(reply)
+        if error == 0:
+            client.epoch = epoch
+            client.owned = assignment if assignment is not None else client.owned
+        replies.append(without_ids(reply, assignment))
+    return replies
+
+
+ACTIONS = ("join", "beat", "beat", "beat", "own", "own", "leave")
+steps = st.tuples(st.sampled_from(MEMBERS), st.sampled_from(ACTIONS))
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(script=st.lists(steps, min_size=5, max_size=60))
+def test_replies_are_the_same_bytes_with_and_without_stored_ones(
+    tmp_path: Path, script: list[tuple[str, str]]
+) -> None:
+    async def both() -> tuple[list[bytes], list[bytes]]:
+        async with Peer(tmp_path, steady=True) as on, Peer(tmp_path, steady=False) as off:
+            played = await play(on, script), await play(off, script)
+            assert off.repeated == 0
+            return played
+
+    on, off = asyncio.run(both())
+    assert on == off
+
+
+async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: Path) -> None:
+    async with Peer(tmp_path, steady=True) as peer:
+        await play(peer, [("m0", "join"), ("m0", "own"), ("m0", "beat"), ("m0", "beat")])
+        settled = peer.repeated
+        assert settled >= 1
+        # Another member moves the group on: the next heartbeat must say so.
+        frame = consumer_heartbeat("g", "m1", 0, (TOPIC,), ())
+        assert parse(await peer.ask(frame, 90))[0] == 0
+        error, _, assignment = parse(await peer.ask(consumer_heartbeat("g", "m0", 2), 91))
+        assert error == 0
+        assert assignment is not None, "m0 is told to give partitions up"
+        assert peer.repeated == settled
+
+
+def test_the_table_is_bounded() -> None:
+    class Always:
+        def renew(self, now_ms: int) -> bool:
+            return True
+
+    table = SteadyTable(SystemClock())
+    for number in range(ENTRIES_MAX + 5):
+        table.put(b"head" + bytes(4) + str(number).encode(), b"lencorrtail", Always(), (68, 1))
+    assert len(table) == 5
+    assert table.find(b"head" + b"\x00\x00\x00\x07" + str(ENTRIES_MAX).encode()) is not None
