@@ -13,6 +13,7 @@ from coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
 from coordinator.core.deadlines import Deadlines
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from protocol.errors import ErrorCode
+from protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
 from tests.simulator.classic_client import ClassicClient
 from tests.simulator.client import Client
 from tests.simulator.compare import difference
@@ -123,6 +124,7 @@ class Checks:
         for client in self._simulation.clients:
             self.owns(client)
         self._check_classic_owners(runtime)
+        self._check_parked(runtime)
 
     # Consumer groups
 
@@ -218,6 +220,30 @@ class Checks:
                 other = owners.setdefault((client.group_id, partition), client)
                 if other is not client:
                     raise Violation(f"{partition} is owned by {other.name} and {client.name}")
+
+    def _check_parked(self, runtime: ShardRuntime) -> None:
+        """A Join or Sync that waits is known to its group, or waits for a record. The exception
+        is a Join whose place a late one of the same member has taken."""
+        simulation = self._simulation
+        groups = runtime.shard.state.groups
+        journal = runtime._journal
+        known = {t for batch in journal._in_flight + journal._open for t, _ in batch.replies}
+        for group in groups.values():
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    known.update((member.join_token, member.sync_token))
+        late = {client.name for client in simulation.clients if client.tainted}
+        for connection in simulation.network.connections:
+            for token, call in connection.tokens.items():
+                request = call.request
+                if connection.closed_ms is not None or call.copy or call.client in late:
+                    continue
+                if not isinstance(request, JoinGroupRequest | SyncGroupRequest) or token in known:
+                    continue
+                if connection.process.shard_of(request.group_id) is runtime:
+                    group = groups.get(request.group_id)
+                    if group is None or isinstance(group, ClassicGroup):
+                        raise Violation(f"nobody will answer {call.client}: {request}")
 
 
 def _check_owned(client: ConsumerClient, member: ConsumerGroupMember) -> None:
