@@ -110,6 +110,8 @@ class Group:
         instance_prefix: str = "",
         first: int | None = None,
         flavour: Flavour | None = None,
+        max_poll_interval_ms: int = 300_000,
+        revoke_block_ms: int = 0,
     ) -> ChildProcess:
         """One more process with `members` members; `topics` as a str is a regular expression.
         `flavour`: another one than the group's."""
@@ -121,6 +123,7 @@ class Group:
         for number in range(start, start + members):
             self.members[number] = MemberView()
         flavour = flavour or self.flavour
+        slow = revoke_block_ms > 0  # what not every driver can be
         process = ChildProcess(
             [
                 *self._program(flavour),
