@@ -102,9 +102,11 @@ class Network:
             if world.chance(options.late):
                 self._deliver_after(world.between(0, LATE_MS), self._copy_of(call))
                 return
-            if world.chance(options.duplicates):
-                self._deliver_after(world.between(0, LATE_MS), self._copy_of(call))
         self._deliver_after(self._delay_ms(), call)
+        if not self.healed and world.chance(options.duplicates):
+            # Never before the original: a client whose answer went astray asks for everything.
+            first_ms = call.connection.ready_ms - world.now_ms + 1
+            self._deliver_after(first_ms + world.between(0, LATE_MS), self._copy_of(call))
 
     def _copy_of(self, call: Call) -> Call:
         """The same bytes on a connection of their own, which is being given up."""
