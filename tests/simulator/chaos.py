@@ -54,7 +54,7 @@ class Chaos:
         self._every(options.freeze_every_ms, self._freeze)
         self._every(options.wall_jump_every_ms, self._jump)
         self._every(options.churn_every_ms, self._churn)
-        self._every(options.topic_change_every_ms, self._change_topics)
+        self._every(options.topic_change_every_ms, self.change_topics)
         self._every(options.admin_every_ms, self._administer)
 
     def end(self) -> None:
@@ -147,7 +147,9 @@ class Chaos:
 
     # The administrator
 
-    def _change_topics(self) -> None:
+    def change_topics(self) -> None:
+        if self._over:
+            return
         self._simulation.change_topics(self._simulation.topics.change())
 
     def _administer(self) -> None:

@@ -73,6 +73,7 @@ class Ledger:
         self._simulation = simulation
         self._commits: list[Commit] = []
         self._durable_offsets: set[int] = set()
+        self._written_at_ms: dict[int, int] = {}
         self._acknowledged: dict[tuple[str, str, int], int] = {}
         self._last_tenure: dict[tuple[str, TopicPartition], Commit] = {}
         self._members: dict[tuple[str, str], list[Holding]] = {}
@@ -96,12 +97,15 @@ class Ledger:
         key, value = record.key, record.value
         if isinstance(key, ConsumerGroupCurrentMemberKey):
             history = self._members.setdefault((key.group, key.member_id), [])
-            history.append(_holding(value))
+            holding = _holding(value)
+            if holding[0] == LEAVE_STATIC_EPOCH and history and history[-1][1] != holding[1]:
+                raise Violation(f"{key} left for a while, and lost partitions")
+            history.append(holding)
         elif isinstance(key, OffsetCommitKey):
             if isinstance(value, OffsetCommitValue):
                 self._note_commit(key, value)
             else:
-                self._note_forgotten(key)
+                self._note_forgotten(log_name, key)
         elif isinstance(key, GroupMetadataKey):
             self._note_generation(key, value)
         elif isinstance(key, ConsumerGroupMetadataKey) and value is None:
@@ -110,6 +114,7 @@ class Ledger:
 
     def _note_commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._durable_offsets.add(value.offset)
+        self._written_at_ms[value.offset] = value.commit_timestamp_ms
         commit = self._commits[value.offset]
         if commit.place != (value.topic_id, key.partition) or self._simulation.options.mixed_groups:
             return
@@ -127,13 +132,25 @@ class Ledger:
         for place in [place for place in self._last_tenure if place[0] == group_id]:
             del self._last_tenure[place]
 
-    def _note_forgotten(self, key: OffsetCommitKey) -> None:
+    def _note_forgotten(self, log_name: str, key: OffsetCommitKey) -> None:
         acknowledged = self._acknowledged.pop((key.group, key.topic, key.partition), None)
         if acknowledged is None or key.group in self.deleted_groups:
             return
         commit = self._commits[acknowledged]
-        if commit.place[0] not in self._simulation.topics.deleted:
+        if commit.place[0] in self._simulation.topics.deleted:
+            return
+        if not self._has_expired(log_name, key, acknowledged):
             raise Violation(f"{key}: acknowledged offset {acknowledged} is dropped")
+
+    def _has_expired(self, log_name: str, key: OffsetCommitKey, offset: int) -> bool:
+        """Old enough, as far as the clock can be trusted, and of no subscribed topic."""
+        simulation = self._simulation
+        group = simulation.shadow.shard(log_name).state.groups.get(key.group)
+        if isinstance(group, ConsumerGroup) and group.is_subscribed_to(key.topic):
+            return False
+        age_ms = simulation.world.now_ms + simulation.wall_offset_ms - self._written_at_ms[offset]
+        retention_ms = simulation.config.offsets_retention_minutes * 60_000
+        return age_ms >= retention_ms or simulation.options.wall_jump_every_ms > 0
 
     def _note_generation(self, key: GroupMetadataKey, value: Any) -> None:
         if not isinstance(value, GroupMetadataValue):

@@ -54,6 +54,7 @@ class Options:
     topic_change_every_ms: int
     admin_every_ms: int
     commit_every_ms: int
+    retention_minutes: int
 
     def config(self) -> CoordinatorConfig:
         return CoordinatorConfig(
@@ -68,7 +69,8 @@ class Options:
             group_min_session_timeout_ms=1000,
             group_initial_rebalance_delay_ms=self.initial_rebalance_delay_ms,
             offsets_topic_num_partitions=self.shards,
-            offsets_retention_check_interval_ms=60_000,
+            offsets_retention_minutes=self.retention_minutes,
+            offsets_retention_check_interval_ms=30_000,
             message_max_bytes=self.batch_bytes_max,
         )
 
@@ -128,4 +130,5 @@ def draw(seed: int, *, mixed_groups: bool = False) -> Options:
         topic_change_every_ms=mean(0.6, 2000, 20_000),
         admin_every_ms=mean(0.5, 3000, 15_000),
         commit_every_ms=random.choice([0, 1000, 3000]) if not large else 5000,
+        retention_minutes=random.choice([1, 10_080]),
     )

@@ -91,6 +91,10 @@ class Simulation:
             self.wall_offset_ms,
         )
         self.network.process = self.process
+        if self.options.topic_change_every_ms and not self.healed and self.world.chance(0.3):
+            # While the shards load.
+            delay_ms = self.world.between(0, 2 * self.options.append_max_ms)
+            self.world.after(delay_ms, self.chaos.change_topics)
 
     def crash(self, why: str) -> None:
         if self.process is None or not self.process.alive:
