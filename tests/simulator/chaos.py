@@ -12,6 +12,7 @@ from protocol.messages.groups import (
     ListGroupsRequest,
 )
 from protocol.messages.offsets import OffsetFetchGroup, OffsetFetchRequest
+from tests.simulator.classic_client import ClassicClient
 from tests.simulator.client import Client, Subscription
 from tests.simulator.consumer_client import ConsumerClient
 from tests.simulator.population import draw_subscription, is_rival
@@ -64,6 +65,8 @@ class Chaos:
         simulation.change_topics(simulation.topics.restore())
         for client in simulation.clients:
             client.frozen = False
+            if client.tainted:
+                client.say_everything()
             if is_rival(client):
                 if client.running:
                     client.die()
@@ -93,6 +96,9 @@ class Chaos:
             self._world.after(RESTART_MS, client.start)
 
     def _subscribe(self, client: Client) -> None:
+        if isinstance(client, ClassicClient) and client.instance_id is not None:
+            # Its restart would bring the new topics in without a rebalance, as in Kafka.
+            return
         kind = "consumer" if isinstance(client, ConsumerClient) else "classic"
         client.subscribe(draw_subscription(self._simulation, kind))
 

@@ -105,6 +105,9 @@ class Client:
         self.world.trace("subscribe", self.name, subscription)
         self.subscription = subscription
 
+    def say_everything(self) -> None:
+        """The broker may have an old idea of the client: nothing counts as known to it."""
+
     def settled_at(self) -> int | None:
         """Epoch or generation when the client has nothing under way, else None."""
         raise NotImplementedError

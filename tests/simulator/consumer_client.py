@@ -183,6 +183,9 @@ class ConsumerClient(Client):
         # Leaves are not retried.
         self.rpc("group", request, _VERSION, lambda reply: self.die())
 
+    def say_everything(self) -> None:
+        self._everything = True
+
     def settled_at(self) -> int | None:
         quiet = not self._revoking and self._target == frozenset(self.owned)
         return self.epoch if quiet and self.epoch > 0 else None

@@ -135,7 +135,7 @@ class Network:
 
     def _deliver(self, call: Call) -> None:
         connection = call.connection
-        if connection.noticed:
+        if connection.noticed or (call.copy and self.healed):
             return
         last = self._last_handled.get(call.client, -1)
         if call.copy or connection.closed_ms is not None or call.sequence <= last:

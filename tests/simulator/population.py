@@ -37,8 +37,8 @@ def _add(simulation: Simulation, kind: str, group_id: str, place: int, cooperati
     names = [f"{group_id}-c{place}"]
     if instance_id is not None and world.chance(CONFLICT_SHARE):
         names.append(f"{group_id}-c{place}-rival")
+    subscription = draw_subscription(simulation, kind)
     for name in names:
-        subscription = draw_subscription(simulation, kind)
         client: Client
         if kind == "consumer":
             client = ConsumerClient(simulation, name, group_id, instance_id, subscription)

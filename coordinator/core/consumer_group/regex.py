@@ -14,7 +14,7 @@ from typing import Any
 import re2
 
 from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.metadata import schedule_refresh
 from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
@@ -177,6 +177,8 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
             moved.append(pattern)
             change.add(before, -1)
             change.add(after, 1)
+        elif group.regexes.get(pattern) is None and _has_stale_target(state, group, pattern):
+            moved.append(pattern)
         outcome.records.append(records.regex(task.group_id, pattern, resolution[pattern]))
         outcome.events.append(
             Event(
@@ -188,6 +190,18 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
         )
     _bump_if_needed(state, group, change, moved, outcome, now)
     return outcome
+
+
+def _has_stale_target(state: ShardState, group: ConsumerGroup, pattern: str) -> bool:
+    """Whether the target still gives a subscriber of a pattern that matches nothing what it had
+    under its old expression. Without a new target nobody else would ever get that."""
+    return any(
+        topic_id in state.image.by_id
+        and state.image.by_id[topic_id].name not in member.subscribed_topic_names
+        for member_id, member in group.members.items()
+        if member.subscribed_topic_regex == pattern
+        for topic_id in group.targets.get(member_id, NO_TARGET)
+    )
 
 
 def _bump_if_needed(

@@ -187,3 +187,18 @@ def test_loaded_unusable_expression_matches_nothing() -> None:
     assert found["["].topics == ()
     shard.finish_task()
     assert shard.outcome.records[0].key == ConsumerGroupRegexKey(GROUP, "[")
+
+
+def test_an_expression_that_matches_nothing_frees_what_its_member_had() -> None:
+    """Kafka leaves the partitions without an owner until something else bumps the epoch."""
+    shard = Shard(FOO_TOPIC)
+    shard.beat(0, "m1", regex="foo.*")
+    shard.finish_task()
+    shard.beat(0, "m2", regex="foo.*")
+    shard.advance(11_000)
+    shard.beat(shard.group.members["m1"].member_epoch, "m1", owned=())
+    before = shard.group.group_epoch
+    shard.beat(shard.group.members["m1"].member_epoch, "m1", regex="none.*")
+    shard.finish_task()
+    assert resolved(shard, "none.*").topics == ()
+    assert shard.group.group_epoch == before + 1
