@@ -55,7 +55,7 @@ class ClassicClient(Client):
         self._leads = False
         self._leaving = False
         self._joining = False
-        self._planned_for: dict[str, int] = {}
+        self._planned_for: dict[str, int] | None = None
         self._round = 0
         self._joined_with = self.subscription
         self.surplus = frozenset()
@@ -129,8 +129,8 @@ class ClassicClient(Client):
             # User data would be a custom assignor's, and keep a group from being converted.
             mixed = self.simulation.options.mixed_groups
             name = "" if mixed else f"plan-{self.simulation.plans}"
-            self._planned_for = self._known_topics()
-            plan = make_plan(name, self._protocol, joined.members, self._planned_for)
+            topics = self._planned_for = self._known_topics()
+            plan = make_plan(name, self._protocol, joined.members, topics)
         request = SyncGroupRequest(
             self.group_id,
             self.generation,
