@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 ARGS ?=
+SEEDS ?= 1000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -12,7 +13,7 @@ JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit demo bench oracle test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim demo bench oracle test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -32,6 +33,9 @@ check: dev-setup ## Format, lint, types, imports, unit tests: under a minute
 
 unit: dev-setup ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit $(ARGS)
+
+sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
+	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)
 
 demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 	$(BIN)/python -m coordinator demo $(ARGS)

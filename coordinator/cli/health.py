@@ -24,9 +24,11 @@ def health(
         connection.request("GET", "/readyz")
         reply = connection.getresponse()
         body = reply.read().decode(errors="replace").strip()
-    except (OSError, http.client.HTTPException) as error:
-        reason = str(error) or type(error).__name__
-        print(f"groupd: no answer from {admin}: {reason}", file=sys.stderr)
+    except OSError as error:
+        print(f"groupd: no answer from {admin}: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except http.client.HTTPException:
+        print(f"groupd: {admin} does not answer in HTTP: is it the admin port?", file=sys.stderr)
         raise typer.Exit(1) from None
     finally:
         connection.close()

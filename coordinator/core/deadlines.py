@@ -51,6 +51,10 @@ class Deadlines:
         """All deadlines, sorted by key; for display and tests."""
         return sorted(self._due.items())
 
+    def of_group(self, group_id: str) -> list[tuple[DeadlineKey, int]]:
+        """Those of one group, sorted by key."""
+        return sorted(entry for entry in self._due.items() if entry[0][1] == group_id)
+
     def next_deadline(self) -> int | None:
         """A time not after the earliest deadline; None when there is none."""
         while self._heap:

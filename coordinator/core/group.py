@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from coordinator.core.deadlines import Deadlines
 from coordinator.core.types import Instant
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import Record
-
-if TYPE_CHECKING:
-    from coordinator.core.state import ShardState
 
 
 class GroupType(Enum):
@@ -66,7 +64,7 @@ class Group(Protocol):
         ...
 
     def on_offset_commit(
-        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
         """A plain (not transactional) commit of this group has passed all checks. Soft state
         only: a classic group in Stable or PreparingRebalance restarts the member's session

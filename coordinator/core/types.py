@@ -88,6 +88,7 @@ class EventKind(Enum):
     OFFSETS_COMMITTED = "offsets-committed"
     OFFSETS_EXPIRED = "offsets-expired"
     OFFSETS_DELETED = "offsets-deleted"
+    OFFSETS_FORGOTTEN = "offsets-forgotten"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from coordinator.core.partitioning import partition_for
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import Event, EventKind, RequestContext, RequestToken
-from coordinator.runtime.clock import Clock
+from coordinator.runtime.clock import Clock, elapsed_ns
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.stats import Durations
 from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
@@ -67,6 +68,7 @@ class Broker:
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
         self.writer = LogWriter(logs)
+        self.processing = Durations()
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
         self.progress_listeners: list[Callable[[int], None]] = []
@@ -179,7 +181,9 @@ class Broker:
         if not self.started:
             self.waiting.fail(context.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
+            started_ns = elapsed_ns()
             self.shard_of(group_id).handle(context, request)
+            self.processing.add(elapsed_ns() - started_ns)
 
     def ask(
         self,
@@ -203,7 +207,9 @@ class Broker:
         if not self.started:
             self.waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
+            started_ns = elapsed_ns()
             shard.handle(replace(context, token=token), request)
+            self.processing.add(elapsed_ns() - started_ns)
 
     def reply(self, context: RequestContext, reply: Any) -> None:
         self.waiting.answer(context.token, reply)

@@ -9,6 +9,12 @@ from typing import Protocol
 
 from coordinator.core.types import Instant
 
+elapsed_ns = time.perf_counter_ns
+"""For durations that are only shown."""
+
+thread_cpu_s = time.thread_time
+"""CPU seconds of the calling thread."""
+
 
 class TimerHandle(Protocol):
     def cancel(self) -> None: ...

@@ -14,6 +14,8 @@ from typing import Protocol
 
 import structlog
 
+from coordinator.runtime.clock import elapsed_ns
+from coordinator.runtime.stats import WriterStats
 from storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.writer")
@@ -60,11 +62,12 @@ class LogWriter:
 
     def __init__(self, logs: PartitionLogs) -> None:
         self._logs = logs
-        self._dirty: dict[Source, None] = {}
+        self._dirty: dict[Source, int] = {}  # since when, in ns
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._closed = False
+        self.stats = WriterStats()
         self.transactions = 0
         self.batches = 0
         self.failures = 0
@@ -85,7 +88,7 @@ class LogWriter:
         if self._closed:
             _tell(source, LogUnavailable("the writer is closed"))
             return
-        self._dirty[source] = None
+        self._dirty.setdefault(source, elapsed_ns())
         self._wake.set()
 
     def append(self, batches: Sequence[Append]) -> asyncio.Future[None]:
@@ -93,6 +96,11 @@ class LogWriter:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.mark(_Single(list(batches), future))
         return future
+
+    @property
+    def waiting(self) -> int:
+        """Logs with records that wait for the next transaction."""
+        return len(self._dirty)
 
     async def _run(self) -> None:
         while True:
@@ -106,10 +114,12 @@ class LogWriter:
 
     async def _flush(self) -> None:
         taken: list[tuple[Source, list[Append]]] = []
+        waiting_since: list[int] = []
+        started_ns = elapsed_ns()
         size = 0
         while self._dirty and size < TRANSACTION_BYTES_MAX:
             source = next(iter(self._dirty))
-            del self._dirty[source]
+            marked_ns = self._dirty.pop(source)
             try:
                 batches = source.take()
             except Exception as error:
@@ -118,11 +128,24 @@ class LogWriter:
                 continue
             size += sum(len(batch.payload) for batch in batches)
             taken.append((source, batches))
+            if batches and not isinstance(source, _Single):
+                waiting_since.append(marked_ns)
         while taken:
             fenced = await self._append(taken)
             if fenced is None:
-                return
+                break
             taken = self._fail_fenced(taken, fenced)
+        if waiting_since:
+            self._count(waiting_since, started_ns)
+
+    def _count(self, waiting_since: Sequence[int], started_ns: int) -> None:
+        """One transaction with records of group coordinators, answered now."""
+        stats, ended_ns = self.stats, elapsed_ns()
+        stats.flushes += 1
+        stats.flush.add(ended_ns - started_ns)
+        for marked_ns in waiting_since:
+            stats.linger.add(started_ns - marked_ns)
+            stats.purgatory.add(ended_ns - marked_ns)
 
     async def _append(self, taken: list[tuple[Source, list[Append]]]) -> LogFenced | None:
         """Append all; every source but those of a fenced log is answered."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from coordinator.core.inspection.group import inspect_group, list_group_summaries
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.shard_state import ShardState
@@ -32,7 +34,8 @@ class GroupRoutes:
             if shard.state is ShardState.ACTIVE
             for summary in list_group_summaries(shard.shard.state)
         ]
-        return as_json(sorted(groups, key=lambda summary: str(summary["group_id"])))
+        groups.sort(key=itemgetter("group_id"))
+        return as_json(groups, compact=True)
 
     def _show(self, group_id: str) -> HttpReply:
         shard = self._broker.shard_of(group_id)

@@ -42,8 +42,9 @@ def text(body: str, status: int = 200) -> HttpReply:
     return HttpReply(body.encode() + b"\n", status=status)
 
 
-def as_json(value: Any, status: int = 200) -> HttpReply:
-    body = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
+    """`compact` for what may be long: it is several times quicker, and all else waits for it."""
+    body = json.dumps(value, indent=None if compact else 2, ensure_ascii=False).encode() + b"\n"
     return HttpReply(body, "application/json", status)
 
 

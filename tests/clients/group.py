@@ -72,6 +72,18 @@ class MemberView:
     owned: set[Partition] = field(default_factory=set)
     seen: list[Place] = field(default_factory=list)
     closed: bool = False
+    lives: int = 0
+
+
+@dataclass(frozen=True)
+class Move:
+    """A rebalance callback. `at`: seconds of the system's monotonic clock; `kind`: `assigned`,
+    `revoked` or `lost`."""
+
+    at: float
+    member: int
+    kind: str
+    partitions: tuple[Partition, ...]
 
 
 class Group:
@@ -85,6 +97,7 @@ class Group:
         self.acknowledged: dict[Partition, int] = {}
         self.commit_failures: list[str] = []
         self.errors: list[str] = []
+        self.moves: list[Move] = []
         self.processes: list[ChildProcess] = []
         self._directory = directory
 
@@ -97,6 +110,8 @@ class Group:
         instance_prefix: str = "",
         first: int | None = None,
         flavour: Flavour | None = None,
+        max_poll_interval_ms: int = 300_000,
+        revoke_block_ms: int = 0,
     ) -> ChildProcess:
         """One more process with `members` members; `topics` as a str is a regular expression.
         `flavour`: another one than the group's."""
@@ -108,6 +123,7 @@ class Group:
         for number in range(start, start + members):
             self.members[number] = MemberView()
         flavour = flavour or self.flavour
+        slow = revoke_block_ms > 0  # what not every driver can be
         process = ChildProcess(
             [
                 *self._program(flavour),
@@ -116,6 +132,8 @@ class Group:
                 *["--members", str(members), "--first", str(start), "--commit", commit],
                 *["--instance-prefix", instance_prefix],
                 *["--session-timeout-ms", str(SESSION_TIMEOUT_MS)],
+                *(["--max-poll-interval-ms", str(max_poll_interval_ms)] * slow),
+                *(["--revoke-block-ms", str(revoke_block_ms)] * slow),
             ],
             stderr_path=self._directory / f"{self.group_id}-{len(self.processes)}.log",
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
@@ -157,7 +175,11 @@ class Group:
                 self.commit_failures.append(event["error"])
             case "error":
                 self.errors.append(event["error"])
+            case "assigned" | "revoked" | "lost" as kind:
+                places = tuple((topic, part) for topic, part in event["partitions"])
+                self.moves.append(Move(event.get("at", 0.0), event["member"], kind, places))
             case "closed":
+                member.lives += 1
                 member.closed = True
                 member.owned = set()
 

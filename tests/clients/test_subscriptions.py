@@ -45,7 +45,7 @@ GROW_FLAVOURS = [
 ]
 # Left out is what a client cannot do against any broker, Apache Kafka included. @platformatic/kafka
 # does not notice growth (with the consumer protocol it crashes on a partition that its cached
-# metadata lacks), and a static member of the consumer protocol leaves for good, with epoch -1.
+# metadata lacks), and as a static member of the consumer protocol it leaves for good (epoch -1).
 # kafkajs resolves a pattern once.
 RESOLVES_PATTERNS_ONCE = ("kafkajs",)
 

@@ -1,4 +1,4 @@
-"""`/groups`, `/groups/{id}` and `/groups/{id}/events` as an operator uses them: why does it wait?"""
+"""`/groups`, `/groups/{id}` and `/groups/{id}/events` as an operator uses them."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Chaos:
         if process is not None and process.alive:
             for_ms = self._world.between(100, FREEZE_MAX_MS)
             self._world.trace("broker freezes", for_ms)
-            process.loop.frozen_until_ms = self._world.now_ms + for_ms
+            process.loop.freeze(for_ms)
 
     def _jump(self) -> None:
         simulation = self._simulation

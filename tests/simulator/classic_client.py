@@ -18,7 +18,7 @@ from protocol.messages.classic_group import (
     SyncGroupReply,
     SyncGroupRequest,
 )
-from tests.simulator.client import RETRIABLE, RETRY_MS, Client, Subscription
+from tests.simulator.client import RETRIABLE, RETRY_MS, Client, Subscription, TopicPartition
 from tests.simulator.plan import (
     COOPERATIVE,
     EAGER,
@@ -35,11 +35,13 @@ _REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.INCONSISTENT_GRO
 
 
 class ClassicClient(Client):
-    """`cooperative` is the group's choice; every member offers the same protocol."""
+    """`cooperative` is the group's choice; every member offers the same protocol. `surplus`: what
+    is still owned but not assigned any more."""
 
     cooperative = False
     generation = -1
     stable = False
+    surplus: frozenset[TopicPartition] = frozenset()
 
     def begin(self) -> None:
         options = self.simulation.options
@@ -55,6 +57,8 @@ class ClassicClient(Client):
         self._joining = False
         self._planned_for: dict[str, int] = {}
         self._round = 0
+        self._joined_with = self.subscription
+        self.surplus = frozenset()
         self.tainted = False
         self.later(0, self._rejoin)
 
@@ -67,6 +71,10 @@ class ClassicClient(Client):
         self._joining = True
         self.stable = False
         self._round += 1
+        for partition in sorted(self.surplus):
+            # Nobody may claim what the last assignment took away.
+            self.owned.pop(partition, None)
+        self.surplus = frozenset()
         if self.owned and not self.cooperative:
             delay_ms = min(self.simulation.revocation_ms(self), self.session_timeout_ms // 2)
             self.later(delay_ms, self._revoked_all, self._round)
@@ -80,6 +88,7 @@ class ClassicClient(Client):
     def _join(self, round_: int) -> None:
         if round_ != self._round or self._leaving:
             return
+        self._joined_with = self.subscription
         request = JoinGroupRequest(
             self.group_id,
             self.session_timeout_ms,
@@ -153,7 +162,7 @@ class ClassicClient(Client):
         self._round += 1
         for partition in sorted(target):
             self.take(partition)
-        surplus = frozenset(self.owned.keys() - target)
+        surplus = self.surplus = frozenset(self.owned.keys() - target)
         if surplus:
             # Cooperative: what is to move is given up now, and then handed out by a rebalance.
             delay_ms = min(self.simulation.revocation_ms(self), self.session_timeout_ms // 2)
@@ -161,7 +170,7 @@ class ClassicClient(Client):
         self.later(self._interval_ms(), self._heartbeat, self._round)
         self.simulation.checks.owns(self)
 
-    def _revoked(self, surplus: frozenset[tuple[TopicId, int]], round_: int) -> None:
+    def _revoked(self, surplus: frozenset[TopicPartition], round_: int) -> None:
         if round_ == self._round:
             for partition in sorted(surplus):
                 self.owned.pop(partition, None)
@@ -175,7 +184,8 @@ class ClassicClient(Client):
     def _heartbeat(self, round_: int) -> None:
         if round_ != self._round or self._leaving:
             return
-        if self._leads and self._planned_for != self._known_topics():
+        news = self._leads and self._planned_for != self._known_topics()
+        if news or self._joined_with != self.subscription:
             self._rejoin()
             return
         request = HeartbeatRequest(self.group_id, self.generation, self.member_id, self.instance_id)
@@ -227,6 +237,10 @@ class ClassicClient(Client):
 
     def commit_identity(self) -> tuple[int, str] | None:
         return (self.generation, self.member_id) if self.stable else None
+
+    def tenure_of(self, partition: TopicPartition) -> int:
+        """An assignment is good for one generation."""
+        return self.generation
 
     def topic_of(self, topic: TopicId) -> TopicImage | None:
         return self.simulation.topics.image.by_name.get(topic.decode())

@@ -29,6 +29,7 @@ from protocol.messages.offsets import OffsetCommitReply, OffsetCommitRequest, Of
 from protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
+    ConsumerGroupMetadataKey,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
@@ -71,6 +72,9 @@ class Ledger:
         self.deleted_groups: set[str] = set()
         """Groups for which a deletion was ever asked."""
 
+        self.removed_groups: set[str] = set()
+        """Consumer groups that were empty once and went."""
+
     def new_commit(self, client: Client, place: TopicPartition, tenure: int) -> int:
         self._commits.append(Commit(client, client.life, place, tenure))
         return len(self._commits) - 1
@@ -89,6 +93,9 @@ class Ledger:
                 self._note_forgotten(key)
         elif isinstance(key, GroupMetadataKey):
             self._note_generation(key, value)
+        elif isinstance(key, ConsumerGroupMetadataKey) and value is None:
+            self.removed_groups.add(key.group)
+            self._forget_tenures(key.group)
 
     def _note_commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._durable_offsets.add(value.offset)
@@ -97,13 +104,17 @@ class Ledger:
             return
         place = (key.group, commit.place)
         last = self._last_tenure.get(place)
-        if last is not None and commit.tenure < last.tenure:
-            if not (commit.client.tainted or last.client.tainted):
-                raise Violation(
-                    f"{key}: {commit.client.name} moved the offset back to the time before "
-                    f"{last.client.name} took the partition"
-                )
+        moved_back = last is not None and commit.tenure < last.tenure
+        if moved_back and not (commit.client.tainted or last.client.tainted):
+            raise Violation(
+                f"{key}: {commit.client.name} moved the offset back to the time before "
+                f"{last.client.name} took the partition"
+            )
         self._last_tenure[place] = commit
+
+    def _forget_tenures(self, group_id: str) -> None:
+        for place in [place for place in self._last_tenure if place[0] == group_id]:
+            del self._last_tenure[place]
 
     def _note_forgotten(self, key: OffsetCommitKey) -> None:
         acknowledged = self._acknowledged.pop((key.group, key.topic, key.partition), None)
@@ -116,6 +127,7 @@ class Ledger:
     def _note_generation(self, key: GroupMetadataKey, value: Any) -> None:
         if not isinstance(value, GroupMetadataValue):
             self._generations.pop(key.group, None)
+            self._forget_tenures(key.group)
             for known in [place for place in self._plans if place[0] == key.group]:
                 del self._plans[known]
             return
@@ -153,20 +165,18 @@ class Ledger:
             return False
         if said == member.member_epoch:
             return True
+        image = call.connection.process.broker.image
         for topic in request.topics:
-            topic_id = topic.topic_id
-            if topic.name:
-                image = call.connection.process.broker.image.by_name.get(topic.name)
-                topic_id = topic.topic_id if image is None else image.topic_id
-            held = {
-                **member.pending_revocation.get(topic_id, {}),
-                **member.assigned.get(topic_id, {}),
-            }
-            if any(
-                entry.partition not in held or said < held[entry.partition]
-                for entry in topic.partitions
-            ):
-                return False
+            known = image.by_name.get(topic.name) if topic.name else image.by_id.get(topic.topic_id)
+            if known is None:
+                # Refused by itself, and of no account for the rest.
+                continue
+            held = dict(member.pending_revocation.get(known.topic_id, {}))
+            held.update(member.assigned.get(known.topic_id, {}))
+            for entry in topic.partitions:
+                since = held.get(entry.partition)
+                if entry.partition < known.partitions and (since is None or said < since):
+                    return False
         return True
 
     # Replies

@@ -16,13 +16,14 @@ from tests.simulator.world import Timer, World
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """`frozen_until_ms`: the process does not run before (a long pause of the machine)."""
+    """While it is frozen (a long pause of the machine) what comes in waits, in order."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._ready: deque[asyncio.Handle] = deque()
         self.alive = True
-        self.frozen_until_ms = 0
+        self._frozen = False
+        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.failures: list[str] = []
         """What the loop's exception handler was told."""
 
@@ -32,8 +33,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Run something inside the process, and then all that it makes ready."""
         if not self.alive:
             return
-        if self._world.now_ms < self.frozen_until_ms:
-            self._world.at(self.frozen_until_ms, self.enter, run, *arguments)
+        if self._frozen:
+            self._held.append((run, arguments))
             return
         asyncio._set_running_loop(self)
         try:
@@ -44,6 +45,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     handle._run()
         finally:
             asyncio._set_running_loop(None)
+
+    def freeze(self, for_ms: int) -> None:
+        if not self._frozen:
+            self._frozen = True
+            self._world.after(for_ms, self._thaw)
+
+    def _thaw(self) -> None:
+        self._frozen = False
+        held, self._held = self._held, []
+        for run, arguments in held:
+            self.enter(run, *arguments)
 
     def kill(self) -> None:
         self.alive = False

@@ -102,8 +102,9 @@ class Simulation:
         self.world.trace("broker stops")
 
         def stopped() -> None:
-            if len(process.waiting):
-                raise Violation(f"{len(process.waiting)} requests are not answered at the stop")
+            why = leaked(self, -1)
+            if why:
+                self.world.failure = Violation(f"not answered at the stop: {why}")
             if process.alive:
                 self._gone(process)
 
@@ -197,6 +198,7 @@ class Simulation:
             raise Violation(f"{len(self.process.waiting)} requests are left without a client")
 
     def _on_durable(self, log_name: str, batch: StoredBatch) -> None:
+        self.world.note_bytes(batch.payload)
         self.shadow.apply(log_name, batch)
 
     def _taint(self, client_name: str) -> None:

@@ -108,6 +108,10 @@ class World:
     def story(self, lines: int) -> list[str]:
         return [_line(*entry) for entry in list(self._trace)[-lines:]]
 
+    def note_bytes(self, payload: bytes) -> None:
+        """Something that must be the same, byte for byte, when the run is repeated."""
+        self._digest.update(payload)
+
     def digest(self) -> str:
         """Equal for equal runs."""
         self._digest.update(f"{self.now_ms} {self.steps} {self._sequence}".encode())

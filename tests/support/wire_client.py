@@ -36,6 +36,7 @@ class WireClient:
 
     def __init__(self, host: str, port: int, client_id: str = "wire") -> None:
         self.client_id = client_id
+        self.host, self.port = host, port
         self._socket = socket.create_connection((host, port), TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()

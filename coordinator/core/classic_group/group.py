@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.classic_group.subscription import MalformedSubscription, subscribed_topics
+from coordinator.core.deadlines import Deadlines
 from coordinator.core.group import ExpirationBase, GroupType
 from coordinator.core.types import Instant, RequestToken
 from protocol.errors import ApiError, ErrorCode
@@ -25,9 +25,6 @@ from protocol.messages.classic_group import JoinProtocol
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import GroupMetadataKey, Record
-
-if TYPE_CHECKING:
-    from coordinator.core.state import ShardState
 
 SESSION = "classic-session"
 """Deadline kind: the session of a member or pending id."""
@@ -326,14 +323,14 @@ class ClassicGroup:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def on_offset_commit(
-        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
         """A plain commit is a sign of life in Stable and PreparingRebalance (offsets spec 3.1).
         An unknown or empty member id does nothing."""
         member = self.members.get(member_id)
         if member is not None and self.state in (State.STABLE, State.PREPARING_REBALANCE):
             key = (SESSION, self.group_id, member_id)
-            state.deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
+            deadlines.set(key, now.monotonic_ms + member.session_timeout_ms)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Classic groups ignore both."""

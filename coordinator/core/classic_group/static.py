@@ -53,6 +53,8 @@ def replace(turn: Turn, context: RequestContext, request: JoinGroupRequest, new_
     if group.state is State.PREPARING_REBALANCE:
         rebalance.try_complete(turn)
     elif group.state is State.STABLE and group.vote() == group.protocol_name:
+        # The new process may subscribe to other topics; a reload would see that as well.
+        group.refresh_subscription()
         turn.outcome.records.append(group_record(group))
         turn.outcome.completion = Completion(OWNER, undo)
     else:
@@ -115,3 +117,4 @@ def _undo(turn: Turn, done: StaticReplaced, error: AppendError) -> None:
     turn.cancel_session(member.member_id)
     group.rename(member, done.old_id)
     group.update(member, done.protocols, done.rebalance_timeout_ms, done.session_timeout_ms)
+    group.refresh_subscription()

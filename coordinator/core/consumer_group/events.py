@@ -52,14 +52,12 @@ def member_removed(
     image: MetadataImage,
 ) -> Event:
     """MEMBER_LEFT or MEMBER_FENCED; `freed`: what the member owned or was revoking."""
+    held = (member.assigned, member.pending_revocation)
     freed = {
-        topic_id: sorted({*member.assigned.get(topic_id, {}), *pending})
-        for topic_id, pending in {
-            **dict.fromkeys(member.assigned, {}),
-            **member.pending_revocation,
-        }.items()
+        topic_id: sorted(number for one in held for number in one.get(topic_id, ()))
+        for topic_id in sorted({topic_id for one in held for topic_id in one})
     }
-    details = {"freed": _named(dict(sorted(freed.items())), image)}
+    details = {"freed": _named(freed, image)}
     return Event(kind, group_id, member.member_id, member.member_epoch, cause, details)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING
 
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group import offset_checks, records
@@ -17,15 +16,13 @@ from coordinator.core.consumer_group.counts import move, move_all
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap, TargetHolders
 from coordinator.core.consumer_group.regexes import ResolvedRegexes
+from coordinator.core.deadlines import Deadlines
 from coordinator.core.group import ExpirationBase, GroupType
 from coordinator.core.types import Instant
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.groups import ListedGroup
 from protocol.messages.offsets import CommitTopic
 from protocol.records.schema import ConsumerGroupRegexValue, Record
-
-if TYPE_CHECKING:
-    from coordinator.core.state import ShardState
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""
@@ -146,7 +143,7 @@ class ConsumerGroup:
         )
 
     def on_offset_commit(
-        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
         """Nothing: only heartbeats prolong a consumer member's session."""
 

@@ -39,8 +39,7 @@ def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, A
     shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
     shown["deadlines"] = [
         {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
-        for (kind, owner, member_id), due in state.deadlines.items()
-        if owner == group_id
+        for (kind, _, member_id), due in state.deadlines.of_group(group_id)
     ]
     if isinstance(group, ConsumerGroup) and group.assignment_epoch < group.group_epoch:
         shown["deadlines"].append(_next_target(state, group, now))

@@ -52,7 +52,7 @@ def commit_offsets(
     records = _records(request, too_long, now, expire_at)
     topics = _results(request.topics, too_long)
     if group is not None:
-        group.on_offset_commit(request.member_id, request.group_instance_id, now, state)
+        group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
     return Outcome(
         records=records,
         replies=[(token, OffsetCommitReply(topics))],

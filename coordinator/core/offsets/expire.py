@@ -100,7 +100,7 @@ def forget_topics(
             details = {"count": len(places)}
             cause = "topic deleted"
             outcome.events.append(
-                Event(EventKind.OFFSETS_DELETED, group_id, cause=cause, details=details)
+                Event(EventKind.OFFSETS_FORGOTTEN, group_id, cause=cause, details=details)
             )
     return outcome
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -24,6 +25,7 @@ class ConfluentMember:
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 500,
             "log_level": 3,
+            "max.poll.interval.ms": options.max_poll_interval_ms,
         }
         if options.protocol == "consumer":
             if options.assignor:
@@ -36,13 +38,20 @@ class ConfluentMember:
             config["group.instance.id"] = options.instance_id
         self._consumer = Consumer(config)
         self._emitter = emitter
-        names = [options.pattern] if options.pattern else list(options.topics)
+        self._revoke_block_s = options.revoke_block_ms / 1000
+        self.subscribe([options.pattern] if options.pattern else list(options.topics))
+
+    def subscribe(self, topics: list[str]) -> None:
         self._consumer.subscribe(
-            names,
-            on_assign=lambda _, parts: emitter.partitions("assigned", parts),
-            on_revoke=lambda _, parts: emitter.partitions("revoked", parts),
-            on_lost=lambda _, parts: emitter.partitions("lost", parts),
+            topics,
+            on_assign=lambda _, parts: self._emitter.partitions("assigned", parts),
+            on_revoke=self._on_revoke,
+            on_lost=lambda _, parts: self._emitter.partitions("lost", parts),
         )
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        time.sleep(self._revoke_block_s)
+        self._emitter.partitions("revoked", partitions)
 
     def poll(self, timeout_s: float) -> list[Place]:
         places: list[Place] = []

@@ -2,8 +2,10 @@
 
 The same command line and events as the Java driver, so that one test suite drives every client:
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
-`commit-failed`, `error`, `closed`. On stdin: `close N` lets member N leave, `stop` (or end of file,
-or SIGTERM) lets all of them leave and ends the process with exit code 0.
+`commit-failed`, `error`, `closed`. `at` is the system's monotonic clock in seconds, so that events
+of several processes can be put in order. On stdin: `close N` lets member N leave,
+`restart N` lets it leave and come again, `subscribe N a,b` gives it other topics, `stop` (or end of
+file, or SIGTERM) lets all of them leave and ends the process with exit code 0.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class Options:
     commit: str
     instance_prefix: str
     session_timeout_ms: int
+    max_poll_interval_ms: int
+    revoke_block_ms: int
     member: int = 0
 
     @property
@@ -53,7 +57,8 @@ class Emitter:
         self.member = member
 
     def emit(self, event: str, **fields: Any) -> None:
-        line = json.dumps({"event": event, "member": self.member, **fields})
+        at = round(time.monotonic(), 6)
+        line = json.dumps({"event": event, "member": self.member, "at": at, **fields})
         with self._lock:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
@@ -87,11 +92,25 @@ class Loop(threading.Thread):
         self._emitter = Emitter(options.member)
         self._uncommitted: dict[Partition, int] = {}
         self.stopping = threading.Event()
+        self.restarting = threading.Event()
+        self.subscription: list[str] | None = None
 
     def run(self) -> None:
-        member = self._factory(self._options, self._emitter)
-        owned: list[Partition] | None = None
         while not self.stopping.is_set():
+            self._live()
+            if not self.restarting.is_set():
+                return
+            self.restarting.clear()
+
+    def _live(self) -> None:
+        """From joining to having left."""
+        member: Any = self._factory(self._options, self._emitter)
+        self._uncommitted = {}
+        owned: list[Partition] | None = None
+        while not self.stopping.is_set() and not self.restarting.is_set():
+            if self.subscription is not None:
+                topics, self.subscription = self.subscription, None
+                member.subscribe(topics)
             try:
                 records = member.poll(POLL_S)
             except Exception as error:  # noqa: BLE001 - every client has its own kinds; tests judge
@@ -142,6 +161,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
     parser.add_argument("--commit", default="none", choices=("none", "each", "auto"))
     parser.add_argument("--instance-prefix", default="")
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
+    parser.add_argument("--max-poll-interval-ms", type=int, default=300_000)
+    parser.add_argument("--revoke-block-ms", type=int, default=0)
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     found = vars(parser.parse_args(arguments))
@@ -173,9 +194,14 @@ def main(factory: MemberFactory) -> None:
 
 def _commands(loops: dict[int, Loop], everything_stops: threading.Event) -> None:
     for line in sys.stdin:
-        verb, _, number = line.strip().partition(" ")
+        verb, *arguments = line.split()
         if verb == "stop":
             break
+        loop = loops[int(arguments[0])]
         if verb == "close":
-            loops[int(number)].stopping.set()
+            loop.stopping.set()
+        elif verb == "restart":
+            loop.restarting.set()
+        elif verb == "subscribe":
+            loop.subscription = arguments[1].split(",")
     everything_stops.set()

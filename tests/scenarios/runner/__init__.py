@@ -1,1 +1,1 @@
-"""Conformance scenarios: text files that run against several backends (ADR 0008)."""
+"""Conformance scenarios: text files that run against several backends (ADR 0010)."""

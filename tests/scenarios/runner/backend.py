@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tests.support.kio_entities import Plain
+
+GENERATED = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+"""What a coordinator appends to a client or instance id."""
 
 _numbers = itertools.count(1)
 
@@ -109,13 +113,14 @@ class Names:
         return self.members.get(alias, alias)
 
     def alias(self, member_id: str | None) -> str:
-        """The alias of an id; ids that nobody has bound stand for themselves."""
+        """The alias of an id. Of ids that nobody has bound, what stands before the UUID: the
+        client or instance id; the rest for themselves."""
         if not member_id:
             return '""' if member_id == "" else "null"
         for alias, bound in self.members.items():
             if bound == member_id:
                 return alias
-        return member_id
+        return GENERATED.sub("", member_id)
 
 
 def unique_prefix() -> str:

@@ -1,4 +1,4 @@
-"""Started brokers, one for each kind and set of settings, shared by the scenarios of a process."""
+"""Started brokers: one of a kind at a time, shared by the scenarios with the same settings."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ class Brokers:
     def _broker(self, kind: str, settings: Mapping[str, str]) -> Daemon | KafkaBroker:
         key = (kind, frozenset(settings.items()))
         if key not in self._started:
-            if kind == "kafka":
-                self._stop("kafka")
+            self._stop(kind)
             directory = self._directory / f"{kind}-{len(self._started)}"
             make = Daemon if kind == "tcp" else KafkaBroker
             broker = make(directory, settings=settings)
@@ -56,7 +55,7 @@ class Brokers:
         return self._started[key]
 
     def _stop(self, kind: str) -> None:
-        """A real broker takes much memory: one at a time."""
+        """One of a kind at a time: a real broker takes much memory."""
         for key in [key for key in self._started if key[0] == kind]:
             self._started.pop(key).close()
 

@@ -125,7 +125,7 @@ class CoreBackend:
     poll = wait
 
     def disconnect(self, actor: str) -> None:
-        ticket, token = self._waiting.pop(actor)
+        _, token = self._waiting.pop(actor)
         self.broker.waiting.forget(token)
 
     def _allows(self, operation: Operation, resource: Resource, name: str) -> bool:

@@ -16,6 +16,8 @@ from protocol.records.schema import (
     ConsumerGroupTargetMemberValue,
     ConsumerGroupTargetMetadataKey,
     ConsumerGroupTargetMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
     OwnedTopic,
     Record,
 )
@@ -29,11 +31,19 @@ def by_id(names: Names, text: str) -> dict[bytes, tuple[int, ...]]:
 
 def record(names: Names, words: list[str]) -> Record:
     """`R8 m1 epoch=10 prev=9 state=0 assigned={foo:0-2} pending={}`, `R5 m1 names=[foo]`,
-    `R3 epoch=10`, `R4`, `R6 epoch=10`, `R7 m1 {foo:0}`; all of group g."""
+    `R1 foo-0 offset=5 id=foo` (another word: an id that is nobody's), `R3 epoch=10`, `R4`,
+    `R6 epoch=10`, `R7 m1 target={foo:0}`; all of group g."""
     kind = words[0]
     values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
     member = next((names.member(word) for word in words[1:] if "=" not in word), "")
     epoch = int(values.get("epoch", "0"))
+    if kind == "R1":
+        topic, _, partition = member.rpartition("-")
+        topic_id = names.topic_id(values["id"]) if "id" in values else bytes(16)
+        return Record(
+            OffsetCommitKey("g", topic, int(partition)),
+            OffsetCommitValue(int(values["offset"]), topic_id=topic_id),
+        )
     if kind == "R3":
         return Record(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(epoch))
     if kind == "R4":

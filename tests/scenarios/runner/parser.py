@@ -12,9 +12,12 @@
     m1 HB: epoch=1 {foo:0-5}
 
 A scenario starts with `===`, its number or numbers and a title; then options, then blocks, apart by
-empty lines. A block is commands, `----`, and what they must lead to (nothing, if there is no `----`). Lines that start with `+` are
-inner facts (records, events, timers): only the core shows them. `---- <backend>: <reason>` replaces
-the expectation for one backend. `#` starts a comment.
+empty lines. A block is commands, `----`, and what they must lead to (nothing, if there is no
+`----`). Lines that start with `+` are inner facts (records, events, timers): only the core shows
+them. `---- <backend>: <reason>` replaces the expectation for one backend. `#` starts a comment.
+
+Options: `config: key=value ...` of the broker, over the defaults of `brokers.py`; `topics: foo=6
+...` created first; `only: core -- reason`, `not: kafka -- reason`: backends that can show it.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ HEAD = re.compile(r"^=== ((?:(?:CG|CL|OF|LG)-\d\d[a-z]?,? ?)+)(.*)$")
 NUMBER = re.compile(r"(?:CG|CL|OF|LG)-\d\d[a-z]?")
 RULE = "----"
 INNER = "+ "
-OPTIONS = ("config", "topics", "not", "only", "epochs")
+OPTIONS = ("config", "topics", "not", "only")
 
 
 class ScenarioError(Exception):

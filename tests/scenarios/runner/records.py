@@ -61,7 +61,7 @@ def _show(names: Names, record: Record, now: Instant) -> str:
 def _offset(_: Names, value: Any, now: Instant) -> list[str]:
     facts = [str(value.offset)]
     if value.metadata:
-        facts.append(f'metadata="{value.metadata}"')
+        facts.append(f"metadata of {len(value.metadata)}")
     if value.leader_epoch != -1:
         facts.append(f"leader_epoch={value.leader_epoch}")
     if value.expire_timestamp_ms != -1:

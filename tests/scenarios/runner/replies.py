@@ -249,7 +249,10 @@ def _find_coordinator(_: Ticket, reply: Plain, names: Names) -> list[str]:
         return [error_name(reply["error_code"])]
     shown = []
     for one in reply["coordinators"]:
-        found = error_name(one["error_code"]) if one["error_code"] else "found"
+        found = "found"
+        if one["error_code"]:
+            nobody = (one["node_id"], one["host"], one["port"]) == (-1, "", -1)
+            found = error_name(one["error_code"]) + ("" if nobody else " with a node")
         shown.append(f"{names.back(one['key']) or chr(34) * 2} {found}")
     return [", ".join(shown) or "none"]
 

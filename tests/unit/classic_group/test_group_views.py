@@ -136,15 +136,15 @@ def test_cl_75_a_commit_extends_the_session():
     bench = Bench()
     (a,) = bench.completing(1)
     bench.advance(2000)
-    bench.group.on_offset_commit(a, None, bench.now, bench.state)
+    bench.group.on_offset_commit(a, None, bench.now, bench.state.deadlines)
     assert bench.session_due_in(a) == 8000
     bench.sync_all([a])
     bench.advance(2000)
-    bench.group.on_offset_commit(a, None, bench.now, bench.state)
+    bench.group.on_offset_commit(a, None, bench.now, bench.state.deadlines)
     assert (bench.session_due_in(a), bench.state_name) == (10_000, "Stable")
     bench.enter("B")
     bench.advance(2000)
-    bench.group.on_offset_commit(a, None, bench.now, bench.state)
+    bench.group.on_offset_commit(a, None, bench.now, bench.state.deadlines)
     assert (bench.session_due_in(a), bench.state_name) == (10_000, "PreparingRebalance")
 
 

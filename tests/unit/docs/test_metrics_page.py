@@ -18,7 +18,7 @@ from coordinator.server.metrics import make_registry
 from storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
-ROW = re.compile(r"\| `(\w+)` \| (gauge|counter) \| (.*?) \|")
+ROW = re.compile(r"\| `(\w+)` \| (gauge|counter|untyped) \| (.*?) \|")
 
 
 def scraped() -> dict[str, tuple[str, frozenset[str]]]:
@@ -45,7 +45,8 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             continue
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = frozenset(label for sample in family.samples for label in sample.labels)
-        found[name] = (family.type, labels)
+        kind = "untyped" if family.type == "unknown" else family.type
+        found[name] = (kind, labels)
     return found
 
 

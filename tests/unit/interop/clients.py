@@ -10,7 +10,8 @@ from coordinator.core.classic_group.subscription import parse_subscription
 from coordinator.core.types import RequestToken
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupMember
-from tests.unit.interop.harness import FOO, GROUP, Bench, Failed, assignment, read, subscription
+from tests.unit.interop.harness import Bench
+from tests.unit.interop.values import FOO, GROUP, Failed, assignment, read, subscription
 
 PARTITIONS = range(6)
 RETRIABLE = frozenset(

@@ -12,12 +12,12 @@ from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberSt
 from coordinator.core.types import EventKind
 from protocol.errors import ErrorCode
 from protocol.records.schema import ClassicMemberMetadata, ClassicProtocol, GroupMetadataValue
-from tests.unit.interop.harness import (
+from tests.unit.interop.harness import Bench
+from tests.unit.interop.values import (
     FOO,
     GROUP,
     REBALANCE_MS,
     SESSION_MS,
-    Bench,
     Failed,
     assignment,
     classic_member,

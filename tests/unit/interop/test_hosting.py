@@ -1,23 +1,19 @@
-"""A consumer group that hosts classic members: CG-75 to CG-79, CG-83, timers, offsets, describe."""
+"""A consumer group that hosts classic members: CG-75 to CG-79 and CG-83."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.queries import DescribeConsumerGroup
 from coordinator.core.types import EventKind
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.offsets import CommitPartition, CommitTopic
-from tests.unit.interop.harness import (
+from protocol.errors import ErrorCode
+from tests.unit.interop.harness import Bench
+from tests.unit.interop.values import (
     FOO,
     REBALANCE_MS,
     SESSION_MS,
-    Bench,
-    Failed,
     assignment,
     classic_member,
     foo,
@@ -316,115 +312,3 @@ def test_cg_83_consumer_members_too_and_nobody_means_no_record() -> None:
     assert bench.leave(("m", None), ("c", None)) == [ErrorCode.NONE] * 2
     assert bench.shape() == [*["T8", "T7", "T5"] * 2, "R3", "R6"]
     assert bench.consumer.state_name() == "Empty"
-
-
-# Timers, offsets, describe
-
-
-@pytest.mark.parametrize("kind", ["session", "join", "sync"])
-def test_timers_of_classic_members_fence(kind: str) -> None:
-    bench = Bench()
-    bench.given_consumer(classic_member("c", 0, 1, 2), member("m", 3, 4, 5), member("n"))
-    if kind == "session":
-        bench.join("c", owned={"foo": [0, 1, 2]})
-        wait_ms = SESSION_MS
-    else:
-        if kind == "join":
-            bench.leave(("n", None))
-            bench.beat("m", 10)
-        else:
-            bench.join("c", owned={"foo": [0, 1, 2]})
-        wait_ms = REBALANCE_MS
-        for _ in range(5):
-            bench.classic_beat("c", bench.consumer.members["c"].member_epoch)
-            bench.advance(wait_ms // 5 - 1)
-            bench.beat("m", bench.consumer.members["m"].member_epoch)
-        bench.classic_beat("c", bench.consumer.members["c"].member_epoch)
-        wait_ms = 5
-    bench.advance(wait_ms - 1)
-    assert "c" in bench.consumer.members
-    bench.advance(1)
-    assert "c" not in bench.consumer.members
-    assert bench.events[-2].kind is EventKind.MEMBER_FENCED
-    assert bench.classic_beat("c", 10) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_successful_sync_ends_the_sync_timer() -> None:
-    bench = mixed()
-    bench.join("c", owned={"foo": [0, 1, 2]})
-    assert bench.due("consumer-sync", "c") == REBALANCE_MS
-    bench.sync("c", 9)
-    assert bench.due("consumer-sync", "c") == REBALANCE_MS
-    bench.sync("c", 10)
-    assert bench.due("consumer-sync", "c") is None
-
-
-def test_loaded_classic_members_get_the_consumer_session() -> None:
-    bench = mixed()
-    bench.reload()
-    assert bench.due("consumer-session", "c") == 45_000
-    bench.classic_beat("c", 10)
-    assert bench.due("consumer-session", "c") == SESSION_MS
-
-
-def commit(
-    bench: Bench, who: str, epoch: int, partitions: Sequence[int], version: int = 8
-) -> ErrorCode | None:
-    topics = (CommitTopic("foo", tuple(CommitPartition(p, 1) for p in partitions), FOO),)
-    try:
-        bench.consumer.check_offset_commit(
-            who,
-            None,
-            epoch,
-            topics,
-            api_version=version,
-            transactional=False,
-            skip_partition=lambda *_: False,
-        )
-    except ApiError as error:
-        return error.code
-    return None
-
-
-def test_cg_69_offsets_of_classic_members_speak_of_generations() -> None:
-    bench = mixed()
-    assert commit(bench, "c", 10, [0, 5]) is None
-    assert commit(bench, "c", 11, [0]) is ErrorCode.ILLEGAL_GENERATION
-    assert commit(bench, "c", 9, [0]) is ErrorCode.ILLEGAL_GENERATION
-    assert commit(bench, "c", 9, [0], version=9) is ErrorCode.ILLEGAL_GENERATION
-    assert commit(bench, "m", 10, [3]) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit(bench, "m", 11, [3], version=9) is ErrorCode.STALE_MEMBER_EPOCH
-    # A partition that the member has had since an earlier epoch may be committed late.
-    bench.given_consumer(classic_member("c", 0, member_epoch=12), epoch=12)
-    assert commit(bench, "c", 10, [0]) is None
-    assert commit(bench, "c", 10, [1]) is ErrorCode.ILLEGAL_GENERATION
-
-
-def test_cg_86_describe_tells_the_protocol_of_each_member() -> None:
-    bench = mixed()
-    described = bench.replies[bench.send(DescribeConsumerGroup("g", False), 1)]
-    assert {one.member_id: one.member_type for one in described.members} == {"c": 0, "m": 1}
-
-
-# Writes
-
-
-def test_answers_wait_for_the_records_they_rest_on() -> None:
-    bench = mixed()
-    bench.hold = True
-    joining = bench.join_token("new")
-    beating = bench.sync_token("new", 11)
-    assert bench.unanswered() == {joining, beating}
-    bench.commit()
-    assert bench.replies[joining].generation_id == 11
-    assert bench.replies[beating].error is ErrorCode.NONE
-
-
-def test_failed_append_of_a_join() -> None:
-    bench = mixed()
-    bench.hold = True
-    joining = bench.join_token("new")
-    bench.fail()
-    assert isinstance(bench.replies[joining], Failed)
-    assert set(bench.consumer.members) == {"c", "m"}
-    assert bench.due("consumer-sync", "new") is None

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from coordinator.core.classic_group.group import ClassicGroup, State
 from coordinator.core.consumer_group.group import ConsumerGroup
 from tests.unit.interop.clients import PARTITIONS, ClassicClient, Client, ConsumerClient
-from tests.unit.interop.harness import GROUP, Bench, hard_state
+from tests.unit.interop.harness import Bench
+from tests.unit.interop.values import GROUP, hard_state
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 CLASSIC, CONSUMER = ("c1", "c2", "c3", "static"), ("m1", "m2", "static")

@@ -12,12 +12,12 @@ from coordinator.core.types import EventKind
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from protocol.records.schema import ConsumerGroupMetadataValue, ConsumerGroupTargetMetadataValue
-from tests.unit.interop.harness import (
+from tests.unit.interop.harness import Bench
+from tests.unit.interop.values import (
     FOO,
     GROUP,
     REBALANCE_MS,
     SESSION_MS,
-    Bench,
     Failed,
     assignment,
     hard_state,

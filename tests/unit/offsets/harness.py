@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator.config import CoordinatorConfig
+from coordinator.core.deadlines import Deadlines
 from coordinator.core.frontend.offsets import (
     admit_commit,
     admit_delete,
@@ -91,7 +92,7 @@ class ScriptedGroup:
         _raise(self.commit_error)
 
     def on_offset_commit(
-        self, member_id: str, instance_id: str | None, now: Instant, state: ShardState
+        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
         self.session_restarts.append((member_id, instance_id, now.monotonic_ms))
 

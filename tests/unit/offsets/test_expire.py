@@ -141,6 +141,6 @@ def test_of_62_topic_deleted(shard: Shard) -> None:
     assert places(outcome) == [("t1", 0), ("t1", 1), ("t1", 3)]
     assert groups_gone(outcome) == []
     (event,) = outcome.events
-    assert (event.kind, event.details) == (EventKind.OFFSETS_DELETED, {"count": 3})
+    assert (event.kind, event.details) == (EventKind.OFFSETS_FORGOTTEN, {"count": 3})
     assert shard.offset(0, "t2") == 1
     assert shard.apply(shard.offsets.on_topics_deleted([("other", OLD_ID)])).records == []

@@ -1,0 +1,87 @@
+"""Signals while the daemon starts, serves and stops; one process, no subprocess."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from coordinator.cli import serve
+from coordinator.daemon import CannotStart
+
+
+class FakeDaemon:
+    """`start` waits for `go`; every step is noted."""
+
+    kafka_address = ("127.0.0.1", 1)
+    admin_address = ("::1", 2)
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.steps: list[str] = []
+        self.error: Exception | None = None
+
+    async def start(self) -> None:
+        self.steps.append("start")
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.steps.append("given up")
+            raise
+        if self.error is not None:
+            raise self.error
+        self.steps.append("started")
+
+    async def stop(self) -> None:
+        self.steps.append("stop")
+
+
+@pytest.fixture
+async def daemon(monkeypatch: pytest.MonkeyPatch) -> FakeDaemon:
+    monkeypatch.setattr(serve.gc, "freeze", lambda: None)
+    return FakeDaemon()
+
+
+async def running(daemon: Any) -> asyncio.Task[None]:
+    task = asyncio.ensure_future(serve._run(daemon))
+    while "start" not in daemon.steps:
+        await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_during_the_start_gives_it_up(
+    daemon: FakeDaemon, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = await running(daemon)
+    os.kill(os.getpid(), number)
+    async with asyncio.timeout(5):
+        await task
+    assert daemon.steps == ["start", "given up"]
+    assert capsys.readouterr().out == "", "it never was ready"
+
+
+async def test_a_signal_while_it_serves_stops_it(
+    daemon: FakeDaemon, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = await running(daemon)
+    daemon.go.set()
+    while "started" not in daemon.steps:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(5):
+        await task
+    assert daemon.steps == ["start", "started", "stop"]
+    assert capsys.readouterr().out == "groupd ready kafka=127.0.0.1:1 admin=[::1]:2\n"
+
+
+async def test_a_start_that_fails_is_told_and_not_stopped(daemon: FakeDaemon) -> None:
+    daemon.error = CannotStart("because")
+    daemon.go.set()
+    with pytest.raises(CannotStart, match="because"):
+        await serve._run(daemon)  # type: ignore[arg-type]
+    assert daemon.steps == ["start"]

@@ -1,0 +1,150 @@
+"""A connection on a transport that only remembers, before requests that the test answers."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+from coordinator.config import CoordinatorConfig
+from coordinator.server.connection import Connection, ConnectionStats, Slot
+from coordinator.testing.clock import ManualClock
+from protocol.errors import ErrorCode
+from protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
+from protocol.wire.registry import Api
+from tests.support.raw import frame, request, string
+
+HEARTBEAT, JOIN, SYNC = 12, 11, 14
+
+
+def heartbeat(correlation: int) -> bytes:
+    """Heartbeat v0."""
+    return frame(
+        request(HEARTBEAT, 0, correlation, string("g") + struct.pack(">i", 1) + string("m"))
+    )
+
+
+def join(correlation: int, member: str = "") -> bytes:
+    """JoinGroup v0 with one protocol."""
+    body = string("g") + struct.pack(">i", 10_000) + string(member) + string("consumer")
+    body += struct.pack(">i", 1) + string("range") + struct.pack(">i", 1) + b"r"
+    return frame(request(JOIN, 0, correlation, body))
+
+
+def sync(correlation: int, member: str = "m") -> bytes:
+    """SyncGroup v0 without assignments."""
+    body = string("g") + struct.pack(">i", 1) + string(member) + struct.pack(">i", 0)
+    return frame(request(SYNC, 0, correlation, body))
+
+
+def correlations(data: bytes) -> list[int]:
+    """Of the replies in `data`, in order."""
+    found, at = [], 0
+    while at < len(data):
+        length, correlation = struct.unpack_from(">ii", data, at)
+        found.append(correlation)
+        at += 4 + length
+    assert at == len(data), "a reply is cut short"
+    return found
+
+
+class FakeTransport(asyncio.Transport):
+    """Keeps what is written. `hold` = the peer does not read: bytes stay in the buffer."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("10.0.0.7", 4711)})
+        self.connection: Connection | None = None
+        self.sent = b""
+        self.buffer = b""
+        self.hold = False
+        self.reading = True
+        self.aborted = False
+        self.closing = False
+        self.high = 1 << 62
+
+    def write(self, data: Any) -> None:
+        assert not self.aborted
+        self.buffer += bytes(data)
+        if not self.hold:
+            self.drain()
+        elif len(self.buffer) > self.high and self.connection is not None:
+            self.connection.pause_writing()
+
+    def drain(self, count: int | None = None) -> None:
+        """The peer reads `count` bytes, or all."""
+        count = len(self.buffer) if count is None else count
+        self.sent += self.buffer[:count]
+        self.buffer = self.buffer[count:]
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.buffer)
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def abort(self) -> None:
+        self.aborted = self.closing = True
+
+
+class Client:
+    """The test's side of one connection. `requests`: what reached the broker, oldest first."""
+
+    def __init__(self, **config: Any) -> None:
+        self.clock = ManualClock()
+        self.stats = ConnectionStats()
+        self.registry: set[Connection] = set()
+        self.config = CoordinatorConfig(**config)
+        self.slots: list[Slot] = []
+        self.forgotten: list[Slot] = []
+        self.at_once = False
+        self.transport, self.connection = self.connect()
+
+    def connect(self) -> tuple[FakeTransport, Connection]:
+        connection = Connection(self.config, self.clock, self, self.stats, self.registry)
+        transport = FakeTransport()
+        transport.connection = connection
+        connection.connection_made(transport)
+        return transport, connection
+
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        self.slots.append(slot)
+        if self.at_once:
+            slot.resolve(reply_to(slot))
+
+    def forget(self, slot: Slot) -> None:
+        self.forgotten.append(slot)
+
+    def send(self, data: bytes) -> None:
+        self.connection.data_received(data)
+
+    def pending(self) -> list[int]:
+        """Correlation ids of the requests that reached the broker, in order."""
+        return [slot.header.correlation_id for slot in self.slots]
+
+    async def answer(self, correlation: int) -> None:
+        slot = next(s for s in self.slots if s.header.correlation_id == correlation)
+        slot.resolve(reply_to(slot))
+        await asyncio.sleep(0)
+
+    def received(self) -> list[int]:
+        return correlations(self.transport.sent)
+
+
+def reply_to(slot: Slot) -> Any:
+    replies = {HEARTBEAT: HeartbeatReply, JOIN: JoinGroupReply, SYNC: SyncGroupReply}
+    return replies[slot.api.key](ErrorCode.NONE)

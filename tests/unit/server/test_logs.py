@@ -1,0 +1,88 @@
+"""Log lines as text and as JSON, one line each, on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from coordinator.core.types import Event, EventKind
+from coordinator.runtime import event_log
+from coordinator.server.logs import configure_logging
+
+
+@pytest.fixture(autouse=True)
+def defaults_again() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_text_is_key_value_with_time_level_and_event_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging("text", "info")
+    structlog.get_logger().info("serving", kafka=("127.0.0.1", 9092), reason="two\nlines")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("timestamp='20")
+    assert line.endswith(
+        "level='info' event='serving' kafka=('127.0.0.1', 9092) reason='two\\nlines'"
+    )
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("json", "INFO")
+    try:
+        raise RuntimeError("bug")
+    except RuntimeError:
+        structlog.get_logger().exception("request failed", request=object)
+    (line,) = capsys.readouterr().err.splitlines()
+    entry = json.loads(line)
+    assert (entry["level"], entry["event"]) == ("error", "request failed")
+    assert "RuntimeError: bug" in entry["exception"]
+    assert entry["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)],
+)
+def test_lines_below_the_level_are_left_out(
+    level: str, shown: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging("text", level)
+    log = structlog.get_logger()
+    log.debug("a")
+    log.info("b")
+    log.warning("c")
+    log.error("d")
+    assert len(capsys.readouterr().err.splitlines()) == shown
+
+
+def test_events_an_operator_acts_on_are_info_others_debug_failures_warnings() -> None:
+    levels = {}
+    for kind in EventKind:
+        with structlog.testing.capture_logs() as lines:
+            event_log.log_event(3, Event(kind, "g", "m", epoch=7, cause="why"))
+        (line,) = lines
+        levels[kind] = line.pop("log_level")
+        assert line == {
+            "event": kind.value,
+            "shard": 3,
+            "group": "g",
+            "member": "m",
+            "epoch": 7,
+            "cause": "why",
+        }
+    assert levels[EventKind.MEMBER_FENCED] == "info"
+    assert levels[EventKind.ASSIGNOR_FAILED] == "warning"
+    assert levels[EventKind.OFFSETS_COMMITTED] == "debug", "nothing per commit at info"
+
+
+def test_an_event_shows_only_what_it_has() -> None:
+    with structlog.testing.capture_logs() as lines:
+        event_log.log_event(0, Event(EventKind.GROUP_CREATED, "g"))
+    assert lines == [{"event": "group-created", "log_level": "info", "shard": 0, "group": "g"}]
