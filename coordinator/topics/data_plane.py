@@ -24,6 +24,7 @@ from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
+from coordinator.topics.list_config_resources import ListConfigResources
 from coordinator.topics.list_offsets import ListOffsets
 from coordinator.topics.metadata import Metadata
 from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
@@ -51,6 +52,7 @@ from protocol.messages.topics import (
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
 )
 from storage.log import Store
 
@@ -98,6 +100,9 @@ class DataPlane:
                     self.catalogue, config, self.group_overrides
                 ).handle,
                 IncrementalAlterConfigsRequest: IncrementalAlterConfigs(
+                    self.catalogue, config, self.group_overrides
+                ).handle,
+                ListConfigResourcesRequest: ListConfigResources(
                     self.catalogue, config, self.group_overrides
                 ).handle,
                 ProduceRequest: self._produce.handle,

@@ -1,5 +1,5 @@
 """Topic administration: CreateTopics (19), DeleteTopics (20), CreatePartitions (37),
-DescribeConfigs (32), IncrementalAlterConfigs (44)."""
+DescribeConfigs (32), IncrementalAlterConfigs (44), ListConfigResources (74)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from protocol.messages import NO_TOPIC_ID, TopicId
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
+RESOURCE_BROKER_LOGGER = 8
+RESOURCE_CLIENT_METRICS = 16
 RESOURCE_GROUP = 32
 
 
@@ -179,3 +181,18 @@ class AlteredResource:
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigsReply:
     results: tuple[AlteredResource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListConfigResourcesRequest:
+    """No `resource_types` = all."""
+
+    resource_types: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListConfigResourcesReply:
+    """`resources`: (type, name)."""
+
+    error: ErrorCode = ErrorCode.NONE
+    resources: tuple[tuple[int, str], ...] = ()

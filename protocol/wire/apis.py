@@ -31,6 +31,7 @@ _MODULES = (
     "init_producer_id",
     "join_group",
     "leave_group",
+    "list_config_resources",
     "list_groups",
     "list_offsets",
     "metadata",

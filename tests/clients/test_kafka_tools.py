@@ -456,7 +456,7 @@ def objects(text: str) -> Iterator[dict[str, dict[str, dict[str, object]]]]:
 
 @shows(
     "kafka-configs",
-    "--entity-type topics --describe [--all]",
+    "--entity-type topics [--entity-name TOPIC] --describe [--all]",
     "--entity-type topics --alter --add-config | --delete-config",
 )
 def test_configs_of_a_topic(run: Run, topics: TopicMaker) -> None:
@@ -484,7 +484,7 @@ def test_configs_of_a_topic(run: Run, topics: TopicMaker) -> None:
 
 @shows(
     "kafka-configs",
-    "--entity-type groups --describe [--all]",
+    "--entity-type groups [--entity-name GROUP] --describe [--all]",
     "--entity-type groups --alter --add-config | --delete-config",
 )
 def test_configs_of_a_group(run: Run, unique: str) -> None:
@@ -499,6 +499,7 @@ def test_configs_of_a_group(run: Run, unique: str) -> None:
     run("kafka-configs", *entity, "--alter", "--add-config", f"{key}=7000")
     assert described() == {key: "7000"}
     assert described("--all")["consumer.heartbeat.interval.ms"] == "300"
+    assert entity[-1] in run("kafka-configs", "--entity-type", "groups", "--describe").out
     refused = run("kafka-configs", *entity, "--alter", "--add-config", f"{key}=1", exits=1)
     assert "InvalidConfigurationException" in refused.err
     run("kafka-configs", *entity, "--alter", "--delete-config", key)

@@ -32,14 +32,20 @@ function settings(options) {
 /** Starts one consumer; resolves to a function that lets it leave. */
 export async function start(options, emit) {
   const consumer = new Consumer(settings(options))
-  consumer.on('error', error => emit('error', { error: String(error) }))
+  let leaving = false
+  const failed = error => {
+    // What is under way when the client closes ends with "Client is closed".
+    if (!leaving) {
+      emit('error', { error: String(error) })
+    }
+  }
+  consumer.on('error', failed)
   const stream = await consumer.consume({ topics: options.topics, mode: 'committed', fallbackMode: 'earliest' })
-  stream.on('error', error => emit('error', { error: String(error) }))
+  stream.on('error', failed)
 
   // Messages come one by one; what came since the last turn is one `records` event and one commit.
   let queue = []
   let owned = null
-  let leaving = false
   stream.on('data', message => queue.push(message))
 
   async function drain() {

@@ -11,6 +11,8 @@ from coordinator.topics.topic_configs import TOPIC_CONFIGS, check_topic_config
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import (
     RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
     AlterConfig,
@@ -18,6 +20,7 @@ from protocol.messages.topics import (
     ConfigResource,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
 )
 from storage.log import LogUnavailable
 from storage.memory import MemoryStore
@@ -259,3 +262,24 @@ async def test_a_group_change_that_fails_half_way_is_read_again(cluster, monkeyp
     monkeypatch.setattr(cluster.store, "put_config", put_config)
     assert await alter(cluster, RESOURCE_GROUP, "h", ("timeout", SET, "3")) == ErrorCode.NONE
     assert told == [("g", {"other": "1"}), ("h", {"timeout": "3"})]
+
+
+async def test_config_resources_are_listed_by_type(cluster):
+    async def listed(*types, **options):
+        return await cluster.ask(ListConfigResourcesRequest(types), **options)
+
+    await cluster.create("t")
+    assert await alter(cluster, RESOURCE_GROUP, "g", ("timeout", SET, "50")) == ErrorCode.NONE
+    groups = ((RESOURCE_GROUP, "g"),)
+    topics = ((RESOURCE_TOPIC, OFFSETS_TOPIC), (RESOURCE_TOPIC, "t"))
+    broker = ((RESOURCE_BROKER, str(cluster.config.node_id)),)
+    assert (await listed()).resources == groups + broker + topics
+    assert (await listed(RESOURCE_TOPIC, RESOURCE_GROUP)).resources == groups + topics
+    assert (await listed(RESOURCE_CLIENT_METRICS, RESOURCE_BROKER_LOGGER)).resources == ()
+    assert await alter(cluster, RESOURCE_GROUP, "g", ("timeout", DELETE, None)) == ErrorCode.NONE
+    assert (await listed(RESOURCE_GROUP)).resources == ()
+
+    assert (await listed(RESOURCE_GROUP, 64)).error is ErrorCode.UNSUPPORTED_VERSION
+    refused = await listed(allows=lambda operation, *_: operation is not Operation.DESCRIBE_CONFIGS)
+    assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert refused.resources == ()

@@ -389,3 +389,22 @@ def describe_topic_partitions_reply(version: int) -> Sample:
 def describe_topic_partitions_reply_last(_: int) -> Sample:
     values = {"throttle_time_ms": 0, "topics": [], "next_cursor": None}
     return c.DescribeTopicPartitionsReply(()), values
+
+
+def list_config_resources(version: int) -> Sample:
+    types = since(version, 1, (32, 2), (16,))
+    return m.ListConfigResourcesRequest(types), {"resource_types": (32, 2)}
+
+
+def list_config_resources_all(version: int) -> Sample:
+    types = since(version, 1, (), (16,))
+    return m.ListConfigResourcesRequest(types), {"resource_types": ()}
+
+
+def list_config_resources_reply(_: int) -> Sample:
+    message = m.ListConfigResourcesReply(ErrorCode.NONE, ((32, "g"), (2, "t")))
+    resources = [
+        {"resource_name": "g", "resource_type": 32},
+        {"resource_name": "t", "resource_type": 2},
+    ]
+    return message, {"throttle_time_ms": 0, "error_code": 0, "config_resources": resources}

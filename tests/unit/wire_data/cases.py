@@ -58,6 +58,11 @@ CASES = (
         (a.incremental_alter_configs_reply,),
     ),
     Case(
+        "list_config_resources",
+        (a.list_config_resources, a.list_config_resources_all),
+        (a.list_config_resources_reply,),
+    ),
+    Case(
         "metadata",
         (a.metadata, a.metadata_all, a.metadata_none),
         (a.metadata_reply, a.metadata_reply_empty),

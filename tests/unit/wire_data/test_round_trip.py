@@ -84,6 +84,7 @@ def test_keys_and_ranges() -> None:
         "create_partitions": (37, 0, 3),
         "incremental_alter_configs": (44, 0, 1),
         "describe_cluster": (60, 0, 2),
+        "list_config_resources": (74, 0, 1),
         "describe_topic_partitions": (75, 0, 0),
     }
     for case in CASES:

@@ -1,0 +1,57 @@
+"""ListConfigResources (74): what has configs, for tools that describe everything of a kind.
+
+Groups are those with overrides, whether they have members or not. There are no client metrics and
+no broker loggers here; asking for them is no mistake.
+"""
+
+from __future__ import annotations
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.catalogue import TopicCatalogue
+from coordinator.topics.group_overrides import GroupOverrides
+from coordinator.topics.names import CLUSTER_NAME
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+    ListConfigResourcesReply,
+    ListConfigResourcesRequest,
+)
+
+
+class ListConfigResources:
+    """Groups first, then this broker, then topics, each in the order of names."""
+
+    def __init__(
+        self, catalogue: TopicCatalogue, config: CoordinatorConfig, groups: GroupOverrides
+    ) -> None:
+        self._catalogue = catalogue
+        self._config = config
+        self._groups = groups
+
+    async def handle(
+        self, context: RequestContext, request: ListConfigResourcesRequest
+    ) -> ListConfigResourcesReply:
+        if not context.allows(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+            return ListConfigResourcesReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        known = {
+            RESOURCE_GROUP: sorted(self._groups.all()),
+            RESOURCE_CLIENT_METRICS: [],
+            RESOURCE_BROKER_LOGGER: [],
+            RESOURCE_BROKER: [str(self._config.node_id)],
+            RESOURCE_TOPIC: sorted(topic.name for topic in self._catalogue.topics()),
+        }
+        if not set(request.resource_types) <= known.keys():
+            return ListConfigResourcesReply(ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesReply(
+            resources=tuple(
+                (resource_type, name)
+                for resource_type, names in known.items()
+                if not request.resource_types or resource_type in request.resource_types
+                for name in names
+            )
+        )
