@@ -1,5 +1,5 @@
-"""Consumers on the consumer protocol whose revoke callback takes its time: the joiner waits, but not
-longer than the rebalance timeout."""
+"""The consumer protocol and a revoke callback that takes its time: the joiner waits, but not longer
+than the rebalance timeout."""
 
 from __future__ import annotations
 
