@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
+GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check unit sim demo bench oracle test-setup dev-setup clean distclean
 
@@ -45,11 +46,12 @@ bench: $(STAMPS)/bench ## Throughput and memory
 oracle: $(STAMPS)/oracle ## Fetch a real broker; then GROUPD_PEER=kafka make test ARGS=tests/clients
 
 dev-setup: $(STAMPS)/test
-test-setup: $(STAMPS)/test $(STAMPS)/java $(STAMPS)/oracle ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf tests/clients/java/target tests/oracle/target $(STAMPS)/java $(STAMPS)/oracle
+	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
+	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Also remove the environment
@@ -74,6 +76,14 @@ $(STAMPS)/toolchain: scripts/toolchain.sh
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
 	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile
+	@touch $@
+
+$(STAMPS)/go: $(STAMPS)/venv $(STAMPS)/toolchain $(GO_SOURCES)
+	go -C tests/clients/go build -trimpath -o target/driver .
+	@touch $@
+
+$(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lock.json tests/clients/node/.npmrc
+	npm --prefix tests/clients/node ci
 	@touch $@
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml

@@ -33,7 +33,7 @@ from coordinator.core.types import (
 )
 from coordinator.runtime.alarm import Alarm
 from coordinator.runtime.clock import Clock
-from coordinator.runtime.journal import Journal, RecordsTooLarge
+from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import LoadFailed, load_shard
 from coordinator.runtime.reload import BACKOFF_MS, Reload
 from coordinator.runtime.shard_state import REFUSALS, ShardState
@@ -180,7 +180,9 @@ class ShardRuntime:
         try:
             outcome = self.shard.handle(context, request, self._clock.now())
         except ApiError as error:
-            self._waiting.fail(context.token, error.code, error.message)
+            # A refusal too may rest on what is not durable yet: a group that is just going.
+            reply = self._waiting.refusal(context.token, error.code, error.message)
+            self._answer_gated(getattr(request, "group_id", None), [(context.token, reply)])
         except Exception:
             # A bug of ours: nothing was written; the input is what a developer needs.
             log.exception("request failed", shard=self.partition, request=repr(request))
@@ -250,12 +252,9 @@ class ShardRuntime:
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
             encoded = [self._journal.encode(part) for part in parts]
-        except RecordsTooLarge:
-            log.error("write larger than message.max.bytes refused", shard=self.partition)
-            self._refuse_write(outcome, context)
-            return False
         except Exception:
-            log.exception("records cannot be encoded", shard=self.partition)
+            # Larger than message.max.bytes, or a bug of ours.
+            log.exception("write refused", shard=self.partition)
             self._refuse_write(outcome, context)
             return False
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):

@@ -58,6 +58,11 @@ class WaitingRequests:
         """The failure function of a request that still waits."""
         return self._waiters[token].failure
 
+    def refusal(self, token: RequestToken, code: ErrorCode, message: str | None = None) -> Any:
+        """The reply that would refuse the request, for `answer`; None if nobody waits."""
+        waiter = self._waiters.get(token)
+        return None if waiter is None else waiter.failure(waiter.request, code, message)
+
     def answer(self, token: RequestToken, reply: Any) -> None:
         waiter = self._waiters.pop(token, None)
         if waiter is None:

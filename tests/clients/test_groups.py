@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import FLAVOURS, MOVE_S, SETTLE_S, Flavour
-from tests.support.admin import committed, produce
+from tests.support.admin import committed, group_type, produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 
@@ -22,6 +22,8 @@ def test_three_members_share_twelve_partitions_and_consume_everything_once(
     group = make_group(flavour)
     process = group.spawn(counts, members=3, commit="each")
     group.wait_covered(counts, [0, 1, 2])
+    # Some clients fall back to the classic protocol without a word.
+    assert group_type(peer.bootstrap, group.group_id) == flavour.protocol
     sizes = sorted(len(member.owned) for member in group.members.values())
     assert sizes == [4, 4, 4]
 

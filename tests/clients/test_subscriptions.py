@@ -35,7 +35,6 @@ STATIC_FLAVOURS = [
         "franz-consumer-uniform",
         "franz-classic-range",
         "sarama-classic-range",
-        "platformatic-consumer-uniform",
         "platformatic-classic-roundrobin",
     )
 ]
@@ -43,9 +42,12 @@ GROW_FLAVOURS = [
     BY_NAME["confluent-consumer-uniform"],
     *PATTERN_FLAVOURS,
     BY_NAME["sarama-classic-range"],
-    BY_NAME["platformatic-consumer-uniform"],
-    BY_NAME["platformatic-classic-roundrobin"],
 ]
+# Left out is what a client cannot do against any broker, Apache Kafka included. @platformatic/kafka
+# does not notice growth (with the consumer protocol it crashes on a partition that its cached
+# metadata lacks), and as a static member of the consumer protocol it leaves for good (epoch -1).
+# kafkajs resolves a pattern once.
+RESOLVES_PATTERNS_ONCE = ("kafkajs",)
 
 
 def named(flavour: Flavour) -> str:
@@ -71,7 +73,7 @@ def test_a_pattern_covers_topics_that_are_there_and_those_that_come_later(
     group.spawn(f"^re-[ab]-{unique}.*", members=len(numbers(flavour)))
     group.wait_covered(counts, numbers(flavour))
 
-    if flavour.protocol == "consumer":
+    if flavour.protocol == "consumer" or flavour.client in RESOLVES_PATTERNS_ONCE:
         return  # The broker resolves patterns again after minutes: a unit test's matter.
     late = {f"re-a-{unique}-late": 2}
     create_topics(peer.bootstrap, late)

@@ -238,5 +238,9 @@ class ClassicClient(Client):
     def commit_identity(self) -> tuple[int, str] | None:
         return (self.generation, self.member_id) if self.stable else None
 
+    def tenure_of(self, partition: TopicPartition) -> int:
+        """An assignment is good for one generation."""
+        return self.generation
+
     def topic_of(self, topic: TopicId) -> TopicImage | None:
         return self.simulation.topics.image.by_name.get(topic.decode())

@@ -203,6 +203,9 @@ class Client:
 
     # Offsets
 
+    def tenure_of(self, partition: TopicPartition) -> int:
+        return self.owned[partition]
+
     def topic_of(self, topic: TopicId) -> TopicImage | None:
         """The topic behind the first part of an owned partition."""
         return self.simulation.topics.image.by_id.get(topic)
@@ -222,7 +225,7 @@ class Client:
                 image = self.topic_of(topic_id)
                 if image is None:
                     continue
-                tenure = self.owned[topic_id, partition]
+                tenure = self.tenure_of((topic_id, partition))
                 place = (image.topic_id, partition)
                 entry = CommitPartition(
                     partition, self.simulation.ledger.new_commit(self, place, tenure)

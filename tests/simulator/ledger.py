@@ -95,6 +95,7 @@ class Ledger:
             self._note_generation(key, value)
         elif isinstance(key, ConsumerGroupMetadataKey) and value is None:
             self.removed_groups.add(key.group)
+            self._forget_tenures(key.group)
 
     def _note_commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._durable_offsets.add(value.offset)
@@ -111,6 +112,10 @@ class Ledger:
             )
         self._last_tenure[place] = commit
 
+    def _forget_tenures(self, group_id: str) -> None:
+        for place in [place for place in self._last_tenure if place[0] == group_id]:
+            del self._last_tenure[place]
+
     def _note_forgotten(self, key: OffsetCommitKey) -> None:
         acknowledged = self._acknowledged.pop((key.group, key.topic, key.partition), None)
         if acknowledged is None or key.group in self.deleted_groups:
@@ -122,6 +127,7 @@ class Ledger:
     def _note_generation(self, key: GroupMetadataKey, value: Any) -> None:
         if not isinstance(value, GroupMetadataValue):
             self._generations.pop(key.group, None)
+            self._forget_tenures(key.group)
             for known in [place for place in self._plans if place[0] == key.group]:
                 del self._plans[known]
             return

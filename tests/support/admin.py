@@ -120,3 +120,10 @@ def committed(bootstrap: str, group: str, topics: Mapping[str, int]) -> dict[tup
         return {(at.topic, at.partition): max(at.offset, -1) for at in found}
     finally:
         consumer.close()
+
+
+def group_type(bootstrap: str, group: str) -> str:
+    """`classic` or `consumer`, as ListGroups says."""
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    listed = client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
+    return next(found.type.name.lower() for found in listed.valid if found.group_id == group)

@@ -34,6 +34,15 @@ def driver_classpath() -> str:
     return f"{DRIVER}/classes:{DRIVER}/lib/*"
 
 
+def tools_classpath() -> str:
+    """Class path of Kafka's command-line tools and the driver's class that calls them."""
+    assert any(ORACLE_LIB.glob("kafka-tools-*.jar")), (
+        "the tools' jars are missing: run `make oracle`"
+    )
+    driver_classpath()
+    return f"{DRIVER}/classes:{ORACLE_LIB}/*"
+
+
 def go_driver() -> str:
     """Path of the built Go client driver."""
     assert GO_DRIVER.is_file(), "the Go driver is not built: run `make test-setup`"

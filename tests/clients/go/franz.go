@@ -12,10 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// optIn is the context key by which franz-go lets a user turn KIP-848 on; a plain string on purpose.
-const optIn = "opt_in_kafka_next_gen_balancer_beta"
-
-// The balancer also names the server-side assignor: range is "range", sticky is "uniform".
+// With ServerSideBalancer the balancer names the server-side assignor: range is "range", sticky is "uniform".
 var franzBalancers = map[string]func() kgo.GroupBalancer{
 	"":                   kgo.RangeBalancer,
 	"range":              kgo.RangeBalancer,
@@ -51,7 +48,7 @@ func newFranz(options options, emit emitter) (member, error) {
 		kgo.OnPartitionsLost(made.change("lost", false)),
 	}
 	if options.protocol == "consumer" {
-		settings = append(settings, kgo.WithContext(context.WithValue(context.Background(), optIn, true))) //nolint:staticcheck
+		settings = append(settings, kgo.ServerSideBalancer())
 	} else {
 		settings = append(
 			settings, kgo.SessionTimeout(options.sessionTimeout), kgo.HeartbeatInterval(300*time.Millisecond))

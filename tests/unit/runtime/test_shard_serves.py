@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator.core.metadata_image import TopicImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import EventKind, Outcome
+from coordinator.runtime import broker
 from coordinator.runtime.shard_runtime import EXPIRE_RETRY_MS, ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply
+from protocol.messages.cluster import MetadataRequest
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
@@ -393,8 +397,25 @@ async def test_closing_refuses_what_fails_on_the_way() -> None:
     bench = await Bench().start()
     bench.store.fail_next_append()
     replies = bench.ask(commit("g", 7))
-    await bench.broker.close()
+    with capture_logs() as logs:
+        await bench.broker.close()
     assert [commit_errors(reply) for reply in replies] == [[ErrorCode.NOT_COORDINATOR]]
+    assert [line["event"] for line in logs] == ["append failed"]
+    assert len(bench.broker.waiting) == 0
+
+
+async def test_closing_answers_even_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "CLOSE_TASKS_TIMEOUT_S", 0.01)
+    bench = await Bench().start()
+
+    async def endless(context: Any, request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    bench.broker.serve_data({MetadataRequest: endless})
+    replies = bench.ask(MetadataRequest(None))
+    await settle()
+    await bench.broker.close()
+    assert len(replies) == 1
     assert len(bench.broker.waiting) == 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from coordinator.runtime.gather import Gather
 from coordinator.runtime.waiting import Waiter, WaitingRequests
 from protocol.errors import ErrorCode
@@ -38,6 +40,28 @@ def test_a_forgotten_token_is_not_answered() -> None:
     assert seen == []
 
 
+def test_a_receiver_that_fails_is_logged_and_not_heard_of_elsewhere() -> None:
+    def broken(reply: Any) -> None:
+        raise RuntimeError("bug")
+
+    waiting = WaitingRequests()
+    tokens = [waiting.add(Waiter("request", lambda *_: "failed", broken)) for _ in range(2)]
+    with capture_logs() as logs:
+        waiting.answer(tokens[0], "reply")
+        waiting.fail(tokens[1], ErrorCode.NOT_COORDINATOR)
+    assert [line["event"] for line in logs] == ["reply lost"] * 2
+    assert len(waiting) == 0
+
+
+def test_all_can_be_refused_oldest_first() -> None:
+    waiting, seen = WaitingRequests(), []
+    for name in ("a", "b"):
+        waiting.add(Waiter(name, lambda request, code, _: (request, code), seen.append))
+    waiting.fail_all(ErrorCode.NOT_COORDINATOR)
+    assert seen == [("a", ErrorCode.NOT_COORDINATOR), ("b", ErrorCode.NOT_COORDINATOR)]
+    assert len(waiting) == 0
+
+
 def test_parts_come_in_any_order_and_leave_in_theirs() -> None:
     seen: list[Any] = []
     gather = Gather(3, seen.append)
@@ -50,3 +74,12 @@ def test_no_parts_finish_at_once() -> None:
     seen: list[Any] = []
     Gather(0, seen.append)
     assert seen == [[]]
+
+
+def test_a_refusal_is_made_without_answering() -> None:
+    waiting, seen = WaitingRequests(), []
+    token = waiting.add(waiter(seen))
+    refusal = waiting.refusal(token, ErrorCode.GROUP_ID_NOT_FOUND, "gone")
+    assert refusal == ("request", ErrorCode.GROUP_ID_NOT_FOUND, "gone")
+    assert (len(waiting), seen) == (1, [])
+    assert waiting.refusal(token + 1, ErrorCode.GROUP_ID_NOT_FOUND) is None

@@ -116,3 +116,52 @@ async def test_close_writes_what_still_waits(store: RecordingStore) -> None:
     await writer.close()
     assert pending.done()
     assert pending.exception() is None
+
+
+class Faulty:
+    """A source that raises in `take` or in `done`."""
+
+    def __init__(self, batches: list[Append], *, take: bool = False, done: bool = False) -> None:
+        self.batches = batches
+        self.told: list[LogError | None] = []
+        self._take, self._done = take, done
+
+    def take(self) -> list[Append]:
+        if self._take:
+            raise RuntimeError("bug in take")
+        return self.batches
+
+    def done(self, error: LogError | None) -> None:
+        self.told.append(error)
+        if self._done:
+            raise RuntimeError("bug in done")
+
+
+async def test_a_source_that_raises_costs_nobody_else_and_not_the_writer(
+    store: RecordingStore,
+) -> None:
+    owners = {name: (await store.open(name)).owner_epoch for name in "abc"}
+    writer = LogWriter(store)
+    cannot_take = Faulty([], take=True)
+    cannot_hear = Faulty([batch("b", owners["b"], 0)], done=True)
+    writer.mark(cannot_take)
+    writer.mark(cannot_hear)
+    fine = writer.append([batch("a", owners["a"], 0)])
+    writer.start()
+    await fine
+    assert [type(error) for error in cannot_take.told] == [LogUnavailable]
+    assert cannot_hear.told == [None]
+    await writer.append([batch("c", owners["c"], 0)])
+    await writer.close()
+
+
+async def test_a_closed_writer_refuses_at_once(store: RecordingStore) -> None:
+    owner = (await store.open("a")).owner_epoch
+    writer = LogWriter(store)
+    writer.start()
+    await writer.close()
+    with pytest.raises(LogUnavailable, match="closed"):
+        await writer.append([batch("a", owner, 0)])
+    late = Faulty([])
+    writer.mark(late)
+    assert [type(error) for error in late.told] == [LogUnavailable]
