@@ -4,6 +4,7 @@ is lost, and no partition is ever positioned by two of them."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
