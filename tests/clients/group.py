@@ -204,6 +204,17 @@ class Group:
 
         wait_until(covered, timeout_s, f"members {chosen} cover {dict(topics)}", self.describe)
 
+    def wait_covered_exactly(
+        self, owned: Mapping[int, set[Partition]], timeout_s: float = SETTLE_S
+    ) -> None:
+        """Until these members own just that."""
+        wait_until(
+            lambda: all(self.members[number].owned == its for number, its in owned.items()),
+            timeout_s,
+            f"members own {dict(owned)}",
+            self.describe,
+        )
+
     def wait_seen(self, places: set[Place], timeout_s: float = SETTLE_S) -> None:
         """Until the group was given all of these records."""
         wait_until(

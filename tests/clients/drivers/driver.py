@@ -3,9 +3,9 @@
 The same command line and events as the Java driver, so that one test suite drives every client:
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
 `commit-failed`, `error`, `closed`. `at` is the system's monotonic clock in seconds, so that events
-of several processes can be put in order. On stdin: `close N` lets member N leave,
-`restart N` lets it leave and come again, `subscribe N a,b` gives it other topics, `stop` (or end of
-file, or SIGTERM) lets all of them leave and ends the process with exit code 0.
+of several processes can be put in order. On stdin: `close N` lets member N leave, `restart N` lets
+it leave and come again, `subscribe N a,b` gives it other topics, `stop` (or end of file, or
+SIGTERM) lets all of them leave and ends the process with exit code 0.
 """
 
 from __future__ import annotations

@@ -61,8 +61,11 @@ final class ConsumeCommand {
     private static void readCommands(Map<Integer, Member> members) {
         try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in))) {
             for (String line = in.readLine(); line != null && !line.equals("stop"); line = in.readLine()) {
-                if (line.startsWith("close ")) {
-                    members.get(Integer.parseInt(line.substring(6).trim())).finish();
+                String[] words = line.trim().split(" ");
+                if (words[0].equals("close")) {
+                    members.get(Integer.parseInt(words[1])).finish();
+                } else if (words[0].equals("subscribe")) {
+                    members.get(Integer.parseInt(words[1])).topics = List.of(words[2].split(","));
                 }
             }
         } catch (IOException error) {
@@ -88,6 +91,7 @@ final class ConsumeCommand {
         private final KafkaConsumer<byte[], byte[]> consumer;
         private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new LinkedHashMap<>();
         private volatile boolean finishing;
+        private volatile List<String> topics;
 
         Member(int number, Map<String, String> options) {
             super("member-" + number);
@@ -107,6 +111,7 @@ final class ConsumeCommand {
             config.put("metadata.max.age.ms", "1000");
             config.put("reconnect.backoff.max.ms", "500");
             config.put("allow.auto.create.topics", "false");
+            config.put("max.poll.interval.ms", options.getOrDefault("max-poll-interval-ms", "300000"));
             String protocol = options.getOrDefault("protocol", "classic");
             config.put("group.protocol", protocol);
             String assignor = options.getOrDefault("assignor", "");
@@ -148,6 +153,11 @@ final class ConsumeCommand {
             try {
                 subscribe();
                 while (!finishing) {
+                    List<String> changed = topics;
+                    if (changed != null) {
+                        topics = null;
+                        consumer.subscribe(changed, this);
+                    }
                     ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
                     Set<TopicPartition> now = new HashSet<>(consumer.assignment());
                     if (!now.equals(owned)) {
@@ -209,6 +219,11 @@ final class ConsumeCommand {
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            try {
+                Thread.sleep(Long.parseLong(options.getOrDefault("revoke-block-ms", "0")));
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
             Events.emit(number, "revoked", "partitions", Events.places(partitions));
         }
 
