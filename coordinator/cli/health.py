@@ -15,7 +15,9 @@ def health(
     admin: Annotated[
         str, typer.Option(help="Admin address of the daemon, HOST:PORT.")
     ] = "127.0.0.1:9644",
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds to wait for the answer.")] = 3.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds to wait for the answer.")
+    ] = 3.0,
 ) -> None:
     """Exit 0 when the daemon at --admin is ready, 1 when it is not."""
     host, port = real_port(admin, "--admin")

@@ -143,7 +143,11 @@ async def test_a_store_that_refuses_is_one_warning_with_its_cause_and_one_line_w
             await writer.append([batch("a", owner, offset)])
     await writer.close()
     full, over = "the store refuses writes", "the store takes writes again"
-    assert [(line["event"], line["failures"]) for line in lines] == [(full, 1), (full, 6), (over, 6)]
+    assert [(line["event"], line["failures"]) for line in lines] == [
+        (full, 1),
+        (full, 6),
+        (over, 6),
+    ]
     assert lines[0]["log_level"] == "warning"
     assert lines[0]["cause"] == "database or disk is full"
 
