@@ -82,8 +82,9 @@ def _properties(path: Path, raw: str) -> dict[str, str]:
         line = line.strip()
         if not line or line[0] in "#!":
             continue
-        key, equals, value = line.partition("=")
-        if not equals:
+        separator = next((char for char in line if char in "=:"), "")  # either one, as in Java
+        key, _, value = line.partition(separator or "=")
+        if not separator:
             raise UsageError(f"--config {path}: line {number} is not KEY=VALUE")
         settings[key.strip()] = value.strip()
     return settings
