@@ -179,13 +179,15 @@ class Daemon:
         self._nodes[:] = [node]
         self._broker.node = node
         registry = make_registry(self._broker, self.connections)
-        routes = AdminRoutes(self.options.config, self._shown_options(), registry, self._not_ready)
+        shown = self._shown_options()
+        routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
             self.admin_address = await admin.start(*self.options.admin)
         except OSError as error:
             raise cannot_listen(*self.options.admin, "--admin", error) from error
+        shown["admin"] = list(self.admin_address)
         self._admin = admin
 
     def _advertised(self) -> tuple[str, int]:
@@ -216,7 +218,7 @@ class Daemon:
         return {
             "listen": list(self.kafka_address),
             "advertised": [self._nodes[0].host, self._nodes[0].port],
-            "admin": list(self.options.admin),
+            "admin": list(self.options.admin),  # until the real port is known
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],
         }

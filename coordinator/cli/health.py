@@ -8,17 +8,19 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.parse import host_port
+from coordinator.cli.parse import real_port
 
 
 def health(
     admin: Annotated[
         str, typer.Option(help="Admin address of the daemon, HOST:PORT.")
     ] = "127.0.0.1:9644",
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer.")] = 3.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds to wait for the answer.")
+    ] = 3.0,
 ) -> None:
     """Exit 0 when the daemon at --admin is ready, 1 when it is not."""
-    host, port = host_port(admin, "--admin")
+    host, port = real_port(admin, "--admin")
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request("GET", "/readyz")

@@ -20,6 +20,14 @@ def host_port(text: str, flag: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def real_port(text: str, flag: str) -> tuple[str, int]:
+    """An address that somebody shall connect to: as `host_port`, and the port is not 0."""
+    host, port = host_port(text, flag)
+    if not port:
+        raise UsageError(f"{flag} {text}: nobody can connect to port 0; name the real one")
+    return host, port
+
+
 def topic(text: str) -> tuple[str, int]:
     """("orders", 6) from "orders:6"."""
     name, colon, count = text.rpartition(":")
@@ -74,8 +82,9 @@ def _properties(path: Path, raw: str) -> dict[str, str]:
         line = line.strip()
         if not line or line[0] in "#!":
             continue
-        key, equals, value = line.partition("=")
-        if not equals:
+        separator = next((char for char in line if char in "=:"), "")  # either one, as in Java
+        key, _, value = line.partition(separator or "=")
+        if not separator:
             raise UsageError(f"--config {path}: line {number} is not KEY=VALUE")
         settings[key.strip()] = value.strip()
     return settings

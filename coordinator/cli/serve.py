@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, one_of, topic
+from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
 
 if TYPE_CHECKING:
     from coordinator.daemon import Daemon
@@ -30,7 +30,7 @@ def serve(
         str | None, typer.Option(help="Address that clients are told, HOST:PORT.")
     ] = None,
     admin: Annotated[
-        str, typer.Option(help="Admin HTTP address (/healthz /readyz /metrics /config).")
+        str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
     data_dir: Annotated[Path, typer.Option(help="Where the embedded store lives.")] = Path(
         "./groupd-data"
@@ -65,7 +65,7 @@ def serve(
     one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
-        advertised=host_port(advertised, "--advertised") if advertised else None,
+        advertised=real_port(advertised, "--advertised") if advertised else None,
         admin=host_port(admin, "--admin"),
         data_dir=data_dir,
         store_url=store,

@@ -23,6 +23,9 @@ log = structlog.get_logger("groupd.writer")
 TRANSACTION_BYTES_MAX = 16 * 1024 * 1024
 """Payload bytes after which further sources wait for the next transaction."""
 
+WARNING_INTERVAL_NS = 10_000_000_000
+"""A store that refuses everything is one warning per so many ns, not one per request."""
+
 
 class Source(Protocol):
     """Something with batches to append."""
@@ -71,6 +74,8 @@ class LogWriter:
         self.transactions = 0
         self.batches = 0
         self.failures = 0
+        self._warned_ns: int | None = None
+        self._refusing = False
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="log-writer")
@@ -156,20 +161,36 @@ class LogWriter:
                 await self._logs.append(batches)
                 self.transactions += 1
                 self.batches += len(batches)
+                self._taken_again()
         except LogFenced as fenced:
             self.failures += 1
             if fenced.logs:
                 return fenced
             error = fenced
         except LogError as failed:
-            self.failures += 1
             error = failed
+            self._refused(error)
         except Exception as unexpected:  # noqa: BLE001 - whatever it was, the outcome is unknown
-            self.failures += 1
             error = LogUnavailable(f"{type(unexpected).__name__}: {unexpected}")
+            self._refused(error)
         for source, _ in taken:
             _tell(source, error)
         return None
+
+    def _refused(self, error: LogError) -> None:
+        """Clients only see an error code: the cause (a full disk, mostly) is for the operator."""
+        self.failures += 1
+        now_ns = elapsed_ns()
+        if self._warned_ns is not None and now_ns - self._warned_ns < WARNING_INTERVAL_NS:
+            return
+        self._warned_ns = now_ns
+        self._refusing = True
+        log.warning("the store refuses writes", cause=str(error), failures=self.failures)
+
+    def _taken_again(self) -> None:
+        if self._refusing:
+            self._refusing = False
+            log.info("the store takes writes again", failures=self.failures)
 
     @staticmethod
     def _fail_fenced(

@@ -208,6 +208,7 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(daemon: Daemon) -> 
         (["--listen", "nonsense"], "nonsense"),
         (["--listen", "127.0.0.1:99999"], "99999"),
         (["--admin", "127.0.0.1"], "127.0.0.1"),
+        (["--advertised", "127.0.0.1:0"], "port 0"),
         (["--log-level", "loud"], "loud"),
         (["--log-format", "xml"], "xml"),
         (["--store", "nonsense://x"], "nonsense"),
@@ -290,6 +291,13 @@ def test_the_order_of_set_does_not_matter(tmp_path: Path) -> None:
 
 
 # The admin port
+
+
+def test_config_shows_the_real_addresses(daemon: Daemon) -> None:
+    daemon.start()
+    options = json.loads(get(daemon, "/config")[1])["options"]
+    assert options["listen"] == ["127.0.0.1", daemon.port]
+    assert options["admin"] == ["127.0.0.1", daemon.admin_port]
 
 
 def test_health_and_metrics_are_served(daemon: Daemon) -> None:

@@ -18,8 +18,10 @@ TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")
 
 
 def bench(
-    seconds: Annotated[float, typer.Option(help="Seconds for each timed workload.")] = 5.0,
-    members: Annotated[int, typer.Option(help="Members for the join and memory figures.")] = 10_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds for each timed workload.")] = 5.0,
+    members: Annotated[
+        int, typer.Option(min=1, help="Members for the join and memory figures.")
+    ] = 10_000,
     store: Annotated[
         str | None, typer.Option(help="Store URL of the daemon under test; default SQLite.")
     ] = None,

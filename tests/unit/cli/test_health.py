@@ -59,3 +59,23 @@ def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
         port = listening.getsockname()[1]
     assert health(port) == 1
     assert f"no answer from 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["health", "--timeout", "-1"],
+        ["health", "--timeout", "0"],
+        ["health", "--admin", "127.0.0.1:0"],
+        ["bench", "--seconds", "0"],
+        ["bench", "--members", "0"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_that_make_no_sense_are_one_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

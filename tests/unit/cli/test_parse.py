@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, config_file, host_port, key_value, topic
+from coordinator.cli.parse import build_config, config_file, host_port, key_value, real_port, topic
 from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
 
 
@@ -20,6 +20,12 @@ def test_addresses() -> None:
 def test_bad_addresses_name_the_flag(text: str) -> None:
     with pytest.raises(UsageError, match="--listen"):
         host_port(text, "--listen")
+
+
+def test_port_0_is_no_address_to_connect_to() -> None:
+    assert real_port("[::1]:9092", "--advertised") == ("::1", 9092)
+    with pytest.raises(UsageError, match="--advertised host:0: nobody can connect to port 0"):
+        real_port("host:0", "--advertised")
 
 
 def test_topics() -> None:
@@ -38,13 +44,21 @@ def test_settings_may_contain_equal_signs() -> None:
 
 def test_properties_and_toml_mean_the_same(tmp_path: Path) -> None:
     properties = tmp_path / "groupd.properties"
-    properties.write_text("# comment\n\ngroup.max.size=7\ngroup.consumer.assignors=range,uniform\n")
+    properties.write_text(
+        "# comment\n\n! comment\ngroup.max.size: 7\ngroup.consumer.assignors = range,uniform\n"
+    )
     toml = tmp_path / "groupd.toml"
     toml.write_text('[group]\nmax.size = 7\nconsumer.assignors = ["range", "uniform"]\n')
     assert config_file(properties) == config_file(toml)
     config = build_config(toml, [])
     assert config.group_max_size == 7
     assert config.consumer_assignors == ("range", "uniform")
+
+
+def test_the_first_separator_of_a_property_counts(tmp_path: Path) -> None:
+    path = tmp_path / "x.properties"
+    path.write_text("group.consumer.assignors=uniform,module:Class\n")
+    assert config_file(path) == {"group.consumer.assignors": "uniform,module:Class"}
 
 
 def test_set_beats_the_file_and_order_does_not_matter(tmp_path: Path) -> None:

@@ -400,7 +400,7 @@ async def test_closing_refuses_what_fails_on_the_way() -> None:
     with capture_logs() as logs:
         await bench.broker.close()
     assert [commit_errors(reply) for reply in replies] == [[ErrorCode.NOT_COORDINATOR]]
-    assert [line["event"] for line in logs] == ["append failed"]
+    assert [line["event"] for line in logs] == ["the store refuses writes", "append failed"]
     assert len(bench.broker.waiting) == 0
 
 

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+import structlog
 
-from coordinator.runtime.writer import LogWriter
+from coordinator.runtime.writer import WARNING_INTERVAL_NS, LogWriter
 from storage.log import Append, LogError, LogFenced, LogUnavailable
 from storage.memory import MemoryStore
 
@@ -106,6 +107,49 @@ async def test_an_unexpected_error_is_an_unknown_outcome_and_the_writer_lives() 
     store.fail = False
     await writer.append([batch("a", owner, 0)])
     await writer.close()
+
+
+async def test_a_store_that_refuses_is_one_warning_with_its_cause_and_one_line_when_it_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Full(MemoryStore):
+        fail = True
+
+        async def append(self, batches: Sequence[Append]) -> None:
+            if self.fail:
+                raise LogUnavailable("database or disk is full")
+            await super().append(batches)
+
+    # The warning interval is counted on this clock, which the test moves by hand.
+    now_ns = [0]
+    monkeypatch.setattr("coordinator.runtime.writer.elapsed_ns", lambda: now_ns[0])
+    store = Full()
+    await store.start()
+    owner = (await store.open("a")).owner_epoch
+    writer = LogWriter(store)
+    writer.start()
+
+    async def refused() -> None:
+        with pytest.raises(LogUnavailable):
+            await writer.append([batch("a", owner, 0)])
+
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            await refused()
+        now_ns[0] += WARNING_INTERVAL_NS
+        await refused()
+        store.fail = False
+        for offset in range(3):
+            await writer.append([batch("a", owner, offset)])
+    await writer.close()
+    full, over = "the store refuses writes", "the store takes writes again"
+    assert [(line["event"], line["failures"]) for line in lines] == [
+        (full, 1),
+        (full, 6),
+        (over, 6),
+    ]
+    assert lines[0]["log_level"] == "warning"
+    assert lines[0]["cause"] == "database or disk is full"
 
 
 async def test_close_writes_what_still_waits(store: RecordingStore) -> None:
