@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -61,8 +62,12 @@ final class ConsumeCommand {
     private static void readCommands(Map<Integer, Member> members) {
         try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in))) {
             for (String line = in.readLine(); line != null && !line.equals("stop"); line = in.readLine()) {
-                if (line.startsWith("close ")) {
-                    members.get(Integer.parseInt(line.substring(6).trim())).finish();
+                String[] words = line.trim().split(" ");
+                Member member = members.get(Integer.parseInt(words[1]));
+                switch (words[0]) {
+                    case "close" -> member.finish();
+                    case "restart" -> member.restart(words);
+                    default -> System.err.println("unknown command: " + line);
                 }
             }
         } catch (IOException error) {
@@ -85,14 +90,15 @@ final class ConsumeCommand {
     private static final class Member extends Thread implements ConsumerRebalanceListener {
         private final int number;
         private final Map<String, String> options;
-        private final KafkaConsumer<byte[], byte[]> consumer;
+        private volatile KafkaConsumer<byte[], byte[]> consumer;
         private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new LinkedHashMap<>();
         private volatile boolean finishing;
+        private volatile boolean restarting;
 
         Member(int number, Map<String, String> options) {
             super("member-" + number);
             this.number = number;
-            this.options = options;
+            this.options = new ConcurrentHashMap<>(options);
             this.consumer = new KafkaConsumer<>(config(), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         }
 
@@ -131,6 +137,16 @@ final class ConsumeCommand {
             consumer.wakeup();
         }
 
+        /** {@code restart N [PROTOCOL ASSIGNOR]}: leaves and comes again, perhaps as another kind of member. */
+        void restart(String[] words) {
+            if (words.length == 4) {
+                options.put("protocol", words[2]);
+                options.put("assignor", words[3]);
+            }
+            restarting = true;
+            consumer.wakeup();
+        }
+
         private void subscribe() {
             String pattern = options.getOrDefault("pattern", "");
             if (pattern.isEmpty()) {
@@ -144,10 +160,21 @@ final class ConsumeCommand {
 
         @Override
         public void run() {
+            live();
+            while (restarting && !finishing) {
+                restarting = false;
+                uncommitted.clear();
+                consumer = new KafkaConsumer<>(config(), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+                live();
+            }
+        }
+
+        /** From joining to having left. */
+        private void live() {
             Set<TopicPartition> owned = null;
             try {
                 subscribe();
-                while (!finishing) {
+                while (!finishing && !restarting) {
                     ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
                     Set<TopicPartition> now = new HashSet<>(consumer.assignment());
                     if (!now.equals(owned)) {
@@ -163,7 +190,7 @@ final class ConsumeCommand {
                     }
                 }
             } catch (WakeupException woken) {
-                // finish() was called.
+                // finish() or restart() was called.
             } catch (RuntimeException error) {
                 Events.emit(number, "error", "error", error.toString());
             }

@@ -32,6 +32,7 @@ final class Events {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("event", event);
         line.put("member", member);
+        line.put("at", System.nanoTime() / 1e9); // The system's monotonic clock, as in the other drivers.
         if (field != null) {
             line.put(field, value);
         }
