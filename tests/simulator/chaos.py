@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WALL_JUMPS_MS = (-3_600_000, -60_000, -1000, 1000, 60_000, 3_600_000)
 FREEZE_MAX_MS = 20_000
+RESTART_MS = 500
 SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
 
 
@@ -69,6 +70,32 @@ class Chaos:
             elif not client.running and self._world.chance(0.67):
                 client.start()
 
+    def change_one_thing(self) -> None:
+        """With everything else at rest."""
+        simulation = self._simulation
+        clients = [one for one in simulation.clients if one.running]
+        static = [one for one in clients if one.instance_id is not None]
+        what = self._world.random.choice(
+            ["restart", "restart", "leave", "subscribe", "topics", "crash"]
+        )
+        self._world.trace("---- one change", what)
+        if what == "crash":
+            simulation.crash("with everything at rest")
+        elif what == "topics" or not clients:
+            simulation.change_topics(simulation.topics.change())
+        elif what == "subscribe":
+            self._subscribe(self._world.random.choice(clients))
+        elif what == "leave":
+            self._world.random.choice(clients).leave(for_a_while=False)
+        else:
+            client = self._world.random.choice(static or clients)
+            client.leave(for_a_while=True)
+            self._world.after(RESTART_MS, client.start)
+
+    def _subscribe(self, client: Client) -> None:
+        kind = "consumer" if isinstance(client, ConsumerClient) else "classic"
+        client.subscribe(draw_subscription(self._simulation, kind))
+
     def _every(self, mean_ms: int, run: Callable[[], None]) -> None:
         if mean_ms:
             self._world.after(self._world.between(1, 2 * mean_ms), self._again, mean_ms, run)
@@ -114,8 +141,7 @@ class Chaos:
         elif what == "freeze":
             client.freeze(self._world.between(500, 3 * self._simulation.options.session_timeout_ms))
         elif what == "subscribe":
-            kind = "consumer" if isinstance(client, ConsumerClient) else "classic"
-            client.subscribe(draw_subscription(self._simulation, kind))
+            self._subscribe(client)
         elif not client.frozen:
             client.leave(for_a_while=what == "away")
 

@@ -126,7 +126,9 @@ class ClassicClient(Client):
         self._leads = joined.leader == self.member_id
         if self._leads and not joined.skip_assignment:
             self.simulation.plans += 1
-            name = f"plan-{self.simulation.plans}"
+            # User data would be a custom assignor's, and keep a group from being converted.
+            mixed = self.simulation.options.mixed_groups
+            name = "" if mixed else f"plan-{self.simulation.plans}"
             self._planned_for = self._known_topics()
             plan = make_plan(name, self._protocol, joined.members, self._planned_for)
         request = SyncGroupRequest(

@@ -38,7 +38,7 @@ class Disk:
         self.appends = 0
         self.faults = 0
         self.on_durable: Callable[[str, StoredBatch], None] = lambda name, batch: None
-        self.crash: Callable[[str], None] = lambda why: None
+        self.crash: Callable[[], None] = lambda: None
         self._world = world
         self._options = options
 
@@ -71,7 +71,7 @@ class Disk:
         if not self.healed and world.chance(options.crash_at_append):
             # Before the write, or between the write and its answer.
             early = world.between(-FOREIGN_CRASH_MS, FOREIGN_CRASH_MS)
-            world.after(max(0, delay_ms + early), self.crash, "during an append")
+            world.after(max(0, delay_ms + early), self.crash)
         world.after(delay_ms, self._finish, loop, tuple(batches), applied, error, done)
 
     def _finish(

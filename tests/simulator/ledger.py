@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH
 from coordinator.core.group import Group
+from coordinator.runtime.shard_runtime import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import (
     JoinGroupReply,
@@ -55,6 +57,15 @@ class Commit:
     life: int
     place: TopicPartition
     tenure: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatFacts:
+    """`said_before`: how much the log had said of the member; `must_pass`: whether its epoch is
+    good, None where another rule decides."""
+
+    said_before: int
+    must_pass: bool | None
 
 
 class Ledger:
@@ -100,7 +111,7 @@ class Ledger:
     def _note_commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._durable_offsets.add(value.offset)
         commit = self._commits[value.offset]
-        if commit.place != (value.topic_id, key.partition):
+        if commit.place != (value.topic_id, key.partition) or self._simulation.options.mixed_groups:
             return
         place = (key.group, commit.place)
         last = self._last_tenure.get(place)
@@ -146,7 +157,7 @@ class Ledger:
             call.facts = self._may_commit(call, request)
         elif isinstance(request, ConsumerGroupHeartbeatRequest):
             history = self._members.get((request.group_id, request.member_id), ())
-            call.facts = len(history)
+            call.facts = HeartbeatFacts(len(history), self._must_pass(call, request))
         elif isinstance(request, DeleteGroupsRequest):
             self.deleted_groups.update(request.group_ids)
 
@@ -179,10 +190,44 @@ class Ledger:
                     return False
         return True
 
+    def _must_pass(self, call: Call, request: ConsumerGroupHeartbeatRequest) -> bool | None:
+        """A member passes with its epoch, and with the one before if it may have missed a reply:
+        then it owns nothing but what it was given. Nobody takes an instance that is in use."""
+        runtime = call.connection.process.shard_of(request.group_id)
+        group = runtime.shard.state.groups.get(request.group_id)
+        if runtime.state is not ShardState.ACTIVE or not isinstance(group, ConsumerGroup):
+            return None
+        if request.member_epoch == 0:
+            owner = group.static_member(request.instance_id) if request.instance_id else None
+            taken = owner is not None and owner.classic is None
+            return False if taken and owner.member_epoch != LEAVE_STATIC_EPOCH else None
+        member = group.members.get(request.member_id)
+        if member is None or request.member_epoch < 0:
+            return None
+        if member.instance_id != request.instance_id:
+            return None
+        if request.member_epoch == member.member_epoch:
+            return True
+        if request.member_epoch != member.previous_member_epoch or request.topic_partitions is None:
+            return False
+        return all(
+            number in member.assigned.get(topic.topic_id, ())
+            for topic in request.topic_partitions
+            for number in topic.partitions
+        )
+
     # Replies
+
+    def _check_fencing(self, call: Call, error: ErrorCode) -> None:
+        must_pass = call.facts.must_pass
+        if must_pass is True and error is ErrorCode.FENCED_MEMBER_EPOCH:
+            raise Violation(f"{call.client} is fenced without need")
+        if must_pass is False and error is ErrorCode.NONE:
+            raise Violation(f"{call.client} was let in by mistake: {call.request}")
 
     def released(self, call: Call, reply: Any) -> None:
         if isinstance(reply, ConsumerGroupHeartbeatReply):
+            self._check_fencing(call, reply.error)
             if reply.error is ErrorCode.NONE:
                 self._check_heartbeat(call, reply)
         elif isinstance(reply, OffsetCommitReply):
@@ -200,7 +245,7 @@ class Ledger:
         request: ConsumerGroupHeartbeatRequest = call.request
         history = self._members.get((request.group_id, reply.member_id or ""), [])
         if reply.member_epoch < 0:
-            if not any(epoch < 0 for epoch, _ in history[call.facts :]):
+            if not any(epoch < 0 for epoch, _ in history[call.facts.said_before :]):
                 raise Violation(f"{call.client} left, but that is not durable")
             return
         told = None

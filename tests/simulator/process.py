@@ -79,7 +79,8 @@ class StrictWaiting(WaitingRequests):
         if token in self._waiters:
             self._over.add(token)
         elif token in self._over:
-            self._world.failure = Violation(f"request {token} is answered twice")
+            twice = Violation(f"request {token} is answered twice")
+            self._world.failure = self._world.failure or twice
 
 
 class SimulatedClock:

@@ -26,6 +26,9 @@ POLL_MS = 500
 LINGER_POLLS = 4
 """How often in a row the system must be found settled."""
 
+CALM_CHANGES = 3
+"""Changes one at a time once all is settled: nothing else makes good what one of them misses."""
+
 FORGET_MS = 10_000
 STORY_LINES = 60
 
@@ -64,7 +67,7 @@ class Simulation:
         self.clients: list[Client] = []
         self.group_ids: list[str] = []
         self.disk.on_durable = self.world.watched(self._on_durable)
-        self.disk.crash = self.crash
+        self.disk.crash = self._crash_at_append
         self.shadow.on_record = self.ledger.note
         self.network.before = self.world.watched(self.ledger.before)
         self.network.released = self.world.watched(self.ledger.released)
@@ -90,10 +93,14 @@ class Simulation:
         self.network.process = self.process
 
     def crash(self, why: str) -> None:
-        if self.process is None or not self.process.alive or self.healed:
+        if self.process is None or not self.process.alive:
             return
         self.world.trace("broker crashes", why)
         self._gone(self.process)
+
+    def _crash_at_append(self) -> None:
+        if not self.healed:
+            self.crash("during an append")
 
     def stop_process(self) -> None:
         process = self.process
@@ -149,6 +156,9 @@ class Simulation:
         self.world.run_until(self.options.fault_phase_ms)
         self._heal()
         settled_ms = self._converge()
+        for _ in range(CALM_CHANGES):
+            self.chaos.change_one_thing()
+            self._converge()
         self._let_go()
         return Result(
             self.world.steps,

@@ -1,4 +1,4 @@
-"""200 seeds of the simulator; `make sim SEEDS=10000` runs more.
+"""200 seeds of the simulator and some of mixed groups; `make sim SEEDS=10000` runs more.
 
 A failure shows the seed, what it drew, the last steps, and the command that repeats it.
 """
@@ -16,11 +16,17 @@ from tests.simulator.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(200)
+MIXED_SEEDS = range(20)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_seed(seed: int) -> None:
     assert simulate(seed).steps > 0
+
+
+@pytest.mark.parametrize("seed", MIXED_SEEDS)
+def test_seed_with_both_protocols_in_every_group(seed: int) -> None:
+    assert simulate(seed, mixed_groups=True).steps > 0
 
 
 @pytest.mark.parametrize("seed", [3, 8])
