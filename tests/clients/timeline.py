@@ -23,20 +23,23 @@ class Timeline:
         return cls(list(group.moves), list(group.polled), list(group.committed))
 
     def double_owners(self) -> list[str]:
-        """Every moment at which a partition was given to somebody while another one had it."""
+        """Every moment at which a partition was given to somebody while another one had it.
+
+        A consumer that closes may give back what it was about to be told of.
+        """
         holder: dict[Partition, Move] = {}
         faults = []
         for move in sorted(self.moves, key=lambda one: one.at):
             for partition in move.partitions:
+                other = holder.get(partition)
                 if move.kind == "assigned":
-                    other = holder.get(partition)
                     if other is not None:
                         faults.append(f"{partition}: {other} and {move}")
                     holder[partition] = move
-                elif partition in holder and holder[partition].member == move.member:
+                elif other is not None and other.member == move.member:
                     del holder[partition]
-                else:
-                    faults.append(f"{partition}: {move} without owning it")
+                elif other is not None:
+                    faults.append(f"{partition}: {move} while {other} had it")
         return faults
 
     def strangers(self) -> list[str]:

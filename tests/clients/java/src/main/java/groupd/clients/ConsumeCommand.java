@@ -143,8 +143,7 @@ final class ConsumeCommand {
                 options.put("protocol", words[2]);
                 options.put("assignor", words[3]);
             }
-            restarting = true;
-            consumer.wakeup();
+            restarting = true; // Seen after the poll under way: a wakeup could swallow a callback.
         }
 
         private void subscribe() {
@@ -190,7 +189,7 @@ final class ConsumeCommand {
                     }
                 }
             } catch (WakeupException woken) {
-                // finish() or restart() was called.
+                // finish() was called.
             } catch (RuntimeException error) {
                 Events.emit(number, "error", "error", error.toString());
             }
