@@ -17,7 +17,11 @@ from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.metadata import schedule_refresh
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    effective_subscription,
+    metadata_hash,
+)
 from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.state import ShardState
 from coordinator.core.types import (
@@ -169,6 +173,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
     outcome = Outcome(gate=task.group_id)
     change = TopicsChange()
     moved: list[str] = []
+    barren: set[str] = set()
     for pattern in sorted(resolution):
         if pattern not in group.regex_subscribers:
             continue
@@ -177,6 +182,8 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
             moved.append(pattern)
             change.add(before, -1)
             change.add(after, 1)
+        elif not after and group.regexes.get(pattern) is None:
+            barren.add(pattern)
         outcome.records.append(records.regex(task.group_id, pattern, resolution[pattern]))
         outcome.events.append(
             Event(
@@ -186,8 +193,23 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
                 details={"regex": pattern, "topics": list(after)},
             )
         )
+    moved += _stranding(state, group, barren)
     _bump_if_needed(state, group, change, moved, outcome, now)
     return outcome
+
+
+def _stranding(state: ShardState, group: ConsumerGroup, barren: set[str]) -> list[str]:
+    """Those of `barren` (resolved for the first time, to nothing) whose members are still meant to
+    have what they subscribed to before: nobody would own it. Kafka leaves it so."""
+    found = set()
+    for member_id, member in group.members.items() if barren else ():
+        pattern = member.subscribed_topic_regex
+        target = group.targets.get(member_id, {})
+        if pattern in barren and target:
+            wanted = effective_subscription(group, member, state.image)
+            if any(topic_id not in wanted for topic_id in target):
+                found.add(pattern)
+    return sorted(found)
 
 
 def _bump_if_needed(
