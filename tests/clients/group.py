@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
@@ -86,6 +87,15 @@ class Move:
     partitions: tuple[Partition, ...]
 
 
+@dataclass(frozen=True)
+class Told:
+    """Records that one poll gave, or offsets that a commit took. `at` as in Move."""
+
+    at: float
+    member: int
+    places: tuple[Place, ...]
+
+
 class Group:
     """Starts processes of one flavour in one group. Members are numbered across processes."""
 
@@ -98,6 +108,8 @@ class Group:
         self.commit_failures: list[str] = []
         self.errors: list[str] = []
         self.moves: list[Move] = []
+        self.polled: list[Told] = []
+        self.committed: list[Told] = []
         self.processes: list[ChildProcess] = []
         self._directory = directory
 
@@ -167,8 +179,11 @@ class Group:
             case "assignment":
                 member.owned = {(topic, part) for topic, part in event["owned"]}
             case "records":
-                member.seen.extend((topic, part, at) for topic, part, at in event["records"])
+                told = self._told(event, "records")
+                member.seen.extend(told.places)
+                self.polled.append(told)
             case "committed":
+                self.committed.append(self._told(event, "offsets"))
                 for topic, part, offset in event["offsets"]:
                     self.acknowledged[(topic, part)] = offset
             case "commit-failed":
@@ -182,6 +197,11 @@ class Group:
                 member.lives += 1
                 member.closed = True
                 member.owned = set()
+
+    @staticmethod
+    def _told(event: dict[str, Any], field_name: str) -> Told:
+        places = tuple((topic, part, offset) for topic, part, offset in event[field_name])
+        return Told(event.get("at", 0.0), event["member"], places)
 
     # What the tests wait for
 

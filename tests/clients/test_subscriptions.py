@@ -9,6 +9,7 @@ from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, MOVE_S, Flavour
 from tests.support.admin import create_topics, produce
 from tests.support.peer import Peer
+from tests.support.process import ChildProcess
 
 PATTERN_FLAVOURS = [
     BY_NAME[name]
@@ -115,3 +116,42 @@ def test_a_static_member_that_comes_back_gets_its_partitions_and_disturbs_nobody
     assert group.members[0].owned == kept
     assert group.members[1].owned == had
     group.wait_seen(produce(peer.bootstrap, counts, 60))
+
+
+@pytest.mark.parametrize(
+    ("stays", "dies"),
+    [
+        (
+            "confluent-classic-range",
+            ["confluent-classic-range", "java-classic-range", "aiokafka-classic-range"],
+        ),
+        ("confluent-consumer-uniform", ["confluent-consumer-uniform", "java-consumer-uniform"]),
+    ],
+    ids=["classic", "consumer"],
+)
+def test_static_members_that_come_back_after_their_session_start_anew(
+    peer: Peer, topics: TopicMaker, make_group: GroupMaker, stays: str, dies: list[str]
+) -> None:
+    counts = topics({"a": 6})
+    group = make_group(BY_NAME[stays])
+    group.spawn(counts, commit="each", instance_prefix="static-")
+    numbers = range(1, 1 + len(dies))
+
+    def spawn(number: int) -> ChildProcess:
+        flavour = BY_NAME[dies[number - 1]]
+        return group.spawn(
+            counts, commit="each", instance_prefix="static-", first=number, flavour=flavour
+        )
+
+    processes = {number: spawn(number) for number in numbers}
+    group.wait_covered(counts, [0, *numbers])
+    for number, process in processes.items():
+        group.kill(process, [number])
+    group.wait_covered(counts, [0], MOVE_S)
+    group.wait_seen(produce(peer.bootstrap, counts, 60))
+    for number in numbers:
+        spawn(number)
+    group.wait_covered(counts, [0, *numbers], MOVE_S)
+    later = produce(peer.bootstrap, counts, 60)
+    group.wait_seen(later)
+    assert group.twice() & later == set()

@@ -192,9 +192,9 @@ class Checks:
         peopled = group.state in (State.COMPLETING_REBALANCE, State.STABLE)
         if (peopled and not group.members) or (group.state is State.EMPTY and group.members):
             raise Violation(f"{name}: {group.state.value} with {len(group.members)} members")
-        # A group that was a consumer group has no leader before its first rebalance.
-        unled = group.leader_id is None and self._simulation.options.mixed_groups
-        if group.members and group.leader_id not in group.members and not unled:
+        # A downgrade that was loaded from the log has none until its first join phase ends.
+        elects = group.leader_id is None and group.state is State.PREPARING_REBALANCE
+        if group.members and group.leader_id not in group.members and not elects:
             raise Violation(f"{name}: leader {group.leader_id} is no member")
         if group.state is State.PREPARING_REBALANCE and (JOIN, name, "") not in deadlines:
             raise Violation(f"{name} has no deadline for its join phase")

@@ -3,9 +3,10 @@
 The same command line and events as the Java driver, so that one test suite drives every client:
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
 `commit-failed`, `error`, `closed`. `at` is the system's monotonic clock in seconds, so that events
-of several processes can be put in order. On stdin: `close N` lets member N leave, `restart N` lets
-it leave and come again, `subscribe N a,b` gives it other topics, `stop` (or end of file, or
-SIGTERM) lets all of them leave and ends the process with exit code 0.
+of several processes can be put in order. On stdin: `close N` lets member N leave,
+`restart N [PROTOCOL ASSIGNOR]` lets it leave and come again, perhaps as another kind of member,
+`subscribe N a,b` gives it other topics, `stop` (or end of file, or SIGTERM) lets all of them leave
+and ends the process with exit code 0.
 """
 
 from __future__ import annotations
@@ -94,6 +95,12 @@ class Loop(threading.Thread):
         self.stopping = threading.Event()
         self.restarting = threading.Event()
         self.subscription: list[str] | None = None
+
+    def restart(self, protocol: str = "", assignor: str = "") -> None:
+        """Leave and come again; with arguments, as another kind of member."""
+        if protocol:
+            self._options = replace(self._options, protocol=protocol, assignor=assignor)
+        self.restarting.set()
 
     def run(self) -> None:
         while not self.stopping.is_set():
@@ -201,7 +208,7 @@ def _commands(loops: dict[int, Loop], everything_stops: threading.Event) -> None
         if verb == "close":
             loop.stopping.set()
         elif verb == "restart":
-            loop.restarting.set()
+            loop.restart(*arguments[1:])
         elif verb == "subscribe":
             loop.subscription = arguments[1].split(",")
     everything_stops.set()

@@ -168,6 +168,27 @@ def test_failed_or_homeless_resolution_leads_to_nothing() -> None:
     assert shard.finish_task().records == []
 
 
+def test_partitions_of_a_member_whose_new_expression_matches_nothing_go_to_another() -> None:
+    """The topic stays subscribed by name, so that its metadata hash tells nothing."""
+    shard = Shard(BAR_TOPIC)
+    shard.beat(0, regex="bar*")
+    shard.finish_task()
+    epoch = shard.beat(1).member_epoch
+    shard.beat(0, "m2", names=("bar",))
+    shard.beat(epoch, owned={BAR: (0, 1)})
+    epoch = shard.beat(epoch, owned={BAR: (0,)}).member_epoch
+    shard.beat(epoch, "m2")
+    assert [len(shard.group.targets[one][BAR]) for one in ("m1", "m2")] == [1, 1]
+
+    shard.advance(10_001)
+    shard.beat(epoch, regex="none*", owned={})
+    shard.finish_task()
+    assert shard.shape() == ["R16", "R3"]
+    shard.beat(epoch, "m2")
+    assert sorted(shard.group.targets["m2"][BAR]) == [0, 1]
+    assert not shard.group.targets.get("m1")
+
+
 def test_leaving_drops_an_expression_with_its_last_member() -> None:
     shard = subscribed()
     shard.beat(0, "m2", regex="foo*")

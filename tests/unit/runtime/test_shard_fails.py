@@ -85,6 +85,25 @@ async def test_parked_joins_are_refused_by_a_failure_of_their_shard() -> None:
     await bench.broker.close()
 
 
+async def test_members_refused_in_a_join_phase_get_through_the_next_one() -> None:
+    """The generation that was durable is still there, and nobody is counted twice."""
+    bench = await Bench().start()
+    first = (await bench.answer(join("g"), version=3)).member_id
+    assert (await bench.answer(sync("g", 1, first), version=5)).error == ErrorCode.NONE
+    parked = bench.ask(join("g"), version=3)
+    await settle()
+    assert parked == []
+    bench.store.fail_next_append()
+    await bench.answer(commit("other", 1))
+    assert [reply.error for reply in parked] == REFUSED
+    assert (await bench.answer(beat("g", 1, first))).error == ErrorCode.NONE
+    second = bench.ask(join("g"), version=3)
+    again = await bench.answer(join("g", first), version=3)
+    assert (again.error, again.generation_id, len(again.members)) == (ErrorCode.NONE, 2, 2)
+    assert [reply.generation_id for reply in second] == [2]
+    await bench.broker.close()
+
+
 async def test_parked_syncs_are_refused_once_by_the_failure_of_the_leaders_write() -> None:
     bench = await Bench(group_initial_rebalance_delay_ms=3000).start()
     joins = [bench.ask(join("g"), version=3) for _ in range(3)]

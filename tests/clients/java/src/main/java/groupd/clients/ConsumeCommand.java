@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -62,10 +63,12 @@ final class ConsumeCommand {
         try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in))) {
             for (String line = in.readLine(); line != null && !line.equals("stop"); line = in.readLine()) {
                 String[] words = line.trim().split(" ");
-                if (words[0].equals("close")) {
-                    members.get(Integer.parseInt(words[1])).finish();
-                } else if (words[0].equals("subscribe")) {
-                    members.get(Integer.parseInt(words[1])).topics = List.of(words[2].split(","));
+                Member member = members.get(Integer.parseInt(words[1]));
+                switch (words[0]) {
+                    case "close" -> member.finish();
+                    case "restart" -> member.restart(words);
+                    case "subscribe" -> member.topics = List.of(words[2].split(","));
+                    default -> System.err.println("unknown command: " + line);
                 }
             }
         } catch (IOException error) {
@@ -88,15 +91,16 @@ final class ConsumeCommand {
     private static final class Member extends Thread implements ConsumerRebalanceListener {
         private final int number;
         private final Map<String, String> options;
-        private final KafkaConsumer<byte[], byte[]> consumer;
+        private volatile KafkaConsumer<byte[], byte[]> consumer;
         private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new LinkedHashMap<>();
         private volatile boolean finishing;
         private volatile List<String> topics;
+        private volatile boolean restarting;
 
         Member(int number, Map<String, String> options) {
             super("member-" + number);
             this.number = number;
-            this.options = options;
+            this.options = new ConcurrentHashMap<>(options);
             this.consumer = new KafkaConsumer<>(config(), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         }
 
@@ -136,6 +140,15 @@ final class ConsumeCommand {
             consumer.wakeup();
         }
 
+        /** {@code restart N [PROTOCOL ASSIGNOR]}: leaves and comes again, perhaps as another kind of member. */
+        void restart(String[] words) {
+            if (words.length == 4) {
+                options.put("protocol", words[2]);
+                options.put("assignor", words[3]);
+            }
+            restarting = true; // Seen after the poll under way: a wakeup could swallow a callback.
+        }
+
         private void subscribe() {
             String pattern = options.getOrDefault("pattern", "");
             if (pattern.isEmpty()) {
@@ -149,10 +162,21 @@ final class ConsumeCommand {
 
         @Override
         public void run() {
+            live();
+            while (restarting && !finishing) {
+                restarting = false;
+                uncommitted.clear();
+                consumer = new KafkaConsumer<>(config(), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+                live();
+            }
+        }
+
+        /** From joining to having left. */
+        private void live() {
             Set<TopicPartition> owned = null;
             try {
                 subscribe();
-                while (!finishing) {
+                while (!finishing && !restarting) {
                     List<String> changed = topics;
                     if (changed != null) {
                         topics = null;
