@@ -23,6 +23,7 @@ _MODULES = (
     "describe_cluster",
     "describe_configs",
     "describe_groups",
+    "describe_producers",
     "describe_topic_partitions",
     "fetch",
     "find_coordinator",
@@ -41,6 +42,8 @@ _MODULES = (
     "offset_for_leader_epoch",
     "produce",
     "sync_group",
+    "txn_offset_commit",
+    "write_txn_markers",
 )
 
 
