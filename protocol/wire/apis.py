@@ -12,6 +12,8 @@ from protocol.messages.cluster import ApiRange
 from protocol.wire.registry import Api
 
 _MODULES = (
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
     "api_versions",
     "consumer_group_describe",
     "consumer_group_heartbeat",
@@ -24,6 +26,8 @@ _MODULES = (
     "describe_configs",
     "describe_groups",
     "describe_topic_partitions",
+    "describe_transactions",
+    "end_txn",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -34,6 +38,7 @@ _MODULES = (
     "list_config_resources",
     "list_groups",
     "list_offsets",
+    "list_transactions",
     "metadata",
     "offset_commit",
     "offset_delete",
