@@ -29,8 +29,9 @@ class Turns:
         finally:
             timer.cancel()
             waiting.discard(over)
-            if not waiting:
-                self._waiting.pop(transactional_id, None)
+            # After `wake` others may wait anew, in a set of their own.
+            if not waiting and self._waiting.get(transactional_id) is waiting:
+                del self._waiting[transactional_id]
         return self._clock.now().monotonic_ms < until_ms
 
     def wake(self, transactional_id: str) -> None:
