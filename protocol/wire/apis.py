@@ -12,6 +12,8 @@ from protocol.messages.cluster import ApiRange
 from protocol.wire.registry import Api
 
 _MODULES = (
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
     "api_versions",
     "consumer_group_describe",
     "consumer_group_heartbeat",
@@ -25,6 +27,8 @@ _MODULES = (
     "describe_groups",
     "describe_producers",
     "describe_topic_partitions",
+    "describe_transactions",
+    "end_txn",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -35,6 +39,7 @@ _MODULES = (
     "list_config_resources",
     "list_groups",
     "list_offsets",
+    "list_transactions",
     "metadata",
     "offset_commit",
     "offset_delete",

@@ -10,6 +10,7 @@ from protocol.wire.registry import Api
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import data_samples as d
 from tests.unit.wire_data import producer_samples as p
+from tests.unit.wire_data import txn_samples as t
 from tests.unit.wire_data.data_samples import Sample
 
 Sampler = Callable[[int], Sample]
@@ -47,6 +48,15 @@ CASES = (
         "init_producer_id",
         (p.init_producer_id, p.init_producer_id_idempotent),
         (p.init_producer_id_reply,),
+    ),
+    Case("add_partitions_to_txn", (t.add_partitions_to_txn,), (t.add_partitions_to_txn_reply,)),
+    Case("add_offsets_to_txn", (t.add_offsets_to_txn,), (t.add_offsets_to_txn_reply,)),
+    Case("end_txn", (t.end_txn, t.end_txn_abort), (t.end_txn_reply,)),
+    Case("describe_transactions", (t.describe_transactions,), (t.describe_transactions_reply,)),
+    Case(
+        "list_transactions",
+        (t.list_transactions, t.list_transactions_all),
+        (t.list_transactions_reply,),
     ),
     Case("create_topics", (a.create_topics,), (a.create_topics_reply,)),
     Case("delete_topics", (a.delete_topics,), (a.delete_topics_reply,)),
