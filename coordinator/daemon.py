@@ -36,6 +36,8 @@ from coordinator.server.listener import CannotListen, KafkaListener, cannot_list
 from coordinator.server.metrics import make_registry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
 from protocol.messages.cluster import Node
 from protocol.messages.topics import RESOURCE_BROKER
@@ -83,6 +85,7 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self._transactions: TransactionCoordinator | None = None
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -107,6 +110,8 @@ class Daemon:
             await self._assemble()
             await self._open_ports()
             await self._broker.load()
+            if self._transactions is not None:
+                await self._transactions.load()
             await self._create_topics()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -144,6 +149,31 @@ class Daemon:
         for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
+        self._add_transactions()
+
+    def _add_transactions(self) -> None:
+        """The transaction coordinator beside the logs: each asks the other."""
+        data_plane, catalogue = self._data_plane, self._data_plane.catalogue
+        self._transactions = TransactionCoordinator(
+            self._config,
+            self._store,
+            self._broker.writer,
+            self._clock,
+            data_plane.producer_ids.next,
+            data_plane.markers,
+        )
+        self._broker.verifier = self._transactions
+        data_plane.verify_with(self._transactions)
+
+        def exists(name: str, partition: int) -> bool:
+            topic = catalogue.topic(name)
+            return topic is not None and 0 <= partition < topic.partitions
+
+        self._broker.serve_data(
+            TransactionHandlers(
+                self._config, self._transactions, exists, data_plane.producer_ids.init
+            ).handlers
+        )
 
     def _make_shard(
         self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
@@ -242,8 +272,7 @@ class Daemon:
             self._listener.close_listener()
             self._listener.stop_reading()
         try:
-            await self._data_plane.close()
-            await self._broker.close()
+            await self._close_parts()
         finally:
             if self._listener is not None:
                 await self._listener.close_connections()
@@ -251,6 +280,13 @@ class Daemon:
                 await self._admin.close()
             await self._store.close()
         log.info("stopped")
+
+    async def _close_parts(self) -> None:
+        """Markers under way still need the partitions, and all of them the writer."""
+        if self._transactions is not None:
+            await self._transactions.close()
+        await self._data_plane.close()
+        await self._broker.close()
 
     async def _abandon(self) -> None:
         """A start that failed half-way: give back ports and locks."""
@@ -262,8 +298,7 @@ class Daemon:
             await self._admin.close()
         try:
             if self._assembled:
-                await self._data_plane.close()
-                await self._broker.close()
+                await self._close_parts()
         finally:
             if self._listener is not None:
                 await self._listener.close_connections()

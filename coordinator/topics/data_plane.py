@@ -92,10 +92,11 @@ class DataPlane:
         wait: Wait = wait_for_event,
     ) -> None:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
+        self.producer_ids = ProducerIds(store)
         self.group_overrides = GroupOverrides(store, config, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
-        self._verifying = Verifying(verifier or NoTransactions(), config, now, wait)
+        self._verifying = Verifying(verifier or NoTransactions(), config)
         produce = Produce(self.partitions, self._appends, self._verifying, config, now)
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
@@ -125,7 +126,7 @@ class DataPlane:
                 ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
-                InitProducerIdRequest: ProducerIds(store).init,
+                InitProducerIdRequest: self.producer_ids.init,
                 DescribeProducersRequest: DescribeProducers(self.partitions).handle,
                 WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
             }

@@ -9,11 +9,10 @@ coordinator that is not ready is NOT_ENOUGH_REPLICAS, which every client retries
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant, Operation, RequestContext, Resource
+from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.produce_entry import ProduceEntry
 from coordinator.transactions.api import TransactionVerifier
 from protocol.errors import ApiError, ErrorCode
@@ -26,10 +25,6 @@ ABORTABLE_FROM = 11
 ADDS_FROM = 12
 """Produce versions that add their partitions to the transaction."""
 
-CONCURRENT_RETRY_MS = 20
-CONCURRENT_RETRY_MAX_MS = 100
-"""The transaction before is still being ended: in version 2 that is common, and short."""
-
 _RETRIED = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
@@ -40,23 +35,14 @@ _RETRIED = frozenset(
 )
 
 Place = tuple[str, int]
-Wait = Callable[[asyncio.Event, int], Awaitable[None]]
 
 
 class Verifying:
-    """`wait` sleeps: it is given an event that is never set."""
+    """Asks `verifier`, which may be set later."""
 
-    def __init__(
-        self,
-        verifier: TransactionVerifier,
-        config: CoordinatorConfig,
-        now: Callable[[], Instant],
-        wait: Wait,
-    ) -> None:
+    def __init__(self, verifier: TransactionVerifier, config: CoordinatorConfig) -> None:
         self.verifier = verifier
         self._config = config
-        self._now = now
-        self._wait = wait
 
     @property
     def enforced(self) -> bool:
@@ -125,8 +111,12 @@ class Verifying:
             return
         header = next(iter(asked.values())).transactional
         assert header is not None
-        codes = await self._ask(
-            request.transactional_id, header.producer_id, header.producer_epoch, list(asked), add
+        codes = await self.verifier.verify(
+            request.transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            list(asked),
+            add=add,
         )
         for place, entry in asked.items():
             code = codes.get(place, ErrorCode.NONE)
@@ -150,24 +140,6 @@ class Verifying:
             return False
         entry.verified_by = log
         return entry.verification is not None
-
-    async def _ask(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        places: Sequence[Place],
-        add: bool,
-    ) -> dict[Place, ErrorCode]:
-        until_ms = self._now().monotonic_ms + CONCURRENT_RETRY_MAX_MS
-        while True:
-            codes = await self.verifier.verify(
-                transactional_id, producer_id, producer_epoch, places, add=add
-            )
-            concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-            if not (add and concurrent) or self._now().monotonic_ms >= until_ms:
-                return codes
-            await self._wait(asyncio.Event(), CONCURRENT_RETRY_MS)
 
 
 def _refuse(entry: ProduceEntry, code: ErrorCode, api_version: int) -> None:

@@ -277,6 +277,7 @@ ANSWERS = [
     (ErrorCode.NOT_COORDINATOR, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
     (ErrorCode.NETWORK_EXCEPTION, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
     (ErrorCode.CONCURRENT_TRANSACTIONS, 11, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.CONCURRENT_TRANSACTIONS, 12, ErrorCode.CONCURRENT_TRANSACTIONS),
 ]
 
 
@@ -286,25 +287,6 @@ async def test_refusals_as_producers_understand_them(topic, answer, version, sho
     assert await topic.send("t", b"a", version=version) == (shown, -1)
     assert (await topic.fetch("t")).high_watermark == 0
     assert await topic.send("t", b"a", version=version) == (OK, 0)
-
-
-async def test_version_2_waits_for_the_transaction_before(topic):
-    concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
-    topic.verifier.answers = [concurrent, concurrent]
-    sending = asyncio.create_task(topic.send("t", b"a"))
-    for _ in range(2):
-        await topic.settle()
-        assert not sending.done()
-        topic.clock.advance(20)
-    assert await sending == (OK, 0)
-    topic.verifier.answers = [concurrent] * 9
-    sending = asyncio.create_task(topic.send("t", b"b", producer=8))
-    for _ in range(5):
-        await topic.settle()
-        assert not sending.done()
-        topic.clock.advance(20)
-    assert await sending == (concurrent, -1)
-    assert len(topic.verifier.answers) == 3
 
 
 async def test_a_marker_overtakes_the_verification(topic):
