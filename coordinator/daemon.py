@@ -26,6 +26,7 @@ from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import AdminServer
 from coordinator.server.admin_routes import AdminRoutes
@@ -132,6 +133,7 @@ class Daemon:
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
+            offsets_markers=OffsetsMarkers(self._broker),
         )
         self._broker.start_writer()
         self._assembled = True

@@ -12,7 +12,7 @@ from coordinator.topics.partition import PartitionLog, ReadableLog, open_partiti
 from coordinator.topics.tail_cache import TailCache
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
-from storage.log import LogError, PartitionLogs
+from storage.log import PartitionLogs
 
 
 class Partitions:
@@ -111,8 +111,3 @@ class Partitions:
         if gone:
             for log in [log for log in self._open.values() if log.topic_id in gone]:
                 self.drop(log)
-
-
-def storage_error(error: LogError) -> ApiError:
-    """The store's failure as clients see it; both codes make them try again."""
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

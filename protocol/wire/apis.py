@@ -25,6 +25,7 @@ _MODULES = (
     "describe_cluster",
     "describe_configs",
     "describe_groups",
+    "describe_producers",
     "describe_topic_partitions",
     "describe_transactions",
     "end_txn",
@@ -46,6 +47,8 @@ _MODULES = (
     "offset_for_leader_epoch",
     "produce",
     "sync_group",
+    "txn_offset_commit",
+    "write_txn_markers",
 )
 
 
