@@ -100,6 +100,7 @@ class DataPlane:
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )
+        self.producer_ids = ProducerIds(store)
         metadata = Metadata(self.catalogue, config, nodes)
         self.handlers: Mapping[type, Handler] = MappingProxyType(
             {
@@ -125,7 +126,7 @@ class DataPlane:
                 ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
-                InitProducerIdRequest: ProducerIds(store).init,
+                InitProducerIdRequest: self.producer_ids.init,
                 DescribeProducersRequest: DescribeProducers(self.partitions).handle,
                 WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
             }
