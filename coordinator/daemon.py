@@ -1,8 +1,10 @@
-"""The daemon: wires store, shards, data plane and sockets; the only place that makes adapters.
+"""The daemon: wires store, shards, transactions, data plane and sockets; the only place that makes
+adapters.
 
-Order of a start: store (lock, schema), topics, ports, shards, topics of the command line. Shards
-load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a
-stop: no new requests, long polls end, what is under way becomes durable and is answered, store.
+Order of a start: store (lock, schema), topics, ports, shards, transactions, topics of the command
+line. Shards load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS.
+Order of a stop: no new requests, markers under way, long polls end, what is under way becomes
+durable and is answered, store.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
-        self._transactions: TransactionCoordinator | None = None
+        self._transactions: TransactionCoordinator
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -110,8 +112,8 @@ class Daemon:
             await self._assemble()
             await self._open_ports()
             await self._broker.load()
-            if self._transactions is not None:
-                await self._transactions.load()
+            # After the shards, which take markers too.
+            await self._transactions.load()
             await self._create_topics()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -140,6 +142,7 @@ class Daemon:
             offsets_view=OffsetsView(self._broker),
             offsets_markers=OffsetsMarkers(self._broker),
         )
+        transactions = self._make_transactions()
         self._broker.start_writer()
         self._assembled = True
         await self._data_plane.start()
@@ -149,11 +152,10 @@ class Daemon:
         for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
-        self._add_transactions()
+        self._broker.serve_data(transactions.handlers)
 
-    def _add_transactions(self) -> None:
-        """The transaction coordinator beside the logs: each asks the other."""
-        data_plane, catalogue = self._data_plane, self._data_plane.catalogue
+    def _make_transactions(self) -> TransactionHandlers:
+        data_plane = self._data_plane
         self._transactions = TransactionCoordinator(
             self._config,
             self._store,
@@ -164,15 +166,11 @@ class Daemon:
         )
         self._broker.verifier = self._transactions
         data_plane.verify_with(self._transactions)
-
-        def exists(name: str, partition: int) -> bool:
-            topic = catalogue.topic(name)
-            return topic is not None and 0 <= partition < topic.partitions
-
-        self._broker.serve_data(
-            TransactionHandlers(
-                self._config, self._transactions, exists, data_plane.producer_ids.init
-            ).handlers
+        return TransactionHandlers(
+            self._config,
+            self._transactions,
+            data_plane.catalogue.has_partition,
+            data_plane.producer_ids.init,
         )
 
     def _make_shard(
@@ -210,7 +208,7 @@ class Daemon:
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
-        registry = make_registry(self._broker, self.connections)
+        registry = make_registry(self._broker, self.connections, self._transactions)
         shown = self._shown_options()
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -259,7 +257,11 @@ class Daemon:
         if self._stopping:
             return "stopping"
         loading = self._broker.loading
-        return f"{loading} shards are not active yet" if loading else None
+        if loading:
+            return f"{loading} shards are not active yet"
+        return (
+            None if self._transactions.active else "the transaction coordinator is not active yet"
+        )
 
     # Stop ---------------------------------------------------------------------------------
 
@@ -272,7 +274,9 @@ class Daemon:
             self._listener.close_listener()
             self._listener.stop_reading()
         try:
-            await self._close_parts()
+            await self._transactions.close()
+            await self._data_plane.close()
+            await self._broker.close()
         finally:
             if self._listener is not None:
                 await self._listener.close_connections()
@@ -280,13 +284,6 @@ class Daemon:
                 await self._admin.close()
             await self._store.close()
         log.info("stopped")
-
-    async def _close_parts(self) -> None:
-        """Markers under way still need the partitions, and all of them the writer."""
-        if self._transactions is not None:
-            await self._transactions.close()
-        await self._data_plane.close()
-        await self._broker.close()
 
     async def _abandon(self) -> None:
         """A start that failed half-way: give back ports and locks."""
@@ -298,7 +295,9 @@ class Daemon:
             await self._admin.close()
         try:
             if self._assembled:
-                await self._close_parts()
+                await self._transactions.close()
+                await self._data_plane.close()
+                await self._broker.close()
         finally:
             if self._listener is not None:
                 await self._listener.close_connections()

@@ -92,7 +92,6 @@ class DataPlane:
         wait: Wait = wait_for_event,
     ) -> None:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
-        self.producer_ids = ProducerIds(store)
         self.group_overrides = GroupOverrides(store, config, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
@@ -101,6 +100,7 @@ class DataPlane:
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )
+        self.producer_ids = ProducerIds(store)
         metadata = Metadata(self.catalogue, config, nodes)
         self.handlers: Mapping[type, Handler] = MappingProxyType(
             {

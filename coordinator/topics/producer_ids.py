@@ -3,7 +3,8 @@
 Rules: ids are reserved from the store in blocks and never given twice; those of a block that are
 left at a restart are skipped. A producer that shows its id and epoch gets the next epoch of that
 id; when epochs run out, or the id was never given here, it gets a new id.
-Transactional ids are the transaction coordinator's matter.
+Transactional ids are for the transaction coordinator, which is asked first; without one, a request
+with such an id fails for good.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ class ProducerIds:
     async def init(
         self, context: RequestContext, request: InitProducerIdRequest
     ) -> InitProducerIdReply:
+        if request.transactional_id is not None:
+            # Fatal in every client, where a coordinator error would be retried for ever.
+            return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
             return InitProducerIdReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):

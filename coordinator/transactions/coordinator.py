@@ -93,6 +93,10 @@ class TransactionCoordinator:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
+    @property
+    def active(self) -> bool:
+        return self.log.state is ShardState.ACTIVE
+
     def _loaded(self) -> None:
         for transactional_id in self.log.table.prepared():
             self.markers.begin(transactional_id)
@@ -103,7 +107,7 @@ class TransactionCoordinator:
     def _applied(self, change: Change) -> None:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
         if state in PREPARED:
-            if self.log.state is ShardState.ACTIVE:  # else the next start does it
+            if self.active:  # else the next start does it
                 self.markers.begin(change.transactional_id)
         else:
             self._turns.wake(change.transactional_id)
@@ -234,7 +238,7 @@ class TransactionCoordinator:
     # Time ---------------------------------------------------------------------------------
 
     def _abort_timed_out(self) -> None:
-        if self.log.state is ShardState.ACTIVE:
+        if self.active:
             for transactional_id in self.log.table.timed_out(self._clock.now().wall_ms):
                 self._spawn(self._abort(transactional_id))
         interval_ms = self._config.transaction_abort_interval_ms
@@ -257,7 +261,7 @@ class TransactionCoordinator:
             log.warning("timed out, not aborted", id=transactional_id, error=answer.error.name)
 
     def _expire(self) -> None:
-        if self.log.state is ShardState.ACTIVE:
+        if self.active:
             for change in self.log.table.expired(self._clock.now().wall_ms):
                 self.log.append(change)
         interval_ms = self._config.transaction_expiration_interval_ms

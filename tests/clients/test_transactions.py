@@ -1,39 +1,199 @@
-"""Transactional producers and read_committed consumers of librdkafka and aiokafka.
-
-Offsets in transactions, fencing of zombies, transactions that time out, and what an operator sees
-of them in `__consumer_offsets`.
-"""
+"""Transactions of librdkafka: all or nothing, offsets inside them, zombies, timeouts, kills."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka import TopicPartition as AioTopicPartition
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.clients.conftest import TopicMaker
-from tests.support.peer import Peer, make_peer
+from tests.support.daemon import Daemon
+from tests.support.peer import Peer
+from tests.support.process import wait_until
 
-WAIT_S = 30.0
-SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+TIMEOUT_S = 20.0
+PARTITIONS = 3
 
 
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """As elsewhere, but it looks for transactions that time out all the time."""
-    started = make_peer(tmp_path_factory.mktemp("peer"), settings=SETTINGS)
+def transactional(bootstrap: str, name: str, timeout_ms: int = 60_000) -> Producer:
+    """A producer that has fenced every earlier one of the same name."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": timeout_ms,
+            "linger.ms": 0,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(TIMEOUT_S)
+    return producer
+
+
+def consumer(bootstrap: str, group: str, isolation: str = "read_committed") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+
+
+def send(producer: Producer, topic: str, values: range, partitions: int = PARTITIONS) -> None:
+    for number in values:
+        producer.produce(topic, str(number).encode(), partition=number % partitions)
+
+
+def readable(bootstrap: str, topic: str, isolation: str, partitions: int = PARTITIONS) -> list[int]:
+    """Every record up to the ends that this isolation level is told of."""
+    reader = consumer(bootstrap, "reader", isolation)
+    try:
+        ends = {}
+        for part in range(partitions):
+            _, ends[part] = reader.get_watermark_offsets(TopicPartition(topic, part), TIMEOUT_S)
+        reader.assign([TopicPartition(topic, part, 0) for part in range(partitions)])
+        found: list[int] = []
+
+        def at_the_ends() -> bool:
+            for message in reader.consume(500, 0.2):
+                assert message.error() is None, message.error()
+                found.append(int(message.value()))
+            at = {place.partition: place.offset for place in reader.position(reader.assignment())}
+            return all(end == 0 or at[part] >= end for part, end in ends.items())
+
+        wait_until(at_the_ends, TIMEOUT_S, f"{isolation} reader at {ends}", lambda: repr(found))
+        return sorted(found)
+    finally:
+        reader.close()
+
+
+def committed(bootstrap: str, group: str, topic: str) -> list[int]:
+    reader = consumer(bootstrap, group)
+    try:
+        places = [TopicPartition(topic, part) for part in range(PARTITIONS)]
+        return [place.offset for place in reader.committed(places, TIMEOUT_S)]
+    finally:
+        reader.close()
+
+
+# All or nothing -----------------------------------------------------------------------------
+
+
+def test_committed_records_are_seen_and_aborted_ones_are_not(
+    peer: Peer, topics: TopicMaker, unique: str
+) -> None:
+    (topic,) = topics({"t": PARTITIONS})
+    producer = transactional(peer.bootstrap, f"x-{unique}")
+    for first, commit in ((0, True), (100, False), (200, True), (300, False)):
+        producer.begin_transaction()
+        send(producer, topic, range(first, first + 100))
+        if commit:
+            producer.commit_transaction(TIMEOUT_S)
+        else:
+            producer.flush(TIMEOUT_S)
+            producer.abort_transaction(TIMEOUT_S)
+    wanted = [*range(100), *range(200, 300)]
+    assert readable(peer.bootstrap, topic, "read_committed") == wanted
+    assert readable(peer.bootstrap, topic, "read_uncommitted") == list(range(400))
+
+
+def test_an_open_transaction_holds_back_what_follows(
+    peer: Peer, topics: TopicMaker, unique: str
+) -> None:
+    (topic,) = topics({"t": 1})
+    first = transactional(peer.bootstrap, f"a-{unique}")
+    first.begin_transaction()
+    send(first, topic, range(3), 1)
+    first.flush(TIMEOUT_S)
+    second = transactional(peer.bootstrap, f"b-{unique}")
+    second.begin_transaction()
+    send(second, topic, range(3, 6), 1)
+    second.commit_transaction(TIMEOUT_S)
+    reader = consumer(peer.bootstrap, f"r-{unique}")
+    reader.assign([TopicPartition(topic, 0, 0)])
+    assert reader.consume(10, 1.0) == []
+    first.commit_transaction(TIMEOUT_S)
+    assert [int(found.value()) for found in reader.consume(6, TIMEOUT_S)] == list(range(6))
+    reader.close()
+
+
+# Offsets in transactions --------------------------------------------------------------------
+
+
+def test_offsets_are_committed_with_the_transaction(
+    peer: Peer, topics: TopicMaker, unique: str
+) -> None:
+    source, target = topics({"in": PARTITIONS, "out": PARTITIONS})
+    plain = Producer({"bootstrap.servers": peer.bootstrap})
+    send(plain, source, range(90))
+    assert plain.flush(TIMEOUT_S) == 0
+    group = f"g-{unique}"
+    reader = consumer(peer.bootstrap, group)
+    reader.subscribe([source])
+    producer = transactional(peer.bootstrap, f"x-{unique}")
+    done, aborted = 0, False
+    while done < 90:
+        messages = reader.consume(20, TIMEOUT_S)
+        assert messages
+        producer.begin_transaction()
+        for message in messages:
+            assert message.error() is None, message.error()
+            producer.produce(target, message.value(), partition=message.partition())
+        producer.send_offsets_to_transaction(
+            reader.position(reader.assignment()), reader.consumer_group_metadata(), TIMEOUT_S
+        )
+        if not aborted and done >= 20:
+            # Nothing of this one counts: back to what is committed.
+            aborted = True
+            producer.abort_transaction(TIMEOUT_S)
+            for place in reader.committed(reader.assignment(), TIMEOUT_S):
+                reader.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+            continue
+        producer.commit_transaction(TIMEOUT_S)
+        done += len(messages)
+    reader.close()
+    assert aborted
+    assert readable(peer.bootstrap, target, "read_committed") == list(range(90))
+    assert committed(peer.bootstrap, group, source) == [30, 30, 30]
+
+
+# Zombies ------------------------------------------------------------------------------------
+
+
+def test_a_second_producer_of_the_same_name_fences_the_first(
+    peer: Peer, topics: TopicMaker, unique: str
+) -> None:
+    (topic,) = topics({"t": PARTITIONS})
+    old = transactional(peer.bootstrap, f"x-{unique}")
+    old.begin_transaction()
+    send(old, topic, range(10))
+    old.flush(TIMEOUT_S)
+    new = transactional(peer.bootstrap, f"x-{unique}")
+    with pytest.raises(KafkaException) as raised:
+        old.commit_transaction(TIMEOUT_S)
+    assert raised.value.args[0].fatal()
+    assert raised.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
+    new.begin_transaction()
+    send(new, topic, range(10, 20))
+    new.commit_transaction(TIMEOUT_S)
+    assert readable(peer.bootstrap, topic, "read_committed") == list(range(10, 20))
+
+
+# Restarts and timeouts ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    started = Daemon(
+        tmp_path_factory.mktemp("daemon"),
+        topics={"t": PARTITIONS},
+        settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"},
+    )
     try:
         started.start()
         yield started
@@ -42,238 +202,34 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
         started.close()
 
 
-def make_producer(peer: Peer, transactional_id: str, **settings: object) -> Producer:
-    producer = Producer(
-        {
-            "bootstrap.servers": peer.bootstrap,
-            "transactional.id": transactional_id,
-            "log_level": 0,
-            **{name.replace("_", "."): value for name, value in settings.items()},
-        }
-    )
-    producer.init_transactions(WAIT_S)
-    return producer
-
-
-def make_consumer(peer: Peer, group: str, isolation: str = "read_committed") -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": peer.bootstrap,
-            "group.id": group,
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-
-
-def values(peer: Peer, topic: str, isolation: str = "read_committed") -> list[bytes]:
-    """All that such a reader gets from partition 0 up to its end."""
-    consumer = make_consumer(peer, "reader", isolation)
-    found: list[bytes] = []
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        while True:
-            message = consumer.poll(WAIT_S)
-            assert message is not None, f"no end of {topic}"
-            if message.error() is None:
-                found.append(message.value())
-                continue
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-            return found
-    finally:
-        consumer.close()
-
-
-def committed(peer: Peer, group: str, topic: str) -> int:
-    """The group's offset of partition 0, as a reader that waits for open transactions gets it."""
-    admin = AdminClient({"bootstrap.servers": peer.bootstrap})
-    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
-    found = admin.list_consumer_group_offsets([asked], require_stable=True)[group]
-    offset: int = found.result(WAIT_S).topic_partitions[0].offset
-    return offset
-
-
-def send(producer: Producer, topic: str, *texts: bytes) -> None:
-    for text in texts:
-        producer.produce(topic, text, partition=0)
-
-
-def test_commit_and_abort(peer: Peer, topics: TopicMaker, unique: str) -> None:
-    (topic,) = topics({"t": 1})
-    producer = make_producer(peer, f"tx-{unique}")
-    for number in range(4):
+def test_transactions_survive_kills(daemon: Daemon) -> None:
+    """The open one goes on after the restart, the acknowledged ones are there."""
+    producer = transactional(daemon.bootstrap, "x")
+    for round_ in range(3):
         producer.begin_transaction()
-        send(producer, topic, b"%d-a" % number, b"%d-b" % number)
-        producer.flush(WAIT_S)
-        if number % 2:
-            producer.abort_transaction(WAIT_S)
-        else:
-            producer.commit_transaction(WAIT_S)
-    assert values(peer, topic) == [b"0-a", b"0-b", b"2-a", b"2-b"]
-    everything = values(peer, topic, "read_uncommitted")
-    assert everything == [b"%d-%s" % (n, c) for n in range(4) for c in (b"a", b"b")]
+        send(producer, "t", range(20 * round_, 20 * round_ + 10))
+        producer.flush(TIMEOUT_S)
+        daemon.restart()
+        send(producer, "t", range(20 * round_ + 10, 20 * round_ + 20))
+        producer.commit_transaction(TIMEOUT_S)
+    daemon.restart()
+    assert readable(daemon.bootstrap, "t", "read_committed") == list(range(60))
 
 
-def test_an_open_transaction_is_waited_for(peer: Peer, topics: TopicMaker, unique: str) -> None:
-    (topic,) = topics({"t": 1})
-    producer = make_producer(peer, f"tx-{unique}")
-    producer.begin_transaction()
-    send(producer, topic, b"a")
-    producer.flush(WAIT_S)
-    plain = Producer({"bootstrap.servers": peer.bootstrap, "log_level": 0})
-    send(plain, topic, b"plain")
-    plain.flush(WAIT_S)
-    assert values(peer, topic) == []
-    producer.commit_transaction(WAIT_S)
-    assert values(peer, topic) == [b"a", b"plain"]
-
-
-def test_a_consumer_that_waits_gets_what_is_committed(
-    peer: Peer, topics: TopicMaker, unique: str
-) -> None:
-    (topic,) = topics({"t": 1})
-    producer = make_producer(peer, f"tx-{unique}")
-    consumer = make_consumer(peer, f"g-{unique}")
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        end = consumer.poll(WAIT_S)
-        assert end is not None
-        assert end.error().code() == KafkaError._PARTITION_EOF
-        producer.begin_transaction()
-        send(producer, topic, b"a")
-        producer.commit_transaction(WAIT_S)
-        message = consumer.poll(WAIT_S)
-        assert message is not None
-        assert message.value() == b"a"
-    finally:
-        consumer.close()
-
-
-@pytest.mark.parametrize("commit", [True, False])
-def test_offsets_in_a_transaction(
-    peer: Peer, topics: TopicMaker, unique: str, commit: bool
-) -> None:
-    source, target = topics({"in": 1, "out": 1})
-    plain = Producer({"bootstrap.servers": peer.bootstrap, "log_level": 0})
-    send(plain, source, b"1", b"2", b"3")
-    plain.flush(WAIT_S)
-    group = f"g-{unique}"
-    consumer = make_consumer(peer, group)
-    producer = make_producer(peer, f"tx-{unique}")
-    try:
-        consumer.subscribe([source])
-        producer.begin_transaction()
-        taken = 0
-        while taken < 3:
-            message = consumer.poll(WAIT_S)
-            assert message is not None
-            if message.error() is None:
-                producer.produce(target, b"x" + message.value(), partition=0)
-                taken += 1
-        position = consumer.position(consumer.assignment())
-        metadata = consumer.consumer_group_metadata()
-        producer.send_offsets_to_transaction(position, metadata, WAIT_S)
-        if commit:
-            producer.commit_transaction(WAIT_S)
-        else:
-            producer.abort_transaction(WAIT_S)
-    finally:
-        consumer.close()
-    assert values(peer, target) == ([b"x1", b"x2", b"x3"] if commit else [])
-    assert committed(peer, group, source) == (3 if commit else -1001)
-
-
-def test_a_zombie_is_fenced(peer: Peer, topics: TopicMaker, unique: str) -> None:
-    (topic,) = topics({"t": 1})
-    zombie = make_producer(peer, f"tx-{unique}")
-    zombie.begin_transaction()
-    send(zombie, topic, b"zombie")
-    zombie.flush(WAIT_S)
-    heir = make_producer(peer, f"tx-{unique}")
-    heir.begin_transaction()
-    send(heir, topic, b"heir")
-    heir.commit_transaction(WAIT_S)
-    with pytest.raises(KafkaException) as refused:
-        zombie.commit_transaction(WAIT_S)
-    assert refused.value.args[0].code() in (
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
+def test_a_transaction_that_is_left_open_is_aborted(daemon: Daemon) -> None:
+    left = transactional(daemon.bootstrap, "left", timeout_ms=1_000)
+    left.begin_transaction()
+    send(left, "t", range(3))
+    left.flush(TIMEOUT_S)
+    other = transactional(daemon.bootstrap, "other")
+    other.begin_transaction()
+    send(other, "t", range(3, 6))
+    other.commit_transaction(TIMEOUT_S)
+    wait_until(
+        lambda: readable(daemon.bootstrap, "t", "read_committed") == [3, 4, 5],
+        TIMEOUT_S,
+        "the abort",
+        daemon.logs,
     )
-    assert values(peer, topic) == [b"heir"]
-
-
-def test_a_transaction_that_times_out(peer: Peer, topics: TopicMaker, unique: str) -> None:
-    (topic,) = topics({"t": 1})
-    producer = make_producer(peer, f"tx-{unique}", transaction_timeout_ms=1000)
-    producer.begin_transaction()
-    send(producer, topic, b"late")
-    producer.flush(WAIT_S)
-    plain = Producer({"bootstrap.servers": peer.bootstrap, "log_level": 0})
-    send(plain, topic, b"plain")
-    plain.flush(WAIT_S)
-    deadline = time.monotonic() + WAIT_S
-    while values(peer, topic) != [b"plain"]:
-        assert time.monotonic() < deadline, "the transaction is still open"
-        time.sleep(0.1)
     with pytest.raises(KafkaException):
-        producer.commit_transaction(WAIT_S)
-    assert values(peer, topic) == [b"plain"]
-
-
-async def test_aiokafka(peer: Peer, topics: TopicMaker, unique: str) -> None:
-    """Transaction version 1: partitions and offsets are added by requests of their own."""
-    (topic,) = topics({"t": 1})
-    group, place = f"g-{unique}", AioTopicPartition(topic, 0)
-    producer = AIOKafkaProducer(bootstrap_servers=peer.bootstrap, transactional_id=f"tx-{unique}")
-    await producer.start()
-    try:
-        async with producer.transaction():
-            await producer.send_and_wait(topic, b"a", partition=0)
-            await producer.send_offsets_to_transaction({place: 7}, group)
-        await producer.begin_transaction()
-        await producer.send_and_wait(topic, b"b", partition=0)
-        await producer.send_offsets_to_transaction({place: 8}, group)
-        await producer.abort_transaction()
-    finally:
-        await producer.stop()
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=peer.bootstrap, group_id=group, isolation_level="read_committed"
-    )
-    await consumer.start()
-    try:
-        consumer.assign([place])
-        assert await consumer.committed(place) == 7
-        assert (await consumer.end_offsets([place]))[place] == 4
-        consumer.seek(place, 0)
-        message = await consumer.getone()
-        assert message.value == b"a"
-    finally:
-        await consumer.stop()
-    assert values(peer, topic) == [b"a"]
-
-
-def test_transactions_survive_a_kill(tmp_path: Path) -> None:
-    """An open transaction is still open after a restart, and its producer goes on with it."""
-    daemon = make_peer(tmp_path, topics={"t": 1})
-    if daemon.kind != "groupd":
-        pytest.skip("a restart of the real broker is none of our business")
-    try:
-        daemon.start()
-        producer = make_producer(daemon, "tx")
-        producer.begin_transaction()
-        send(producer, "t", b"a")
-        producer.flush(WAIT_S)
-        daemon.restart()
-        assert values(daemon, "t") == []
-        send(producer, "t", b"b")
-        producer.commit_transaction(WAIT_S)
-        assert values(daemon, "t") == [b"a", b"b"]
-        daemon.restart()
-        assert values(daemon, "t") == [b"a", b"b"]
-        daemon.stop()
-    finally:
-        daemon.close()
+        left.commit_transaction(TIMEOUT_S)

@@ -58,6 +58,11 @@ async def test_half_an_identity(cluster, producer_id, epoch):
     assert await init(cluster, producer_id, epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
+async def test_transactions_fail_for_good(cluster):
+    refused = await init(cluster, transactional_id="x")
+    assert refused == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
+
+
 async def test_rights(cluster):
     refused = await init(cluster, allows=lambda *_: False)
     assert refused == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
