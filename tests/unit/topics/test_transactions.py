@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from coordinator.core.types import Operation, Resource
+from coordinator.producers.producer_state import ProducerStates
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import (
     READ_COMMITTED,
@@ -29,11 +30,13 @@ from protocol.messages.producers import (
 )
 from protocol.records.batch import (
     encode_batch,
+    encode_marker,
     is_transactional,
     iter_batches,
     iter_records,
     parse_header,
 )
+from storage.log import Append
 from storage.memory import MemoryStore
 
 OK = ErrorCode.NONE
@@ -523,3 +526,36 @@ def test_the_header_says_what_is_transactional() -> None:
     assert not is_transactional(inside[:60])
     assert not is_transactional(inside[:16] + b"\1" + inside[17:])
     assert not is_transactional(inside[:8] + b"\xff" + inside[9:])
+
+
+# The offsets topic --------------------------------------------------------------------------
+
+
+async def test_the_offsets_topic_has_isolation_levels_too(cluster):
+    state = await cluster.store.open("__consumer_offsets-0")
+    producers = ProducerStates()
+    batches = [
+        encode_batch(0, 0, 0, [(b"k", b"plain")]),
+        encode_batch(1, 0, 0, [(b"k", b"dropped")], 7, 0, 0, transactional=True),
+        encode_marker(2, 0, 0, 7, 0, 0, commit=False),
+        encode_batch(3, 0, 0, [(b"k", b"open")], 8, 0, 0, transactional=True),
+    ]
+    for at, payload in enumerate(batches):
+        await cluster.store.append([Append(state.name, state.owner_epoch, at, at, 0, payload)])
+        producers.replay(payload, parse_header(payload))
+    producers.transactions.durable(4)
+    cluster.shards.transactions[0] = producers
+    cluster.shards.set(0, 0, 4)
+    fetched = await cluster.fetch("__consumer_offsets", isolation_level=READ_COMMITTED)
+    assert (fetched.high_watermark, fetched.last_stable_offset) == (4, 3)
+    assert (fetched.aborted, values(fetched)) == (((7, 1),), [b"plain", b"dropped"])
+    everything = await cluster.fetch("__consumer_offsets")
+    assert (everything.aborted, len(values(everything))) == (None, 3)
+    described = await describe(cluster, "__consumer_offsets")
+    assert [(one.producer_id, one.transaction_offset) for one in described.producers] == [
+        (7, -1),
+        (8, 3),
+    ]
+    asked = ListOffsetsTopic("__consumer_offsets", (ListOffsetsPartition(0, -1),))
+    reply = await cluster.ask(ListOffsetsRequest((asked,), READ_COMMITTED))
+    assert reply.topics[0].partitions[0].offset == 3
