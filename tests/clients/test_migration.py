@@ -13,8 +13,8 @@ from tests.support.admin import produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 
-# Not cooperative-sticky of librdkafka: its leader puts user data into the assignments, which keeps a
-# group from being converted (docs/compat.md).
+# Not cooperative-sticky of librdkafka: its leader puts user data into the assignments, which keeps
+# a group from being converted (docs/compat.md).
 ROADS = [
     ("franz-classic-cooperative-sticky", "franz-consumer-uniform"),
     ("confluent-classic-range", "confluent-consumer-range"),
