@@ -12,7 +12,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
@@ -146,6 +146,9 @@ async def play(cluster: Any, steps: list[tuple[str, int, int]], reader: int) -> 
 
 
 @settings(max_examples=150, deadline=None)
+@example(  # the older of two transactions is aborted last
+    steps=[("write", 1, 1), ("write", 2, 1), ("abort", 2, 1), ("abort", 1, 1)], reader=0
+)
 @given(steps=st.lists(STEPS, max_size=25), reader=st.integers(0, 30))
 def test_committed_readers_see_what_was_committed(
     make_cluster_class: Any, steps: list[tuple[str, int, int]], reader: int
