@@ -27,16 +27,18 @@ CHUNK = 200
 class Trimmer:
     """`due()` is cheap; `trim()` is one pass."""
 
-    __slots__ = ("_busy", "_log", "_logs", "records_min")
+    __slots__ = ("_busy", "_failed_at", "_log", "_logs", "records_min")
 
     def __init__(self, state_log: StateLog, logs: PartitionLogs) -> None:
         self._log = state_log
         self._logs = logs
         self._busy = False
+        self._failed_at = 0
         self.records_min = RECORDS_MIN
 
     def due(self) -> bool:
-        records = self._log.durable_offset - self._log.start_offset
+        # After a failure not before as many records again: each pass writes every id.
+        records = self._log.durable_offset - max(self._log.start_offset, self._failed_at)
         ids = len(self._log.table.entries)
         return not self._busy and records > max(self.records_min, RECORDS_PER_ID * ids)
 
@@ -46,6 +48,7 @@ class Trimmer:
         try:
             await self._trim()
         except LogError as error:
+            self._failed_at = self._log.durable_offset
             log.warning("the log cannot be trimmed", log=LOG_NAME, reason=str(error))
         finally:
             self._busy = False

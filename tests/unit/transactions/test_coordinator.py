@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.transactions import trimmer
 from coordinator.transactions.metadata import LAST_EPOCH
 from coordinator.transactions.state_log import LOG_NAME
 from protocol.errors import ErrorCode
@@ -487,6 +488,24 @@ async def test_trimming_while_an_append_is_under_way_keeps_the_newest(start: Sta
     await fresh.stop()
 
 
+async def test_what_changes_while_it_is_trimmed_is_not_written_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trimmer, "CHUNK", 1)
+    bench = await start()
+    await bench.init(name="first")
+    await bench.begin(T0, name="second")
+    trimming = asyncio.create_task(bench.coordinator.trimmer.trim())
+    ending = asyncio.create_task(bench.end(1001, 0, True, name="second"))
+    await asyncio.gather(trimming, ending)
+    await settle()
+    fresh = await bench.restart()
+    assert fresh.shown("second").state == "CompleteCommit"
+    # "first" once, the two steps of the end.
+    assert await log_records(fresh) == 3
+    await fresh.stop()
+
+
 async def test_trimming_ends_with_a_log_that_fails(start: Start) -> None:
     bench = await start()
     await bench.begin(T0)
@@ -498,6 +517,32 @@ async def test_trimming_ends_with_a_log_that_fails(start: Start) -> None:
     await bench.coordinator.trimmer.trim()
     assert await log_records(bench) == 1
     assert (await bench.end(1000, 0, True)).error is NONE
+
+
+async def test_a_cut_that_fails_is_not_tried_at_every_change(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await start()
+    bench.coordinator.trimmer.records_min = 20
+    cuts: list[int] = []
+
+    async def fail(_: str, offset: int) -> None:
+        cuts.append(offset)
+        raise LogUnavailable("full")
+
+    monkeypatch.setattr(bench.store, "truncate_before", fail)
+    await bench.init()
+    for _ in range(20):
+        assert await bench.add(1000, 0, T0) is NONE
+        assert (await bench.end(1000, 0, True)).error is NONE
+        await settle()
+    assert len(cuts) == 2
+    monkeypatch.undo()
+    for _ in range(10):
+        assert await bench.add(1000, 0, T0) is NONE
+        assert (await bench.end(1000, 0, True)).error is NONE
+        await settle()
+    assert bench.coordinator.log.start_offset > 20
 
 
 # What is open -------------------------------------------------------------------------------

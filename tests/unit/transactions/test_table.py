@@ -356,6 +356,13 @@ def test_v2_end_at_the_last_epoch_moves_to_a_new_producer_id() -> None:
     assert outcome(made, end(made, False, LAST_EPOCH, version=2)) == BAD_STATE
 
 
+@pytest.mark.parametrize(("commit", "found"), [(True, BAD_STATE), (False, S.PREPARE_ABORT)])
+def test_v2_at_the_last_epoch_is_no_retry(commit: bool, found: object) -> None:
+    """Nothing has moved to a new producer id yet."""
+    made = table(S.COMPLETE_COMMIT, producer_epoch=LAST_EPOCH)
+    assert outcome(made, end(made, commit, LAST_EPOCH, version=2)) == found
+
+
 # A producer is shut out ---------------------------------------------------------------------
 
 
