@@ -282,6 +282,24 @@ async def test_a_completion_that_fails_is_made_up_for(start: Start) -> None:
     assert [call[0].coordinator_epoch for call in bench.markers.calls] == [1, 2]
 
 
+async def test_markers_of_a_table_that_is_gone_complete_nothing(start: Start) -> None:
+    bench = await start()
+    await bench.begin(T0)
+    await bench.init(name="other")
+    bench.markers.hold()
+    await bench.end(1000, 0, True)
+    await settle()
+    bench.store.fail_next_append()
+    assert await bench.add(1001, 0, T0, name="other") is ErrorCode.NOT_COORDINATOR
+    await settle()
+    assert [call[0].coordinator_epoch for call in bench.markers.calls] == [1, 2]
+    before = await log_records(bench)
+    bench.markers.release()
+    await settle()
+    assert bench.state == "CompleteCommit"
+    assert await log_records(bench) == before + 1
+
+
 @pytest.mark.parametrize(
     "record", [(encode_key("x"), b"\x00\x09"), (encode_key("x")[:-1], b""), (b"\x00\x00", None)]
 )

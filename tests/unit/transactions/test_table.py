@@ -326,6 +326,8 @@ def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
     step = init(made, ID, LAST_EPOCH)()
     assert step.answer == Answer(NONE, 99, 0)
     made.applied(step)
+    # An epoch of the old id says nothing about the new one.
+    assert outcome(made, init(made, ID, 0)) == FENCED
     # Its answer was lost: the old identity gets the new one once more.
     assert init(made, ID, LAST_EPOCH)().answer == Answer(NONE, 99, 0)
 
