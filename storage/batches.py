@@ -20,6 +20,7 @@ from storage.tables import log, log_batch
 # More rows than a Fetch wants and few enough to look at their sizes at once.
 ROWS_MAX = 4096
 
+
 @dataclass(slots=True)
 class Advance:
     """What one append call does to one log: moves its end from `base_offset` to `next_offset`,

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import zlib
 from struct import Struct
+from struct import error as StructError
 
 from storage.log import LogCorrupt
 
 _NUMBERS = Struct(">qqqq")
 _FIELD = Struct(">Bqq")
 _SIZE = Struct(">q")
+
+_WRONG_TYPES = (AttributeError, TypeError, ValueError, StructError)
+"""In SQLite any value may be of any type, and a flipped bit may change it."""
 
 _NAME, _OWNER_EPOCH, _START_OFFSET, _NEXT_OFFSET = range(4)
 
@@ -74,7 +78,11 @@ def check_log(
     next_offset: int,
 ) -> None:
     """Raises LogCorrupt when a row of `log` is not what was written."""
-    if log_sum(log_id, name, owner_epoch, start_offset, next_offset) != row_sum:
+    try:
+        right = log_sum(log_id, name, owner_epoch, start_offset, next_offset) == row_sum
+    except _WRONG_TYPES:
+        right = False
+    if not right:
         raise LogCorrupt(
             f"log {name or log_id}: its row, with log end {next_offset}, has a wrong checksum"
         )
@@ -93,7 +101,7 @@ def check_row(table: str, crc: int, *values: str | bytes | int) -> None:
     """Raises LogCorrupt when a row of the catalogue is not what was written."""
     try:
         right = row_crc(*values) == crc
-    except UnicodeEncodeError:  # a damaged text that Python cannot write back
+    except _WRONG_TYPES:
         right = False
     if not right:
         shown = next((value for value in values if isinstance(value, str) and value), "")

@@ -11,6 +11,8 @@ from storage.log import StoredTopic
 from storage.sql_logs import Backend
 from storage.tables import config_override, meta, producer_id, topic
 
+_PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
+
 
 class SqlCatalogue:
     """See `storage.log.Catalogue`."""
@@ -98,8 +100,7 @@ class SqlCatalogue:
             raise ValueError(f"{count} producer ids")
 
         def work(connection: Connection) -> int:
-            query = select(producer_id.c.next_id, producer_id.c.row_crc).with_for_update()
-            first, crc = connection.execute(query).one()
+            first, crc = connection.execute(_PRODUCER_IDS.with_for_update()).one()
             check_row("producer_id", crc, first)
             following = first + count
             connection.execute(
@@ -108,6 +109,15 @@ class SqlCatalogue:
             return int(first)
 
         return await self._backend.write(work)
+
+    async def _check_producer_ids(self) -> None:
+        """Raises LogCorrupt. The other rows are read at each start anyway."""
+
+        def work(connection: Connection) -> None:
+            next_id, crc = connection.execute(_PRODUCER_IDS).one()
+            check_row("producer_id", crc, next_id)
+
+        await self._backend.read(work)
 
 
 def _put_topic(connection: Connection, stored: StoredTopic) -> None:

@@ -8,6 +8,7 @@ when the caller is cancelled.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -40,13 +41,16 @@ from storage.checksums import (
     owner_changed,
     start_moved,
 )
-from storage.log import Append, LogFenced, LogState, StoredBatch
+from storage.log import Append, LogCorrupt, LogFenced, LogState, StoredBatch
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
 
 _NAMES_MAX = 500
 """Names a query, well below every database's limit of parameters."""
+
+_WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
+"""Of values that a flipped bit made something else."""
 
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
@@ -66,7 +70,7 @@ _LOGS = select(
     log.c.owner_epoch,
     log.c.start_offset,
     log.c.next_offset,
-).with_for_update()
+)
 _TAKE = (
     update(log)
     .where(log.c.log_id == bindparam("of_log"))
@@ -165,9 +169,16 @@ class SqlLogs:
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
         """Nothing for an unknown log."""
-        return await self._backend.read(
-            lambda connection: read_range(connection, name, from_offset, max_bytes, min_one)
-        )
+
+        def work(connection: Connection) -> list[StoredBatch]:
+            try:
+                return read_range(connection, name, from_offset, max_bytes, min_one)
+            except _WRONG_TYPES as error:
+                raise LogCorrupt(
+                    f"log {name}: from offset {from_offset} on a row is no batch ({error})"
+                ) from error
+
+        return await self._backend.read(work)
 
     async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
         return await self._one(FIRST_AT_OR_AFTER, name, timestamp_ms=timestamp_ms)
@@ -177,8 +188,11 @@ class SqlLogs:
 
     async def _one(self, query: Executable, name: str, **parameters: int) -> StoredBatch | None:
         def work(connection: Connection) -> StoredBatch | None:
-            row = connection.execute(query, {"name": name, **parameters}).one_or_none()
-            return None if row is None else to_batch(name, row)
+            try:
+                row = connection.execute(query, {"name": name, **parameters}).one_or_none()
+                return None if row is None else to_batch(name, row)
+            except _WRONG_TYPES as error:
+                raise LogCorrupt(f"log {name}: a row is no batch ({error})") from error
 
         return await self._backend.read(work)
 
@@ -225,14 +239,21 @@ class SqlLogs:
             self._log_ids.pop(name, None)
         await self._drop_deleted()
 
+    async def _check_logs(self) -> None:
+        """Raises LogCorrupt for a damaged row of any log, also of one that nobody asks for: its
+        name may be what is damaged."""
+
+        def work(connection: Connection) -> None:
+            for row in connection.execute(_LOGS):
+                check_log(*row)
+
+        await self._backend.read(work)
+
     async def _drop_deleted(self) -> None:
         """Finishes deletions, also those that a crash cut short."""
 
         def nameless(connection: Connection) -> list[int]:
-            rows = connection.execute(_LOGS.where(log.c.name.is_(None))).all()
-            for row in rows:
-                check_log(*row)
-            return [row.log_id for row in rows]
+            return list(connection.scalars(select(log.c.log_id).where(log.c.name.is_(None))))
 
         for log_id in await self._backend.read(nameless):
             await self._drop(log_batch.c.log_id == log_id)
@@ -254,7 +275,8 @@ class _Fenced(Exception):
 
 
 def _rows(connection: Connection, names: Sequence[str]) -> list[LogRow]:
-    rows = [LogRow._make(row) for row in connection.execute(_LOGS.where(log.c.name.in_(names)))]
+    query = _LOGS.where(log.c.name.in_(names)).with_for_update()
+    rows = [LogRow._make(row) for row in connection.execute(query)]
     for row in rows:
         check_log(*row)
     return rows

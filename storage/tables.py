@@ -7,8 +7,8 @@
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `meta`: one row with the schema version and the cluster id.
 
-`row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` not the
-schema version, which has its own check.
+`row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
+not cover the schema version, which has its own check.
 
 Times are milliseconds since 1970, offsets and epochs as in Kafka.
 """

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.daemon import READY, ROOT
@@ -80,10 +81,8 @@ class Server:
     async def kill(self) -> None:
         """SIGKILL, whatever it is doing; also if it has ended."""
         if self._process.returncode is None:
-            try:
+            with suppress(ProcessLookupError):
                 self._process.kill()
-            except ProcessLookupError:
-                pass
         await self._process.wait()
 
     async def exit_code(self) -> int:

@@ -66,7 +66,9 @@ class Connection:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def send(self, key: int, version: int, body: bytes, tagged: bool = False) -> asyncio.Future[bytes]:
+    def send(
+        self, key: int, version: int, body: bytes, tagged: bool = False
+    ) -> asyncio.Future[bytes]:
         """The future is the reply behind its correlation id, or a ConnectionError."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self._task.done():
