@@ -24,6 +24,8 @@ OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 TOPIC = "orders"
 PARTITIONS = 4
 IN_FLIGHT_MAX = 4
+PAUSE_S = 0.01
+"""Between two commits at most: what counts are crashes, and all that was written is read again."""
 GENERATION_REFUSED = {22, 25}
 METADATA_TOO_LARGE = 12
 RETRIABLE = {14, 16}
@@ -52,6 +54,7 @@ class Committer:
                     in_flight.append(asyncio.create_task(self._commit(connection)))
                     await asyncio.sleep(0)  # it is sent before the next one is made
                 await in_flight.popleft()
+                await asyncio.sleep(self._random.uniform(0, PAUSE_S))
         except ConnectionError:
             await asyncio.gather(*in_flight, return_exceptions=True)
 

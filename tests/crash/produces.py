@@ -21,6 +21,7 @@ from tests.crash.wire import (
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 PRODUCERS_TOPIC = "events"
 IN_FLIGHT_MAX = 3
+PAUSE_S = 0.01
 RETRIABLE = {6, 56}
 """NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR: of a daemon that stops."""
 
@@ -70,6 +71,7 @@ class Producer:
                 in_flight.popleft()
                 self._unanswered.popleft()
                 self.acknowledged = first + count
+                await asyncio.sleep(self._random.uniform(0, PAUSE_S))
         except ConnectionError:
             return
 

@@ -31,7 +31,7 @@ SETTINGS = {
 KINDS = {"load": 12, "start": 4, "stop": 3, "clean": 1}
 """What is killed, by weight: a daemon under load, one that starts, one that stops; or nothing is
 killed and it stops as it should."""
-LOAD_S, START_S, STOP_S = (0.0, 0.3), (0.0, 0.2), (0.0, 0.03)
+LOAD_S, START_S, STOP_S = (0.0, 0.25), (0.0, 0.2), (0.0, 0.03)
 """When, after the load, the start or the stop began."""
 PREPARED = 2
 """Processes that wait for their turn, which a round with a killed start takes two of."""
@@ -111,7 +111,7 @@ class Rounds:
             kind = self._random.choices(list(KINDS), list(KINDS.values()))[0]
             try:
                 await self._round(kind)
-            except AssertionError as error:
+            except (AssertionError, ExceptionGroup) as error:
                 error.add_note(f"round {number} ({kind}), store in {self._directory}")
                 raise
             on_round(number)

@@ -72,7 +72,7 @@ class Connection:
         """The future is the reply behind its correlation id, or a ConnectionError."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self._task.done():
-            future.set_exception(ConnectionResetError())
+            _end(future)
             return future
         self._correlation += 1
         header = struct.pack(">hhi", key, version, self._correlation) + string("crash")
@@ -106,8 +106,12 @@ class Connection:
         finally:
             for future in self._waiting:
                 if not future.done():
-                    future.set_exception(ConnectionResetError())
-                    future.exception()  # nobody may be left to ask for it
+                    _end(future)
+
+
+def _end(future: asyncio.Future[bytes]) -> None:
+    future.set_exception(ConnectionResetError())
+    future.exception()  # nobody may be left to ask for it
 
 
 Entry = tuple[int, int, str]
