@@ -7,7 +7,6 @@ write lock when they begin, so that none fails halfway because another program c
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.disk import FULL, NO_SPACE, is_full
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
@@ -30,6 +30,7 @@ READERS = 2
 BUSY_TIMEOUT_MS = 5000
 
 _SQLITE_ERROR = 1
+_SQLITE_IOERR = 10
 _SQLITE_CORRUPT = 11
 _SQLITE_FULL = 13
 _SQLITE_NOTADB = 26
@@ -98,6 +99,8 @@ class SqliteBackend(EngineBackend):
 
     def _refusal(self, error: Exception) -> StoreRefused:
         reason, code = _reason(error)
+        if code == _SQLITE_IOERR and is_full(self._path.parent):
+            reason, code = FULL, _SQLITE_FULL
         if code == _SQLITE_FULL:
             return StoreRefused(f"{self._path}: {reason}: make room and start again")
         if _is_damage(reason, code):
@@ -133,10 +136,10 @@ def _is_damage(reason: str, code: int) -> bool:
 def _reason(error: Exception) -> tuple[str, int]:
     """One line and SQLite's primary result code (255: not from SQLite)."""
     cause = error.orig if isinstance(error, DBAPIError) else error
-    if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
-        return "the disk is full", _SQLITE_FULL
+    if isinstance(cause, OSError) and cause.errno in NO_SPACE:
+        return FULL, _SQLITE_FULL
     code = getattr(cause, "sqlite_errorcode", -1) & 0xFF
-    reason = "the disk is full" if code == _SQLITE_FULL else str(cause).partition("\n")[0]
+    reason = FULL if code == _SQLITE_FULL else str(cause).partition("\n")[0]
     return reason, code
 
 
