@@ -48,7 +48,8 @@ class Witness:
             os.close(descriptor)
 
     def notes(self) -> list[tuple[int, int]]:
-        """(log id, log end) of the last appends that were acknowledged, none if unknown."""
+        """(log id, log end) of the last appends that were acknowledged, the largest end first;
+        none if unknown."""
         found = []
         for slot in range(_SLOTS):
             data = self._memory[slot * _SLOT_BYTES :][:_SLOT_BYTES] if self._memory else b""
@@ -56,7 +57,7 @@ class Witness:
             if data and any(note) and _CRC.unpack(data[_NOTE.size :])[0] == zlib.crc32(note):
                 log_id, next_offset = _NOTE.unpack(note)
                 found.append((log_id, next_offset))
-        return found
+        return sorted(found, key=lambda note: -note[1])
 
     def note(self, log_id: int, next_offset: int) -> None:
         note = _NOTE.pack(log_id, next_offset)

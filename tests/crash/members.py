@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from random import Random
+from typing import Any
 
 from tests.crash.wire import Connection
 from tests.support.raw import string
@@ -13,6 +14,7 @@ JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
 TOPIC = "orders"
 LEFT = -1
 RETRIABLE = {14, 16}
+UNKNOWN_MEMBER_ID = 25
 
 
 class ConsumerMember:
@@ -38,20 +40,19 @@ class ConsumerMember:
             return
 
     async def _beat(self, connection: Connection) -> None:
-        epoch, fields = self.told or 0, {}
+        epoch = self.told or 0
+        fields: dict[str, Any] = {}
         if epoch > 0 and self._random.random() < 0.3:
             epoch = LEFT
         elif epoch <= 0:
             epoch = 0
-            fields = {
-                "rebalance_timeout": 60_000,
-                "subscribed_topic_names": [TOPIC],
-                "topic_partitions": (),
-            }
+            fields = {"rebalance_timeout": 60_000, "subscribed_topic_names": [TOPIC]}
         before = self.told
         if epoch <= 0:
             self.told = None
         said = {"group_id": self.group, "member_id": self.member, "member_epoch": epoch}
+        # Whoever says what it owns may come with its epoch before last: the crash took the reply.
+        fields["topic_partitions"] = ()
         reply = await connection.ask("ConsumerGroupHeartbeat", 1, {**said, **fields})
         if reply["error_code"] in RETRIABLE:
             self.told = before
@@ -106,6 +107,11 @@ class ClassicMember:
         error, generation = reply.i16(), reply.i32()
         if error in RETRIABLE:
             return False
+        if error == UNKNOWN_MEMBER_ID:
+            # A member is durable with its first assignment, as in Kafka.
+            assert self.highest == 0, f"{self.group}: {self.member} is forgotten"
+            self.member = ""
+            return True
         assert error == 0, error
         assert generation > self.highest, f"{self.group}: {generation} after {self.highest}"
         reply.string()
