@@ -46,7 +46,7 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
             )
         for stored in batches:
             try:
-                _check_batch(stored)
+                _check_batches(stored)
                 applied += _replay_batch(shard, stored.payload, skipped)
             except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
@@ -65,14 +65,17 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
     return applied
 
 
-def _check_batch(stored: StoredBatch) -> None:
-    """One whole batch, at the offsets that the store has it at. Raises CorruptBatch."""
-    header = check(stored.payload)
-    if (header.base_offset, header.last_offset) != (stored.base_offset, stored.last_offset):
-        raise CorruptBatch(
-            f"it says offsets {header.base_offset} to {header.last_offset}, "
-            f"not {stored.base_offset} to {stored.last_offset}"
-        )
+def _check_batches(stored: StoredBatch) -> None:
+    """What a row holds stands at the offsets that the store has it at. Raises CorruptBatch."""
+    expected = stored.base_offset
+    for header, payload in iter_batches(stored.payload):
+        check(payload)
+        if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
+            raise CorruptBatch(
+                f"it says offsets {header.base_offset} to {header.last_offset}, "
+                f"not {expected} to {stored.last_offset}"
+            )
+        expected = header.next_offset
 
 
 def _replay_batch(shard: GroupCoordinatorShard, payload: bytes, skipped: dict[int, int]) -> int:
