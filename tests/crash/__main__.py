@@ -28,13 +28,12 @@ async def run(directory: Path, rounds: int, seed: int, store: str) -> None:
 
 def summary(world: Rounds, seconds: float) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(world.counts.items()))
-    commits = sum(committer.commits for committer in world.committers)
     refusals = sum(committer.refusals for committer in world.committers)
     records = sum(producer.acknowledged for producer in world.producers)
     repeated = sum(producer.repeated for producer in world.producers)
     return (
-        f"{sum(world.counts.values())} rounds ({kinds}) in {seconds:.0f} s: {commits} commits "
-        f"acknowledged and {refusals} refused, {records} records produced, {repeated} batches "
+        f"{sum(world.counts.values())} rounds ({kinds}) in {seconds:.0f} s: {world.commits} "
+        f"commits acknowledged and {refusals} refused, {records} records produced, {repeated} batches "
         f"sent again; slowest start {max(world.starts_s) * 1000:.0f} ms"
     )
 

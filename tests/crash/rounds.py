@@ -31,8 +31,11 @@ SETTINGS = {
 KINDS = {"load": 12, "start": 4, "stop": 3, "clean": 1}
 """What is killed, by weight: a daemon under load, one that starts, one that stops; or nothing is
 killed and it stops as it should."""
-LOAD_S, START_S, STOP_S = (0.0, 0.25), (0.0, 0.2), (0.0, 0.03)
-"""When, after the load, the start or the stop began."""
+COMMITS_MAX = 120
+PROGRESS_TIMEOUT_S = 20.0
+LOAD_S, START_S, STOP_S = (0.0, 0.02), (0.0, 0.2), (0.0, 0.03)
+"""When: after so many commits were acknowledged, that is, at the same pace on a slow machine; and
+how long after that, or after a start or a stop began."""
 PREPARED = 2
 """Processes that wait for their turn, which a round with a killed start takes two of."""
 
@@ -128,6 +131,7 @@ class Rounds:
         loads = [asyncio.create_task(self._load(worker, server.port)) for worker in self.workers]
         self._prepare()
         try:
+            await self._progress(loads, self._random.randint(0, COMMITS_MAX))
             await asyncio.sleep(self._random.uniform(*LOAD_S))
             if kind in ("stop", "clean"):
                 server.terminate()
@@ -140,6 +144,17 @@ class Rounds:
             await asyncio.gather(*loads)
         await self._ended(server)
 
+    @property
+    def commits(self) -> int:
+        return sum(committer.commits for committer in self.committers)
+
+    async def _progress(self, loads: list[asyncio.Task[None]], commits: int) -> None:
+        """Until so many more commits are acknowledged, or a worker has found something wrong."""
+        goal = self.commits + commits
+        async with asyncio.timeout(PROGRESS_TIMEOUT_S):
+            while self.commits < goal and not all(load.done() for load in loads):
+                await asyncio.sleep(0.001)
+
     async def _start(self) -> Server:
         """A daemon that serves and has shown that nothing is lost."""
         server = await self._next_server()
@@ -148,6 +163,19 @@ class Rounds:
         self.starts_s.append(time.monotonic() - started)
         await self._each(lambda worker: self._check(worker, server.port))
         return server
+
+    async def losses(self) -> set[str]:
+        """Start a daemon and ask all: the kinds of workers that find something lost."""
+        server = await self._next_server()
+        await server.ready()
+        found = set()
+        for worker in self.workers:
+            try:
+                await self._check(worker, server.port)
+            except AssertionError:
+                found.add(type(worker).__name__)
+        await server.kill()
+        return found
 
     async def _finish(self, server: Server) -> None:
         server.terminate()
