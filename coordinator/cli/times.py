@@ -1,8 +1,8 @@
 """TIME on the command line: what people and programs write when they mean an instant.
 
-Forms: ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01 12:00+01:00`, `2026-03-01`; without a zone it is
-local time), milliseconds since 1970 (`1772366400000`), `now`, and before now (`-90s`, `-15m`, `-2h`,
-`-1h30m`, `-7d`, `-2w`).
+Forms: ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01 12:00+01:00`, `2026-03-01`; without a zone it
+is local time), milliseconds since 1970 (`1772366400000`), `now`, and before now (`-90s`, `-15m`,
+`-2h`, `-1h30m`, `-7d`, `-2w`).
 """
 
 from __future__ import annotations
