@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage.log import Store, StoreRefused
 from storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from storage.reader import StoreReader
 
 DATABASE_FILE = "groupd.sqlite"
 
@@ -17,12 +21,26 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
     for an absolute path) or None for `<data_dir>/groupd.sqlite`. Raises StoreRefused."""
     if url == "memory://":
         return MemoryStore()
+    return _sqlite(_sqlite_path(url, data_dir))
+
+
+def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
+    """Read a store beside its owner, or without one: `url` and `data_dir` as in `create_store`,
+    the reader not started. Raises StoreRefused."""
+    if url == "memory://":
+        raise StoreRefused("memory:// is gone with its daemon: name a store on disk")
+    from storage.reader import sqlite_reader
+
+    return sqlite_reader(_sqlite_path(url, data_dir))
+
+
+def _sqlite_path(url: str | None, data_dir: str | Path) -> Path:
     if not url:
-        return _sqlite(Path(data_dir) / DATABASE_FILE)
+        return Path(data_dir) / DATABASE_FILE
     for prefix in _SQLITE_PREFIXES:
         path = url.removeprefix(prefix)
         if path != url and path and ":memory:" not in path and "?" not in path:
-            return _sqlite(Path(path))
+            return Path(path)
     # Only the scheme: what follows may hold a password.
     raise StoreRefused(
         f"unknown store {url.partition(':')[0]}: use memory:// or sqlite+aiosqlite:///path/to/file"

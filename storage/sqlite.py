@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError
@@ -80,24 +81,52 @@ class SqliteBackend(EngineBackend):
             os.close(directory)
 
     def _refusal(self, error: Exception) -> StoreRefused:
-        reason, code = _reason(error)
-        if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
-            return StoreRefused(
-                f"{self._path}: damaged or no SQLite database ({reason}): restore it from a copy "
-                "or choose another data directory"
-            )
-        return StoreRefused(
-            f"{self._path}: cannot be opened ({reason}): mend the file's permissions and disk or "
-            "choose another data directory"
-        )
+        return _refusal(self._path, error)
 
     def _log_error(self, error: Exception) -> LogError:
-        reason, code = _reason(error)
-        kind = LogCorrupt if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB) else LogUnavailable
-        return kind(f"{self._path}: {reason}")
+        return _log_error(self._path, error)
 
     def _closed(self) -> None:
         self._lock.release()
+
+
+class SqliteReadBackend(EngineBackend):
+    """For `storage.reader`: opens an existing file for reading only, without its lock."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), lambda error: _log_error(path, error))
+        self._path = path
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        if not self._path.is_file():
+            raise StoreRefused(f"{self._path}: no such file: name the daemon's data directory")
+        readers = Transactions(_engine(self._path, writes=False, read_only=True), 1)
+        try:
+            await readers.run(lambda connection: connection.exec_driver_sql("SELECT 1").all())
+        except FAILURES as error:
+            await readers.close()
+            raise _refusal(self._path, error) from error
+        self._open(Transactions(_engine(self._path, writes=False, read_only=True), 1), readers)
+
+
+def _refusal(path: Path, error: Exception) -> StoreRefused:
+    reason, code = _reason(error)
+    if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
+        return StoreRefused(
+            f"{path}: damaged or no SQLite database ({reason}): restore it from a copy "
+            "or choose another data directory"
+        )
+    return StoreRefused(
+        f"{path}: cannot be opened ({reason}): mend the file's permissions and disk or "
+        "choose another data directory"
+    )
+
+
+def _log_error(path: Path, error: Exception) -> LogError:
+    reason, code = _reason(error)
+    kind = LogCorrupt if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB) else LogUnavailable
+    return kind(f"{path}: {reason}")
 
 
 def _reason(error: Exception) -> tuple[str, int]:
@@ -106,11 +135,13 @@ def _reason(error: Exception) -> tuple[str, int]:
     return str(cause).partition("\n")[0], getattr(cause, "sqlite_errorcode", -1) & 0xFF
 
 
-def _engine(path: Path, *, writes: bool) -> AsyncEngine:
+def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine:
+    """`read_only`: not even a checkpoint may touch the database file."""
     thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
+    target = f"file:{quote(str(path.absolute()))}?mode=ro" if read_only else str(path)
 
     async def connect(*_: Any, **__: Any) -> SqliteConnection:
-        connection = SqliteConnection(str(path), thread_name)
+        connection = SqliteConnection(target, thread_name, uri=read_only)
         await connection.open()
         return connection
 

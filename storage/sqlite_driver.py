@@ -20,10 +20,10 @@ _ITER_CHUNK_SIZE = 64  # aiosqlite's default, for iterators that are not used he
 class SqliteConnection(aiosqlite.Connection):
     """A driver connection of SQLAlchemy. Transactions are opened with `begin` only."""
 
-    def __init__(self, path: str, thread_name: str) -> None:
+    def __init__(self, path: str, thread_name: str, *, uri: bool = False) -> None:
         def connect() -> sqlite3.Connection:
             # Without an isolation level the driver begins no transactions where it sees fit.
-            return sqlite3.connect(path, isolation_level=None)
+            return sqlite3.connect(path, isolation_level=None, uri=uri)
 
         super().__init__(connect, _ITER_CHUNK_SIZE)
         self._thread.name = thread_name
