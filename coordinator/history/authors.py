@@ -40,7 +40,7 @@ class Authors:
                 return Author(Actor.UNKNOWN, epoch=group.group_epoch)
             member = group.members[owner]
             return Author(
-                Actor.MEMBER,
+                Actor.OWNER,
                 owner,
                 member.instance_id,
                 member.client_id,
@@ -53,7 +53,7 @@ class Authors:
             return Author(Actor.UNKNOWN, epoch=group.generation)
         classic = group.members[owner]
         return Author(
-            Actor.MEMBER,
+            Actor.OWNER,
             owner,
             classic.group_instance_id,
             classic.client_id,

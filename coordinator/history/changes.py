@@ -24,12 +24,15 @@ class ChangeKind(Enum):
 
 
 class Actor(Enum):
-    """Who probably wrote. Commit records carry no member id: `MEMBER` is the one that the log's
-    assignment gave the partition to; `ADMIN` a tool, an operator or a consumer without a group
-    membership (the group had no members); `UNKNOWN` somebody in a group with members, and the
-    log does not tell whom the partition belonged to; `COORDINATOR` the retention sweep."""
+    """Who probably wrote; commit records carry no member id.
 
-    MEMBER = "member"
+    `OWNER`: the member that the log's assignment gave the partition to. `ADMIN`: a tool, an
+    operator or a consumer without membership, as the group had no members. `UNKNOWN`: somebody
+    in a group with members, and the log does not tell whom the partition belonged to.
+    `COORDINATOR`: the retention sweep.
+    """
+
+    OWNER = "owner"
     ADMIN = "admin/simple"
     UNKNOWN = "unknown"
     COORDINATOR = "coordinator"
@@ -85,7 +88,7 @@ class EventKind(Enum):
     MEMBER_LEFT = "member-left"
     MEMBER_ASSIGNED = "member-assigned"
     REBALANCED = "rebalanced"
-    EPOCH = "epoch"
+    EPOCH = "group-epoch"
     CONVERTED = "converted"
     EMPTIED = "emptied"
     DELETED = "group-deleted"

@@ -95,7 +95,7 @@ def history(
 ) -> None:
     """Every change of a group's offsets in the order of the log: when, from, to, and by whom.
 
-    Commits carry no member id: "member" is the one that had the partition at that point of the
+    Commits carry no member id: "owner" is the member that had the partition at that point of the
     log, "admin/simple" says that the group had no members then.
     """
     from coordinator.cli.groups.history import Wanted, show_history

@@ -39,7 +39,8 @@ def describe(group: str, admin: str, as_json: bool) -> None:
             typer.echo(f"{key}: {_short(value)}")
     for key, rows in lists.items():
         typer.echo(f"\n{key}:")
-        columns = list(dict.fromkeys(name for row in rows for name in row))
+        # What no row has anything in would only make the table wider.
+        columns = list(dict.fromkeys(name for row in rows for name in row if row[name]))
         table(columns, [[_short(row.get(name, "-")) for name in columns] for row in rows])
 
 

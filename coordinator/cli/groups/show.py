@@ -35,15 +35,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     shown = [[str(cell) for cell in row] for row in rows]
     for index, name in enumerate(columns):
-        numbers = bool(shown) and all(_is_number(row[index]) for row in shown)
+        numbers = _are_numbers([row[index] for row in shown])
         drawn.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in shown:
         drawn.add_row(*(Text(cell) for cell in row))
     Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(drawn)
 
 
-def _is_number(text: str) -> bool:
-    return text == "-" or text.lstrip("-+").isdecimal()
+def _are_numbers(cells: list[str]) -> bool:
+    found = [cell for cell in cells if cell != "-"]
+    return bool(found) and all(cell.lstrip("-+").isdecimal() for cell in found)
 
 
 def offset_fields(group_id: str, offset: CommittedOffset) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def change_line(change: Change) -> str:
         words = " ".join([f"* {change.kind.value}", *facts])
         return f"{show_time(change.time_ms)}  {where:>8}  {words}"
     place = f"{change.topic}-{change.partition}"
-    line = f"{show_time(change.time_ms)}  {where:>8}  {place}  {change.kind.value:<8}"
+    line = f"{show_time(change.time_ms)}  {where:>8}  {place}  {change.kind.value:<8} "
     return f"{line}{_step(change)}  by {_who(change)}"
 
 
@@ -128,7 +129,7 @@ def _step(change: OffsetChange) -> str:
 def _who(change: OffsetChange) -> str:
     author = change.author
     words = [author.actor.value]
-    if author.actor is Actor.MEMBER:
+    if author.actor is Actor.OWNER:
         words.append(author.member_id)
         if author.client_id:
             words.append(f"client={author.client_id}{author.client_host}")

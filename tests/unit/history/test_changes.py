@@ -55,12 +55,12 @@ async def test_members_an_operator_and_members_again() -> None:
     log.commit("g", 0, 1, member_id="m1", generation_or_epoch=3)
     found = await moves(log)
     assert [short(change) for change in found] == [
-        (ChangeKind.FIRST, None, 5, Actor.MEMBER, "m1"),
-        (ChangeKind.FORWARD, 5, 9, Actor.MEMBER, "m1"),
-        (ChangeKind.SAME, 9, 9, Actor.MEMBER, "m1"),
+        (ChangeKind.FIRST, None, 5, Actor.OWNER, "m1"),
+        (ChangeKind.FORWARD, 5, 9, Actor.OWNER, "m1"),
+        (ChangeKind.SAME, 9, 9, Actor.OWNER, "m1"),
         (ChangeKind.FIRST, None, 4, Actor.UNKNOWN, ""),
         (ChangeKind.RESET, 9, 2, Actor.ADMIN, ""),
-        (ChangeKind.BACK, 2, 1, Actor.MEMBER, "m1"),
+        (ChangeKind.BACK, 2, 1, Actor.OWNER, "m1"),
     ]
     assert found[0].author.epoch == 1
     assert found[0].author.client_id == "client-m1"
@@ -85,7 +85,7 @@ async def test_transactions_count_from_their_marker_and_keep_who_wrote() -> None
     log.marker(1, commit=True)
     log.marker(2, commit=False)
     (change,) = await moves(log)
-    assert short(change) == (ChangeKind.FIRST, None, 8, Actor.MEMBER, "m1")
+    assert short(change) == (ChangeKind.FIRST, None, 8, Actor.OWNER, "m1")
     assert change.log_offset == 4
     assert change.after is not None
     assert change.after.log_offset == 1
@@ -183,7 +183,7 @@ async def test_owners_and_events_of_a_consumer_group() -> None:
         (EventKind.MEMBER_JOINED, -1),
         (EventKind.EPOCH, 4),
         (EventKind.MEMBER_ASSIGNED, 4),
-        (ChangeKind.FIRST, None, 5, Actor.MEMBER, "m"),
+        (ChangeKind.FIRST, None, 5, Actor.OWNER, "m"),
         (EventKind.MEMBER_LEFT, -1),
         (EventKind.EMPTIED, -1),
         (EventKind.EPOCH, 5),
