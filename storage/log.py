@@ -52,14 +52,6 @@ class LogState:
 
 
 @dataclass(frozen=True, slots=True)
-class LogReadout:
-    """A log as one who only reads sees it: `start_offset` <= readable offsets < `next_offset`."""
-
-    start_offset: int
-    next_offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class Append:
     """One batch for the log `name`; offsets `base_offset`..`last_offset` inclusive."""
 

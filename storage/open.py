@@ -21,20 +21,24 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
     for an absolute path) or None for `<data_dir>/groupd.sqlite`. Raises StoreRefused."""
     if url == "memory://":
         return MemoryStore()
-    return _sqlite(_sqlite_path(url, data_dir))
+    from storage.sqlite import sqlite_store
+
+    return sqlite_store(sqlite_path(url, data_dir))
 
 
 def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
-    """Read a store beside its owner, or without one: `url` and `data_dir` as in `create_store`,
-    the reader not started. Raises StoreRefused."""
+    """The same store for reading only, beside whoever writes it; not started. Raises
+    StoreRefused."""
     if url == "memory://":
-        raise StoreRefused("memory:// is gone with its daemon: name a store on disk")
-    from storage.reader import sqlite_reader
+        raise StoreRefused("memory:// holds nothing that another process could read")
+    from storage.reader import StoreReader
+    from storage.sqlite import SqliteReadBackend
 
-    return sqlite_reader(_sqlite_path(url, data_dir))
+    return StoreReader(SqliteReadBackend(sqlite_path(url, data_dir)))
 
 
-def _sqlite_path(url: str | None, data_dir: str | Path) -> Path:
+def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
+    """The database file that a URL means. Raises StoreRefused."""
     if not url:
         return Path(data_dir) / DATABASE_FILE
     for prefix in _SQLITE_PREFIXES:
@@ -45,9 +49,3 @@ def _sqlite_path(url: str | None, data_dir: str | Path) -> Path:
     raise StoreRefused(
         f"unknown store {url.partition(':')[0]}: use memory:// or sqlite+aiosqlite:///path/to/file"
     )
-
-
-def _sqlite(path: Path) -> Store:
-    from storage.sqlite import sqlite_store
-
-    return sqlite_store(path)

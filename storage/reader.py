@@ -1,106 +1,107 @@
-"""Reading a store beside its owner: for tools that look at the logs of a daemon, running or not.
+"""A store opened for reading only, beside whoever writes it.
 
-A reader takes no lock, migrates nothing, fences nobody and writes nothing. What it reads is what
-is durable. The schema must be the one of this version, because only an owner may migrate.
+Takes no lock, creates nothing, migrates nothing. Beside the checked reads of `PartitionLogs` it
+gives the rows of a log as they stand, damaged ones too, for tools that look for damage.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, inspect, select
+from sqlalchemy import Connection, bindparam, func, or_, select, text
 
-from storage import tables
-from storage.log import LogReadout, StoredBatch, StoredTopic, StoreRefused
+from storage.batches import BATCH_COLUMNS, row_crc
+from storage.log import LogState, StoredBatch
 from storage.sql_catalogue import SqlCatalogue
 from storage.sql_logs import Backend, SqlLogs
+from storage.tables import log, log_batch
+
+T = TypeVar("T")
+
+_ROWS = 16
+"""Rows loaded at once: each may be as large as the largest batch."""
 
 
-class StoreReader(Protocol):
-    """The reading part of `storage.log.Store`. `start` raises StoreRefused."""
+class StoredRow(NamedTuple):
+    """A row of a log; `intact`: its checksum is right."""
 
-    async def start(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    async def log_names(self) -> list[str]:
-        """Of all logs, sorted."""
-        ...
-
-    async def extent(self, name: str) -> LogReadout | None:
-        """Where the log begins and ends now; None if there is none."""
-        ...
-
-    async def read(
-        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
-    ) -> list[StoredBatch]: ...
-
-    async def topics(self) -> list[StoredTopic]: ...
-
-    async def cluster_id(self) -> str: ...
+    batch: StoredBatch
+    intact: bool
 
 
-class SqlReader:
-    """See `StoreReader`; `backend.start` must have been told to open for reading only."""
+_PAGE = (
+    select(*BATCH_COLUMNS, log_batch.c.batch_id)
+    .where(log_batch.c.log_id == bindparam("log_id"))
+    .where(log_batch.c.last_offset >= bindparam("last"))
+    .where(
+        or_(
+            log_batch.c.last_offset > bindparam("last"),
+            log_batch.c.batch_id > bindparam("batch_id"),
+        )
+    )
+    .order_by(log_batch.c.last_offset, log_batch.c.batch_id)
+    .limit(_ROWS)
+)
 
-    def __init__(self, backend: Backend, where: str) -> None:
-        self._backend = backend
-        self._where = where
-        self._logs = SqlLogs(backend)
-        self._catalogue = SqlCatalogue(backend)
-        self.read = self._logs.read
-        self.topics = self._catalogue.topics
-        self.cluster_id = self._catalogue.cluster_id
+
+class StoreReader(SqlLogs, SqlCatalogue):
+    """Of `Store`, what reads. Writing raises LogUnavailable."""
+
+    def __init__(self, backend: Backend) -> None:
+        SqlLogs.__init__(self, backend)
+        SqlCatalogue.__init__(self, backend)
 
     async def start(self) -> None:
+        """Connects and checks the schema's version. Raises StoreRefused."""
         await self._backend.start()
-        try:
-            await self._backend.read(self._check_schema)
-        except BaseException:
-            await self._backend.close()
-            raise
-
-    def _check_schema(self, connection: Connection) -> None:
-        version = (
-            connection.scalar(select(tables.meta.c.schema_version))
-            if tables.meta.name in inspect(connection).get_table_names()
-            else None
-        )
-        if version is None:
-            raise StoreRefused(f"{self._where}: not a groupd database")
-        if version > tables.SCHEMA_VERSION:
-            raise StoreRefused(
-                f"{self._where}: schema version {version} is newer than {tables.SCHEMA_VERSION}, "
-                "the newest this groupd knows: use the newer groupd"
-            )
-        if version < tables.SCHEMA_VERSION:
-            raise StoreRefused(
-                f"{self._where}: schema version {version} is older than {tables.SCHEMA_VERSION}: "
-                "start this groupd on it once, which migrates it"
-            )
 
     async def close(self) -> None:
         await self._backend.close()
 
-    async def log_names(self) -> list[str]:
+    async def states(self) -> list[LogState]:
+        """Every log, by name."""
+        query = select(log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset)
+        named = query.where(log.c.name.is_not(None)).order_by(log.c.name)
+        return await self._backend.read(
+            lambda connection: [LogState(*row) for row in connection.execute(named)]
+        )
+
+    async def scan(self, name: str, visit: Callable[[LogState, Iterator[StoredRow]], T]) -> T:
+        """`visit` with the live rows of a log in the order of their last offsets, in one
+        transaction; the log must exist."""
+
+        def work(connection: Connection) -> T:
+            row = connection.execute(select(log).where(log.c.name == name)).one()
+            state = LogState(name, row.owner_epoch, row.start_offset, row.next_offset)
+            return visit(state, _rows(connection, row.log_id, row.start_offset))
+
+        return await self._backend.read(work)
+
+    async def damage(self) -> list[str]:
+        """What the database itself finds wrong, and batches that belong to no log."""
+
         def work(connection: Connection) -> list[str]:
-            query = select(tables.log.c.name).where(tables.log.c.name.is_not(None))
-            return sorted(connection.scalars(query))
+            found = []
+            if connection.dialect.name == "sqlite":
+                lines = connection.scalars(text("PRAGMA integrity_check")).all()
+                found += [f"integrity check: {line}" for line in lines if line != "ok"]
+            known = select(log.c.log_id)
+            orphans = select(func.count()).where(log_batch.c.log_id.not_in(known))
+            count = connection.scalar(orphans)
+            return found + ([f"{count} batches belong to no log"] if count else [])
 
         return await self._backend.read(work)
 
-    async def extent(self, name: str) -> LogReadout | None:
-        def work(connection: Connection) -> LogReadout | None:
-            query = select(tables.log.c.start_offset, tables.log.c.next_offset)
-            row = connection.execute(query.where(tables.log.c.name == name)).one_or_none()
-            return None if row is None else LogReadout(row.start_offset, row.next_offset)
 
-        return await self._backend.read(work)
-
-
-def sqlite_reader(path: Path) -> SqlReader:
-    """A reader of the database file `path`, not started."""
-    from storage.sqlite import SqliteReadBackend
-
-    return SqlReader(SqliteReadBackend(path), str(path))
+def _rows(connection: Connection, log_id: int, start_offset: int) -> Iterator[StoredRow]:
+    at = {"log_id": log_id, "last": start_offset, "batch_id": -1}
+    while True:
+        rows = connection.execute(_PAGE, at).all()
+        for _, base_offset, last_offset, max_timestamp_ms, crc, payload, _ in rows:
+            right = row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload)
+            stored = StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
+            yield StoredRow(stored, right == crc)
+        if len(rows) < _ROWS:
+            return
+        at = {"log_id": log_id, "last": rows[-1].last_offset, "batch_id": rows[-1].batch_id}

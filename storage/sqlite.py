@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError
@@ -20,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from storage.migrate import migrate
+from storage.migrate import check_readable, migrate
 from storage.sql import SqlStore
 from storage.sqlite_driver import SqliteConnection
 
@@ -53,7 +52,7 @@ class SqliteBackend(EngineBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), self._log_error)
+        super().__init__(str(path), lambda error: _log_error(path, error))
         self._path = path
         self._lock = DataLock(path)
 
@@ -67,7 +66,7 @@ class SqliteBackend(EngineBackend):
             await writer.close()
             self._lock.release()
             if isinstance(error, FAILURES):
-                raise self._refusal(error) from error
+                raise _refusal(self._path, error) from error
             raise
         self._open(writer, Transactions(_engine(self._path, writes=False), READERS))
 
@@ -80,18 +79,13 @@ class SqliteBackend(EngineBackend):
         finally:
             os.close(directory)
 
-    def _refusal(self, error: Exception) -> StoreRefused:
-        return _refusal(self._path, error)
-
-    def _log_error(self, error: Exception) -> LogError:
-        return _log_error(self._path, error)
-
     def _closed(self) -> None:
         self._lock.release()
 
 
 class SqliteReadBackend(EngineBackend):
-    """For `storage.reader`: opens an existing file for reading only, without its lock."""
+    """Reads a database that another process may be writing: takes no lock, creates nothing,
+    migrates nothing. See `storage.reader`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), lambda error: _log_error(path, error))
@@ -100,14 +94,18 @@ class SqliteReadBackend(EngineBackend):
     async def start(self) -> None:
         """Raises StoreRefused."""
         if not self._path.is_file():
-            raise StoreRefused(f"{self._path}: no such file: name the daemon's data directory")
-        readers = Transactions(_engine(self._path, writes=False, read_only=True), 1)
+            raise StoreRefused(f"{self._path}: there is no such store")
+        readers, writers = (
+            Transactions(_engine(self._path, writes=False, read_only=True), 1) for _ in range(2)
+        )
         try:
-            await readers.run(lambda connection: connection.exec_driver_sql("SELECT 1").all())
-        except FAILURES as error:
+            await readers.run(lambda connection: check_readable(connection, str(self._path)))
+        except BaseException as error:
             await readers.close()
-            raise _refusal(self._path, error) from error
-        self._open(Transactions(_engine(self._path, writes=False, read_only=True), 1), readers)
+            if isinstance(error, FAILURES):
+                raise _refusal(self._path, error) from error
+            raise
+        self._open(writers, readers)
 
 
 def _refusal(path: Path, error: Exception) -> StoreRefused:
@@ -136,12 +134,10 @@ def _reason(error: Exception) -> tuple[str, int]:
 
 
 def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine:
-    """`read_only`: not even a checkpoint may touch the database file."""
     thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
-    target = f"file:{quote(str(path.absolute()))}?mode=ro" if read_only else str(path)
 
     async def connect(*_: Any, **__: Any) -> SqliteConnection:
-        connection = SqliteConnection(target, thread_name, uri=read_only)
+        connection = SqliteConnection(str(path), thread_name, read_only=read_only)
         await connection.open()
         return connection
 

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from protocol.records.batch import (
+    HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
     check,
@@ -49,6 +50,23 @@ def header_of(payload: bytes) -> BatchHeader:
         return parse_header(payload)
     except CorruptBatch as error:
         raise UnreadableLog(f"the log is damaged: {error}") from error
+
+
+def split(data: bytes, *, whole: bool = True) -> Iterator[bytes]:
+    """The batches that stand one after the other in `data`; with `whole` False the last one may
+    be cut off, as in an answer to Fetch. Raises UnreadableLog."""
+    position = 0
+    while len(data) - position >= (1 if whole else HEADER_BYTES):
+        try:
+            end = position + parse_header(data, position).size
+        except CorruptBatch as error:
+            raise UnreadableLog(f"the log is damaged: {error}") from error
+        if end > len(data):
+            if whole:
+                raise UnreadableLog(f"the log is damaged: {end - len(data)} bytes are missing")
+            return
+        yield data[position:end]
+        position = end
 
 
 class GroupStream:

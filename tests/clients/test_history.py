@@ -323,7 +323,7 @@ def test_what_cannot_be_asked_is_told_in_one_line(peer: Peer, unique: str) -> No
         (["offsets", rewound, "--at", "now", "--at-log-offset", "1", *source], 2, "one of them"),
         (["offsets", rewound, "--at-log-offset", "999999999", *source], 2, "not written yet"),
         (["offsets", rewound, "--data-dir", "x", *source], 2, "--bootstrap"),
-        (["offsets", rewound, "--data-dir", "/nowhere"], 2, "no such file"),
+        (["offsets", rewound, "--data-dir", "/nowhere"], 2, "no such store"),
         (["offsets", rewound, "--store", "memory://"], 2, "memory"),
         (["offsets", rewound, "--bootstrap", "127.0.0.1:1"], 1, "no Kafka broker"),
         (["history", rewound, "--partition", "1", *source], 2, "--topic"),

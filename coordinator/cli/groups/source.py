@@ -16,10 +16,9 @@ from coordinator.cli.kafka.cluster import Cluster
 from coordinator.cli.kafka.connection import Connection, KafkaError
 from coordinator.cli.parse import real_port
 from coordinator.core.partitioning import partition_for
-from coordinator.history.stream import UnreadableLog
+from coordinator.history.stream import header_of, split
 from coordinator.topics.names import OFFSETS_TOPIC, offsets_log_name
-from protocol.records.batch import HEADER_BYTES, CorruptBatch, parse_header
-from storage.log import LogReadout, StoreRefused
+from storage.log import LogState, StoreRefused
 from storage.open import create_reader
 from storage.reader import StoreReader
 
@@ -60,18 +59,17 @@ async def open_source(place: Place, group_id: str) -> AsyncIterator[Source]:
 
 async def _store_source(reader: StoreReader, group_id: str) -> Source:
     prefix = f"{OFFSETS_TOPIC}-"
-    partitions = sum(name.startswith(prefix) for name in await reader.log_names())
-    if not partitions:
+    logs = {state.name: state for state in await reader.states() if state.name.startswith(prefix)}
+    if not logs:
         raise UsageError("the store has no groups yet: no daemon has ever served from it")
-    name = offsets_log_name(partition_for(group_id, partitions))
-    return _StoreSource(reader, name, await reader.extent(name) or LogReadout(0, 0))
+    return _StoreSource(reader, logs[offsets_log_name(partition_for(group_id, len(logs)))])
 
 
 class _StoreSource:
-    def __init__(self, reader: StoreReader, name: str, extent: LogReadout) -> None:
-        self.name = name
-        self.start_offset = extent.start_offset
-        self._end_offset = extent.next_offset
+    def __init__(self, reader: StoreReader, state: LogState) -> None:
+        self.name = state.name
+        self.start_offset = state.start_offset
+        self._end_offset = state.next_offset
         self._reader = reader
 
     async def batches(self) -> AsyncIterator[bytes]:
@@ -83,7 +81,8 @@ class _StoreSource:
             for stored in found:
                 if stored.base_offset >= self._end_offset:
                     return
-                yield stored.payload
+                for payload in split(stored.payload):
+                    yield payload
             offset = found[-1].last_offset + 1
 
 
@@ -114,21 +113,14 @@ class _ClusterSource:
     async def batches(self) -> AsyncIterator[bytes]:
         offset = self.start_offset
         while offset < self._end_offset:
-            _, data = calls.fetch(self._leader, OFFSETS_TOPIC, self._partition, offset, READ_BYTES)
-            position = 0
-            try:
-                while position + HEADER_BYTES <= len(data):
-                    header = parse_header(data, position)
-                    if position + header.size > len(data):
-                        break
-                    payload = data[position : position + header.size]
-                    position += header.size
-                    if header.base_offset >= self._end_offset:
-                        return
-                    if header.next_offset > offset:
-                        yield payload
-                        offset = header.next_offset
-            except CorruptBatch as error:
-                raise UnreadableLog(f"{self.name} at offset {offset}: {error}") from error
-            if not position:
+            data = calls.fetch(self._leader, OFFSETS_TOPIC, self._partition, offset, READ_BYTES)
+            before = offset
+            for payload in split(data, whole=False):
+                header = header_of(payload)
+                if header.base_offset >= self._end_offset:
+                    return
+                if header.next_offset > offset:
+                    yield payload
+                    offset = header.next_offset
+            if offset == before:
                 return  # what was left is compacted away

@@ -190,10 +190,8 @@ def list_offsets(
     return connection.call(LIST_OFFSETS, write, read)
 
 
-def fetch(
-    connection: Connection, topic: str, partition: int, offset: int, max_bytes: int
-) -> tuple[int, bytes]:
-    """High watermark and whole or cut-off batches from the one that holds `offset` on."""
+def fetch(connection: Connection, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
+    """Batches from the one that holds `offset` on; the last one may be cut off."""
 
     def write(writer: Writer) -> None:
         for value in (-1, 1000, 1, max_bytes):
@@ -207,19 +205,20 @@ def fetch(
 
         _write_places(writer, [(topic, partition)], fields)
 
-    def read(reader: Reader) -> tuple[int, bytes]:
+    def read(reader: Reader) -> bytes:
         reader.int32()
         reader.int32()  # one topic
         reader.string()
         reader.int32()  # one partition
         reader.int32()
-        error, high_watermark = reader.int16(), reader.int64()
+        error = reader.int16()
+        reader.int64()
         reader.int64()
         reader.nullable_array(lambda r: (r.int64(), r.int64()))
         data = reader.nullable_bytes() or b""
         if error:
             raise KafkaError(f"{topic}-{partition} cannot be read: {error_name(error)}")
-        return high_watermark, data
+        return data
 
     return connection.call(FETCH, write, read)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.history import replay as history
-from coordinator.history.stream import UnreadableLog
+from coordinator.history.stream import UnreadableLog, split
 from protocol.messages.groups import DeleteGroupsRequest
 from tests.unit.history.harness import (
     START_MS,
@@ -157,3 +157,14 @@ async def test_damage_is_named_with_its_offset(at: int) -> None:
     broken[at] ^= 1
     with pytest.raises(UnreadableLog, match="offset 1"):
         await history.state_at(stream([log.batches[0], bytes(broken)]), "g", 9)
+
+
+def test_batches_that_stand_together_are_taken_apart() -> None:
+    log = LoggedShard()
+    log.commit("g", 0, 1)
+    log.commit("g", 1, 2)
+    together = b"".join(log.batches)
+    assert list(split(together)) == log.batches
+    assert list(split(together[:-1], whole=False)) == log.batches[:1]
+    with pytest.raises(UnreadableLog, match="1 bytes are missing"):
+        list(split(together[:-1]))
