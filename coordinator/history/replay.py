@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 
 from coordinator.history.changes import Change, CommittedOffset
-from coordinator.history.extent import Extent, Survey
+from coordinator.history.extent import Certainty, Extent, Survey
 from coordinator.history.ledger import DEFAULT_RETENTION_MS, GroupLedger
 from coordinator.history.stream import GroupStream, header_of
 
@@ -26,12 +26,22 @@ class GroupState:
     offsets: list[CommittedOffset]
 
 
-async def survey(batches: Batches, start_offset: int, at_ms: int | None = None) -> Extent:
-    """How far back the log can answer and where `at_ms` lies in it. Raises UnreadableLog."""
+async def survey(
+    batches: Callable[[], Batches], start_offset: int, group_id: str, at_ms: int | None = None
+) -> Extent:
+    """How far back the log can answer for a group, and where `at_ms` lies in it. Reads the log
+    once, and a second time if it was compacted. Raises UnreadableLog."""
     surveyor = Survey(start_offset, at_ms)
-    async for payload in batches:
+    async for payload in batches():
         surveyor.add(payload)
-    return surveyor.extent()
+    gap_end, end_offset = surveyor.gap_end, surveyor.end_offset
+    if not gap_end:
+        return Extent(0, None, end_offset, surveyor.cut_offset)
+    certainty = Certainty(group_id, gap_end)
+    async for payload in batches():
+        certainty.add(payload)
+    complete_from, earliest_ms = certainty.complete_from, certainty.earliest_ms
+    return Extent(complete_from, earliest_ms or 0, end_offset, surveyor.cut_offset)
 
 
 async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupState:

@@ -70,7 +70,7 @@ def show_history(
 async def _show(
     source: Source, group_id: str, wanted: Wanted, retention_ms: int, as_json: bool
 ) -> int:
-    extent = await extent_at(source, wanted.until)
+    extent = await extent_at(source, group_id, wanted.until)
     earliest_ms = extent.earliest_ms
     if earliest_ms is not None and (wanted.since_ms is None or wanted.since_ms < earliest_ms):
         note(f"up to {show_time(earliest_ms)} the log is compacted: told from there on")

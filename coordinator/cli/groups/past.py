@@ -47,16 +47,16 @@ def note(text: str) -> None:
     print(f"groupd: {text}", file=sys.stderr)
 
 
-async def extent_at(source: Source, at: str | None) -> Extent:
+async def extent_at(source: Source, group_id: str, at: str | None) -> Extent:
     """`at`: TIME, None = the end of the log. Raises UsageError for a time that is before what
     the log can still tell."""
     at_ms = None if at is None else parse_time(at, now_ms())
-    extent = await survey(source.batches(), source.start_offset, at_ms)
-    if at_ms is not None and extent.earliest_ms is not None and at_ms < extent.earliest_ms:
+    extent = await survey(source.batches, source.start_offset, group_id, at_ms)
+    earliest_ms = extent.earliest_ms
+    if at_ms is not None and earliest_ms is not None and extent.cut_offset < extent.complete_from:
         raise UsageError(
             f"{show_time(at_ms)} is before the history that {source.name} still has: the earliest "
-            f"time that can be answered is {show_time(extent.earliest_ms)} "
-            f"({extent.earliest_ms})"
+            f"time that can be answered is {show_time(earliest_ms)} ({earliest_ms})"
         )
     return extent
 
@@ -67,7 +67,7 @@ async def past_state(
     """The group at a TIME, after the record at a log offset, or now."""
     if at is not None and at_log_offset is not None:
         raise UsageError("--at and --at-log-offset name two points: give one of them")
-    extent = await extent_at(source, at)
+    extent = await extent_at(source, group_id, at)
     cut_offset = extent.cut_offset
     if at_log_offset is not None:
         cut_offset = at_log_offset + 1

@@ -49,7 +49,7 @@ def restore_group(
             if apply:
                 _apply(coordinator, group_id, steps)
             elif _writes(steps):
-                note(f"a dry run: {_writes(steps)} offsets would be written; --apply writes them")
+                note(f"a dry run: {_offsets(steps)} would be written; --apply does it")
             if not _writes(steps):
                 note("nothing to do")
 
@@ -102,10 +102,17 @@ def _writes(steps: list[Step]) -> int:
     return sum(step.action in (Action.COMMIT, Action.DELETE) for step in steps)
 
 
+def _offsets(steps: list[Step]) -> str:
+    count = _writes(steps)
+    return f"{count} offset" + ("" if count == 1 else "s")
+
+
 def _apply(coordinator: Connection, group_id: str, steps: list[Step]) -> None:
     """Write, then ask what is committed now: only that counts."""
     failed: dict[calls.Place, int] = {}
     for part in _requests([step for step in steps if step.action is Action.COMMIT]):
+        if failed:
+            break
         failed.update(_errors(calls.commit_offsets(coordinator, group_id, part)))
     gone = [(step.topic, step.partition) for step in steps if step.action is Action.DELETE]
     if gone and not failed:
@@ -113,7 +120,7 @@ def _apply(coordinator: Connection, group_id: str, steps: list[Step]) -> None:
     for (topic, partition), code in sorted(failed.items()):
         note(f"{topic}-{partition} refused: {calls.error_name(code)}")
     if failed:
-        fail(f"{len(failed)} of {_writes(steps)} offsets were refused; the others are written")
+        fail(f"{len(failed)} of {_offsets(steps)} refused, what follows was not tried")
     found = calls.fetch_offsets(coordinator, group_id)
     wrong = [step for step in steps if not _is_done(step, found.get((step.topic, step.partition)))]
     for step in wrong:
@@ -121,7 +128,7 @@ def _apply(coordinator: Connection, group_id: str, steps: list[Step]) -> None:
     if wrong:
         fail("written, but somebody has moved offsets since: see `groupd groups history`")
     if _writes(steps):
-        note(f"{_writes(steps)} offsets written and read back")
+        note(f"{_offsets(steps)} written and read back")
 
 
 def _errors(answer: dict[calls.Place, int]) -> dict[calls.Place, int]:

@@ -39,7 +39,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         drawn.add_column(name, justify="right" if numbers else "left", overflow="fold")
     for row in shown:
         drawn.add_row(*(Text(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(drawn)
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    with console.capture() as captured:
+        console.print(drawn)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
 
 
 def _are_numbers(cells: list[str]) -> bool:

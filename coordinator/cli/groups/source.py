@@ -5,6 +5,7 @@ batches one after the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -22,6 +23,7 @@ from storage.log import LogState, StoreRefused
 from storage.open import create_reader
 from storage.reader import StoreReader
 
+_OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
 READ_BYTES = 4 * 1024 * 1024
 
 
@@ -58,8 +60,7 @@ async def open_source(place: Place, group_id: str) -> AsyncIterator[Source]:
 
 
 async def _store_source(reader: StoreReader, group_id: str) -> Source:
-    prefix = f"{OFFSETS_TOPIC}-"
-    logs = {state.name: state for state in await reader.states() if state.name.startswith(prefix)}
+    logs = {s.name: s for s in await reader.states() if _OFFSETS_LOG.fullmatch(s.name)}
     if not logs:
         raise UsageError("the store has no groups yet: no daemon has ever served from it")
     return _StoreSource(reader, logs[offsets_log_name(partition_for(group_id, len(logs)))])

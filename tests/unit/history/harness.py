@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from crc32c import crc32c
+
 from coordinator.config import CoordinatorConfig
 from coordinator.core.classic_group.subscription import Assignment, encode_assignment
 from coordinator.core.shard import GroupCoordinatorShard
@@ -22,8 +24,14 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
-from protocol.records.batch import encode_batch, encode_marker, iter_records
-from protocol.records.codec import decode_record, encode_key, encode_value
+from protocol.records.batch import (
+    decode_marker,
+    encode_batch,
+    encode_marker,
+    iter_records,
+    parse_header,
+)
+from protocol.records.codec import encode_key, encode_value
 from protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
@@ -149,8 +157,10 @@ async def state_at(log: LoggedShard, group: str, cut: int) -> Answer:
     }
 
 
-async def survey(batches: Sequence[bytes], at_ms: int | None = None, start: int = 0) -> Extent:
-    return await history.survey(stream(batches), start, at_ms)
+async def survey(
+    batches: Sequence[bytes], at_ms: int | None = None, start: int = 0, group: str = "g"
+) -> Extent:
+    return await history.survey(lambda: stream(batches), start, group, at_ms)
 
 
 async def changes(log: LoggedShard, group: str) -> list[Change]:
@@ -160,20 +170,79 @@ async def changes(log: LoggedShard, group: str) -> list[Change]:
     return [change async for change in found]
 
 
-def compacted(batches: Sequence[bytes], below: int) -> list[bytes]:
-    """What compaction leaves: below an offset only the newest record of each key, at its place.
-    Batches that become empty are dropped."""
-    newest: dict[Any, int] = {}
+def compacted(
+    batches: Sequence[bytes], below: int, *, drop_tombstones: bool = False
+) -> list[bytes]:
+    """What compaction leaves (spec: offsets and log, section 8): below an offset, and below the
+    first transaction that is open there, only the newest record of each key, at its place. What
+    was aborted goes. Batches that become empty go too, but the last keeps its header."""
+    outcomes, below = _transactions(batches, below)
+    newest: dict[bytes, int] = {}
+    dropped: set[int] = set()
     for payload in batches:
+        header = parse_header(payload)
         for raw in iter_records(payload):
-            if raw.offset < below and raw.key is not None:
-                newest[decode_record(raw.key, raw.value).key] = raw.offset
-    kept = []
+            if raw.offset >= below or header.is_control:
+                continue
+            assert raw.key is not None
+            if outcomes.get(raw.offset) is False:
+                dropped.add(raw.offset)
+                continue
+            dropped.add(newest.get(raw.key, -1))
+            newest[raw.key] = raw.offset
+            if raw.value is None and drop_tombstones:
+                dropped.add(raw.offset)
+    return [
+        left
+        for payload in batches
+        for left in _without(payload, dropped, is_last=payload is batches[-1])
+    ]
+
+
+def _transactions(batches: Sequence[bytes], below: int) -> tuple[dict[int, bool], int]:
+    """Whether transactional records were committed, by offset, as of `below`; and `below`, or
+    the first record that is undecided there."""
+    outcomes: dict[int, bool] = {}
+    pending: dict[int, list[int]] = {}
     for payload in batches:
-        records = list(iter_records(payload))
-        left = [r for r in records if r.offset >= below or r.offset in newest.values()]
-        if len(left) == len(records):
-            kept.append(payload)
-            continue
-        kept += [encode_batch(r.offset, 0, r.timestamp_ms, [(r.key, r.value)]) for r in left]
-    return kept
+        header = parse_header(payload)
+        if header.base_offset >= below:
+            break
+        for raw in iter_records(payload):
+            if header.is_control:
+                marker = decode_marker(raw)
+                assert marker is not None
+                ended = pending.pop(header.producer_id, [])
+                outcomes.update(dict.fromkeys(ended, marker.committed))
+            elif header.is_transactional:
+                pending.setdefault(header.producer_id, []).append(raw.offset)
+    return outcomes, min([below, *(offset for part in pending.values() for offset in part)])
+
+
+def _without(payload: bytes, dropped: set[int], *, is_last: bool) -> list[bytes]:
+    header = parse_header(payload)
+    records = list(iter_records(payload))
+    left = [record for record in records if record.offset not in dropped]
+    if len(left) == len(records):
+        return [payload]
+    if not left:
+        emptied = payload[:57] + bytes(4)
+        emptied = emptied[:8] + (len(emptied) - 12).to_bytes(4) + emptied[12:]
+        return [with_crc(emptied)] if is_last else []
+    return [
+        encode_batch(
+            record.offset,
+            0,
+            record.timestamp_ms,
+            [(record.key, record.value)],
+            header.producer_id,
+            header.producer_epoch,
+            transactional=header.is_transactional,
+        )
+        for record in left
+    ]
+
+
+def with_crc(payload: bytes) -> bytes:
+    """The checksum made right."""
+    return payload[:17] + crc32c(payload[21:]).to_bytes(4) + payload[21:]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from coordinator.history import replay as history
 from coordinator.history.stream import UnreadableLog, split
 from protocol.messages.groups import DeleteGroupsRequest
+from protocol.records.batch import DELETE_HORIZON, encode_batch, iter_records
 from tests.unit.history.harness import (
     START_MS,
     LoggedShard,
@@ -19,6 +20,7 @@ from tests.unit.history.harness import (
     state_at,
     stream,
     survey,
+    with_crc,
 )
 
 GROUPS = st.sampled_from(["g", "h"])
@@ -75,42 +77,63 @@ def test_state_at_every_point_is_what_was_answered_then(steps: list[tuple[Any, .
     asyncio.run(check())
 
 
-@settings(max_examples=60, deadline=None)
-@given(steps=st.lists(STEPS.filter(lambda s: s[0] not in ("txn", "marker")), max_size=25))
+@settings(max_examples=150, deadline=None)
+@given(steps=st.lists(STEPS, max_size=25), share=st.floats(0, 1), drop=st.booleans())
 def test_compaction_takes_nothing_from_what_can_still_be_answered(
-    steps: list[tuple[Any, ...]],
+    steps: list[tuple[Any, ...]], share: float, drop: bool
 ) -> None:
     log = LoggedShard()
-    seen = []
+    seen = [(0, START_MS, log.answer("g"))]
     for step in steps:
         run(log, *step)
-        seen.append((log.end, log.answer("g")))
-    below = log.end // 2
-    log.batches = compacted(log.batches, below)
+        seen.append((log.end, log.now_ms, log.answer("g")))
+    log.batches = compacted(log.batches, int(log.end * share), drop_tombstones=drop)
 
     async def check() -> None:
         extent = await survey(log.batches)
-        assert extent.complete_from <= max(below, 0)
-        for end, answer in seen:
-            if end >= extent.complete_from:
+        for end, at_ms, answer in seen:
+            cut = (await survey(log.batches, at_ms)).cut_offset
+            assert cut <= end
+            if cut >= extent.complete_from:
                 assert await state_at(log, "g", end) == answer
+        if extent.earliest_ms is not None:
+            cut = (await survey(log.batches, extent.earliest_ms)).cut_offset
+            assert cut >= extent.complete_from
 
     asyncio.run(check())
 
 
-async def test_earliest_answer_after_compaction_is_the_end_of_the_compacted_part() -> None:
+async def test_what_may_have_had_an_older_record_is_uncertain_until_it_comes() -> None:
     log = LoggedShard()
-    for offset in range(4):
-        log.commit("g", 0, offset)
-    times = [START_MS + 1000 * (index + 1) for index in range(4)]
-    kept = compacted(log.batches, 3)  # offsets 0 and 1 are gone
-    extent = await survey(kept)
-    assert (extent.complete_from, extent.end_offset) == (2, 4)
-    # At offset 2 the next record stands; the time before it is unknown to the log.
-    assert extent.earliest_ms is not None
-    assert extent.earliest_ms <= times[2]
-    whole = await survey(log.batches)
-    assert (whole.complete_from, whole.earliest_ms) == (0, None)
+    log.commit("g", 0, 1)
+    log.commit("g", 1, 2)
+    log.commit("h", 0, 3)
+    log.commit("g", 0, 4)
+    log.batches = compacted(log.batches, 4)  # offset 0 is gone
+    extent = await survey(log.batches)
+    # Behind the gap partition 0 had an offset that nobody knows any more.
+    assert (extent.complete_from, extent.earliest_ms) == (4, START_MS + 4000)
+    # For the other group nothing is missing after the gap.
+    assert (await survey(log.batches, group="i")).complete_from == 1
+
+
+async def test_keys_that_are_new_after_the_compacted_part_are_really_new() -> None:
+    log = LoggedShard()
+    for partition, offset in ((0, 1), (0, 2), (0, 3), (1, 7)):
+        log.commit("g", partition, offset)
+    log.batches = compacted(log.batches, 2)  # offset 0 is gone
+    extent = await survey(log.batches)
+    assert (extent.complete_from, extent.earliest_ms) == (2, START_MS + 2000)
+
+
+async def test_transactions_are_uncertain_up_to_their_marker() -> None:
+    log = LoggedShard()
+    log.commit("g", 0, 1)
+    log.txn_commit("g", 0, 2, 1)
+    log.commit("h", 0, 3)
+    log.marker(1, commit=True)
+    log.batches = log.batches[1:]  # the committed transaction superseded offset 0
+    assert (await survey(log.batches)).complete_from == 4
 
 
 async def test_a_hole_inside_a_batch_and_a_late_start_count_as_compacted() -> None:
@@ -119,11 +142,25 @@ async def test_a_hole_inside_a_batch_and_a_late_start_count_as_compacted() -> No
     log.commit("g", 0, 2)
     (first, second) = log.batches
     late = await survey([second], start=1)
-    assert (late.complete_from, late.earliest_ms) == (1, START_MS + 2000)
+    assert (late.complete_from, late.earliest_ms) == (2, START_MS + 2000)
     # Last offset delta 3 with one record: three records are gone.
-    hollow = first[:23] + (3).to_bytes(4) + first[27:]
+    hollow = with_crc(first[:23] + (3).to_bytes(4) + first[27:])
     extent = await survey([hollow])
     assert (extent.complete_from, extent.earliest_ms) == (4, START_MS + 1000)
+
+
+async def test_a_cleaned_batch_has_a_delete_horizon_where_its_time_stood() -> None:
+    log = LoggedShard()
+    log.commit("g", 0, 1)
+    (payload,) = log.batches
+    later_ms = START_MS + 10**6
+    # As a cleaner writes it: flag 6, the horizon as base timestamp, one record long before it.
+    (record,) = iter_records(payload)
+    other = encode_batch(0, 0, later_ms, [(record.key, record.value), (b"x", b"")])
+    attributes = (DELETE_HORIZON).to_bytes(2)
+    marked = with_crc(other[:21] + attributes + other[23:])
+    assert (await survey([marked], later_ms)).cut_offset == 2
+    assert (await survey([marked], later_ms - 1)).cut_offset == 0
 
 
 async def test_a_clock_that_was_once_ahead_hides_nothing() -> None:
