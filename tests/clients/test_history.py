@@ -21,7 +21,10 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, TopicPartition
 
+from coordinator.cli.kafka.calls import FetchedOffset, commit_offsets
+from coordinator.cli.kafka.cluster import Cluster
 from coordinator.cli.main import main
+from protocol.errors import ErrorCode
 from tests.clients.conftest import TopicMaker
 from tests.support.admin import QUIET, committed, produce, retrying
 from tests.support.daemon import Daemon
@@ -58,6 +61,11 @@ def sources(peer: Peer) -> list[list[str]]:
     """Every way to read this peer's log."""
     found = [["--bootstrap", peer.bootstrap]]
     return [*found, ["--data-dir", str(peer.data_dir)]] if isinstance(peer, Daemon) else found
+
+
+def address(peer: Peer) -> tuple[str, int]:
+    host, port = peer.bootstrap.rsplit(":", 1)
+    return host, int(port)
 
 
 def instant() -> str:
@@ -139,6 +147,13 @@ def test_three_instants_a_rewind_and_the_way_back(
         asked = ["restore", group, "--at", seen[0][0], "--bootstrap", peer.bootstrap]
         for more in ([], ["--apply"]):
             assert "members" in groups(*asked, *more, code=1).stderr
+        # Should somebody join between the look and the write, the coordinator refuses by itself.
+        with Cluster(*address(peer)) as cluster:
+            coordinator = cluster.coordinator(group)
+            wanted = {(orders, 0): FetchedOffset(1, -1, "")}
+            assert commit_offsets(coordinator, group, wanted) == {
+                (orders, 0): ErrorCode.UNKNOWN_MEMBER_ID
+            }
         assert now_committed(peer.bootstrap, group, counts) == then
     finally:
         member.close()
@@ -242,8 +257,7 @@ def test_deleted_offsets_and_offsets_that_were_not_there_then(
     group = f"gone-{unique}"
     rewind(peer.bootstrap, group, {(topic, 0): 1, (topic, 1): 2})
     then = instant()
-    host, port = peer.bootstrap.rsplit(":", 1)
-    with WireClient(host, int(port)) as client:
+    with WireClient(*address(peer)) as client:
         reply = client.call(
             "OffsetDelete",
             0,
