@@ -20,7 +20,7 @@ from storage.disk import FULL, NO_SPACE, is_full
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from storage.migrate import migrate
+from storage.migrate import check_readable, migrate
 from storage.sql import SqlStore
 from storage.sqlite_checks import check_acknowledged, check_tables, number_logs
 from storage.sqlite_driver import SqliteConnection
@@ -64,7 +64,7 @@ class SqliteBackend(EngineBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), self._log_error)
+        super().__init__(str(path), lambda error: _log_error(path, error))
         self._path = path
         self._lock = DataLock(path)
         self._witness = Witness(path)
@@ -79,7 +79,7 @@ class SqliteBackend(EngineBackend):
             await writer.close()
             self._closed()
             if isinstance(error, FAILURES):
-                raise self._refusal(error) from error
+                raise _refusal(self._path, error) from error
             raise
         self._open(writer, Transactions(_engine(self._path, writes=False), READERS))
 
@@ -97,27 +97,6 @@ class SqliteBackend(EngineBackend):
         finally:
             os.close(directory)
 
-    def _refusal(self, error: Exception) -> StoreRefused:
-        reason, code = _reason(error)
-        if code == _SQLITE_IOERR and is_full(self._path.parent):
-            reason, code = FULL, _SQLITE_FULL
-        if code == _SQLITE_FULL:
-            return StoreRefused(f"{self._path}: {reason}: make room and start again")
-        if _is_damage(reason, code):
-            return StoreRefused(
-                f"{self._path}: damaged or no SQLite database ({reason}): restore it from a copy "
-                "or choose another data directory"
-            )
-        return StoreRefused(
-            f"{self._path}: cannot be opened ({reason}): mend the file's permissions and disk or "
-            "choose another data directory"
-        )
-
-    def _log_error(self, error: Exception) -> LogError:
-        reason, code = _reason(error)
-        kind = LogCorrupt if _is_damage(reason, code) else LogUnavailable
-        return kind(f"{self._path}: {reason}")
-
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)
 
@@ -127,6 +106,54 @@ class SqliteBackend(EngineBackend):
     def _closed(self) -> None:
         self._witness.close()
         self._lock.release()
+
+
+class SqliteReadBackend(EngineBackend):
+    """Reads a database that another process may be writing: takes no lock, creates nothing,
+    migrates nothing. See `storage.reader`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), lambda error: _log_error(path, error))
+        self._path = path
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        if not self._path.is_file():
+            raise StoreRefused(f"{self._path}: there is no such store")
+        readers, writers = (
+            Transactions(_engine(self._path, writes=False, read_only=True), 1) for _ in range(2)
+        )
+        try:
+            await readers.run(lambda connection: check_readable(connection, str(self._path)))
+        except BaseException as error:
+            await readers.close()
+            if isinstance(error, FAILURES):
+                raise _refusal(self._path, error) from error
+            raise
+        self._open(writers, readers)
+
+
+def _refusal(path: Path, error: Exception) -> StoreRefused:
+    reason, code = _reason(error)
+    if code == _SQLITE_IOERR and is_full(path.parent):
+        reason, code = FULL, _SQLITE_FULL
+    if code == _SQLITE_FULL:
+        return StoreRefused(f"{path}: {reason}: make room and start again")
+    if _is_damage(reason, code):
+        return StoreRefused(
+            f"{path}: damaged or no SQLite database ({reason}): restore it from a copy "
+            "or choose another data directory"
+        )
+    return StoreRefused(
+        f"{path}: cannot be opened ({reason}): mend the file's permissions and disk or "
+        "choose another data directory"
+    )
+
+
+def _log_error(path: Path, error: Exception) -> LogError:
+    reason, code = _reason(error)
+    kind = LogCorrupt if _is_damage(reason, code) else LogUnavailable
+    return kind(f"{path}: {reason}")
 
 
 def _is_damage(reason: str, code: int) -> bool:
@@ -143,11 +170,11 @@ def _reason(error: Exception) -> tuple[str, int]:
     return reason, code
 
 
-def _engine(path: Path, *, writes: bool) -> AsyncEngine:
+def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine:
     thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
 
     async def connect(*_: Any, **__: Any) -> SqliteConnection:
-        connection = SqliteConnection(str(path), thread_name)
+        connection = SqliteConnection(str(path), thread_name, read_only=read_only)
         await connection.open()
         return connection
 

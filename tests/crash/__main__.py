@@ -33,8 +33,8 @@ def summary(world: Rounds, seconds: float) -> str:
     repeated = sum(producer.repeated for producer in world.producers)
     return (
         f"{sum(world.counts.values())} rounds ({kinds}) in {seconds:.0f} s: {world.commits} "
-        f"commits acknowledged and {refusals} refused, {records} records produced, {repeated} batches "
-        f"sent again; slowest start {max(world.starts_s) * 1000:.0f} ms"
+        f"commits acknowledged and {refusals} refused, {records} records produced, "
+        f"{repeated} batches sent again; slowest start {max(world.starts_s) * 1000:.0f} ms"
     )
 
 
