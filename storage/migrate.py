@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from storage import tables
+from storage.checksums import row_crc
 from storage.ids import new_cluster_id
 from storage.log import StoreRefused
+from storage.row_checksums import add_row_checksums
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+MIGRATIONS: Mapping[int, Migration] = {1: add_row_checksums}
 
 
 def migrate(
@@ -29,11 +31,36 @@ def migrate(
     existing = inspect(connection).get_table_names()
     if not existing:
         tables.metadata.create_all(connection)
+        cluster_id = new_cluster_id()
         connection.execute(
-            insert(tables.meta).values(id=1, schema_version=target, cluster_id=new_cluster_id())
+            insert(tables.meta).values(
+                id=1, schema_version=target, cluster_id=cluster_id, row_crc=row_crc(cluster_id)
+            )
         )
-        connection.execute(insert(tables.producer_id).values(id=1, next_id=0))
+        connection.execute(insert(tables.producer_id).values(id=1, next_id=0, row_crc=row_crc(0)))
         return
+    version = _known_version(connection, existing, where, target)
+    for step in range(version, target):
+        if step not in migrations:
+            raise StoreRefused(
+                f"{where}: schema version {step} is too old: start an older groupd once to "
+                "bring it up to date"
+            )
+        migrations[step](connection)
+        connection.execute(update(tables.meta).values(schema_version=step + 1))
+
+
+def check_readable(connection: Connection, where: str, target: int = tables.SCHEMA_VERSION) -> None:
+    """For readers, which migrate nothing: the schema must be the newest. Raises StoreRefused."""
+    version = _known_version(connection, inspect(connection).get_table_names(), where, target)
+    if version < target:
+        raise StoreRefused(
+            f"{where}: schema version {version} is older than {target}: start this groupd once "
+            "to bring it up to date"
+        )
+
+
+def _known_version(connection: Connection, existing: list[str], where: str, target: int) -> int:
     version = (
         connection.scalar(select(tables.meta.c.schema_version))
         if tables.meta.name in existing
@@ -46,11 +73,4 @@ def migrate(
             f"{where}: schema version {version} is newer than {target}, the newest this groupd "
             "knows: start the newer groupd or choose another data directory"
         )
-    for step in range(version, target):
-        if step not in migrations:
-            raise StoreRefused(
-                f"{where}: schema version {step} is too old: start an older groupd once to "
-                "bring it up to date"
-            )
-        migrations[step](connection)
-        connection.execute(update(tables.meta).values(schema_version=step + 1))
+    return int(version)

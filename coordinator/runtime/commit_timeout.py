@@ -10,7 +10,6 @@ from coordinator.runtime.alarm import Alarm
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.waiting import WaitingRequests
-from protocol.errors import ErrorCode
 
 log = structlog.get_logger("groupd.shard")
 
@@ -46,5 +45,5 @@ class CommitTimeout:
         before = self._clock.now().monotonic_ms - self._timeout_ms + 1
         for replies in self._journal().overdue(before):
             log.warning("write timed out", shard=self._partition, replies=len(replies))
-            self._waiting.refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._waiting.time_out(replies)
         self.arm()

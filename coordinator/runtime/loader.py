@@ -15,12 +15,13 @@ from coordinator.runtime.clock import Clock
 from protocol.records.batch import (
     BatchRecord,
     CorruptBatch,
+    check,
     decode_marker,
     iter_batches,
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from storage.log import LogState, PartitionLogs
+from storage.log import LogState, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
@@ -81,6 +82,7 @@ async def load_shard(
             )
         for stored in batches:
             try:
+                check_batches(stored)
                 applied += _replay_batch(shard, producers, stored.payload, skipped)
             except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
@@ -98,6 +100,19 @@ async def load_shard(
         log.warning("unknown record type skipped", log=state.name, type=record_type, records=count)
     producers.transactions.durable(state.next_offset)
     return applied
+
+
+def check_batches(stored: StoredBatch) -> None:
+    """What a row holds stands at the offsets that the store has it at. Raises CorruptBatch."""
+    expected = stored.base_offset
+    for header, payload in iter_batches(stored.payload):
+        check(payload)
+        if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
+            raise CorruptBatch(
+                f"it says offsets {header.base_offset} to {header.last_offset}, "
+                f"not {expected} to {stored.last_offset}"
+            )
+        expected = header.next_offset
 
 
 def _replay_batch(

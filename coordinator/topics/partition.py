@@ -217,7 +217,7 @@ async def open_partition(
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, _RECOVERY_READ_BYTES)
         if not batches:
-            break
+            raise LogCorrupt(f"log {state.name}: the batch at offset {offset} is missing")
         for batch in batches:
             try:
                 log.producers.replay(batch.payload, parse_header(batch.payload))

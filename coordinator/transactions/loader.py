@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from coordinator.runtime.loader import LoadFailed
+from coordinator.runtime.loader import LoadFailed, check_batches
 from coordinator.transactions.log_records import from_value
 from coordinator.transactions.table import TransactionTable
 from protocol.records.batch import CorruptBatch, iter_batches, iter_records
@@ -31,6 +31,7 @@ async def load_table(table: TransactionTable, logs: PartitionLogs, state: LogSta
             )
         for stored in batches:
             try:
+                check_batches(stored)
                 applied += _replay_batch(table, stored.payload)
             except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
