@@ -63,8 +63,8 @@ def test_the_java_producer_and_the_tool(
     listed = row(run("kafka-transactions", "list"))
     assert (listed["TransactionalId"], listed["ProducerId"]) == ("perf", "0")
     described = row(run("kafka-transactions", "describe", "--transactional-id", "perf"))
-    # Version 2 has a new epoch for each transaction, and there were several.
-    assert (int(described["ProducerEpoch"]) > 3) == ("TV2" in request.node.name)
+    # Version 2 has a new epoch for each transaction.
+    assert (int(described["ProducerEpoch"]) > 0) == ("TV2" in request.node.name)
     assert described["TopicPartitions"] == ""
 
 
