@@ -30,12 +30,21 @@ FAILURES = (SQLAlchemyError, OSError)
 """What `Transactions.run` raises beside the errors of the work itself."""
 
 
+IsDead = Callable[[AsyncConnection], bool]
+"""Whether a connection is known to have ended, so that no transaction needs to fail on it."""
+
+
+def _alive(connection: AsyncConnection) -> bool:
+    return False
+
+
 class Transactions:
     """Up to `connections` transactions at a time, in the order of the calls; there is no limit
     to the waiting. Owns `engine`. Used from one event loop."""
 
-    def __init__(self, engine: AsyncEngine, connections: int) -> None:
+    def __init__(self, engine: AsyncEngine, connections: int, is_dead: IsDead = _alive) -> None:
         self._engine = engine
+        self._is_dead = is_dead
         self._connections = connections
         self._turns = asyncio.Semaphore(connections)
         self._idle: list[AsyncConnection] = []
@@ -57,6 +66,8 @@ class Transactions:
     async def _transaction(self, work: Callable[[Connection], T]) -> T:
         connection = self._idle.pop() if self._idle else await self._engine.connect()
         try:
+            if not connection.invalidated and self._is_dead(connection):
+                await connection.invalidate()
             return await connection.run_sync(_transact, work)
         finally:
             self._idle.append(connection)
@@ -107,6 +118,11 @@ class EngineBackend:
             return await transactions.run(work)
         except FAILURES as error:
             raise self._failure(error) from error
+
+    async def lost(self) -> str:
+        """Never returns: a lock that the system keeps is not lost."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
 
     async def close(self) -> None:
         """Refuses new transactions, waits for those under way and ends the connections, also

@@ -16,7 +16,21 @@ from storage.log import StoreRefused
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def statements(*sql: str) -> Migration:
+    """A migration in SQL that every database understands."""
+
+    def change(connection: Connection) -> None:
+        for statement in sql:
+            connection.exec_driver_sql(statement)
+
+    return change
+
+
+# What is here stays as it is: it speaks of tables as they were, not as `tables` has them now.
+MIGRATIONS: Mapping[int, Migration] = {
+    1: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
+}
 
 
 def migrate(
@@ -40,11 +54,11 @@ def migrate(
         else None
     )
     if version is None:
-        raise StoreRefused(f"{where}: not a groupd database: choose another data directory")
+        raise StoreRefused(f"{where}: not a groupd database: choose another database")
     if version > target:
         raise StoreRefused(
             f"{where}: schema version {version} is newer than {target}, the newest this groupd "
-            "knows: start the newer groupd or choose another data directory"
+            "knows: start the newer groupd or choose another database"
         )
     for step in range(version, target):
         if step not in migrations:

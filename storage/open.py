@@ -10,11 +10,12 @@ from storage.memory import MemoryStore
 DATABASE_FILE = "groupd.sqlite"
 
 _SQLITE_PREFIXES = ("sqlite+aiosqlite:///", "sqlite:///")
+_POSTGRES_PREFIXES = ("postgresql+asyncpg://", "postgresql://")
 
 
 def create_store(url: str | None, data_dir: str | Path) -> Store:
     """The store, not started. `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash
-    for an absolute path) or None for `<data_dir>/groupd.sqlite`. Raises StoreRefused."""
+    for an absolute path), `postgresql+asyncpg://...` (see `postgres_url`) or None for `<data_dir>/groupd.sqlite`. Raises StoreRefused."""
     if url == "memory://":
         return MemoryStore()
     if not url:
@@ -23,10 +24,25 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
         path = url.removeprefix(prefix)
         if path != url and path and ":memory:" not in path and "?" not in path:
             return _sqlite(Path(path))
+    if url.startswith(_POSTGRES_PREFIXES):
+        return _postgres(url)
     # Only the scheme: what follows may hold a password.
     raise StoreRefused(
-        f"unknown store {url.partition(':')[0]}: use memory:// or sqlite+aiosqlite:///path/to/file"
+        f"unknown store {url.partition(':')[0]}: use memory://, sqlite+aiosqlite:///path/to/file "
+        "or postgresql+asyncpg://user:password@host/database"
     )
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from storage.postgres import postgres_store
+    except ModuleNotFoundError as missing:
+        if missing.name != "asyncpg":
+            raise
+        raise StoreRefused(
+            "PostgreSQL as a store needs its driver: pip install 'groupd[postgres]'"
+        ) from missing
+    return postgres_store(url)
 
 
 def _sqlite(path: Path) -> Store:

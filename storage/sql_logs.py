@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     Delete,
     Executable,
-    bindparam,
     delete,
     insert,
     select,
@@ -32,7 +31,8 @@ from storage.batches import (
     to_batch,
     to_row,
 )
-from storage.log import Append, LogFenced, LogState, StoredBatch
+from storage.log import Append, LogFenced, LogState, StoredBatch, StoreTaken
+from storage.sql_append import WriteBatches
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -42,16 +42,6 @@ _NAMES_MAX = 500
 
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
-
-_ADVANCE = (
-    update(log)
-    .where(log.c.log_id == bindparam("of_log"))
-    .where(log.c.owner_epoch == bindparam("mine"))
-    .where(log.c.next_offset == bindparam("expected"))
-    .where(log.c.name.is_not(None))
-    .values(next_offset=bindparam("new_end"))
-)
-_INSERT_BATCH = insert(log_batch)
 
 
 class LogRow(NamedTuple):
@@ -78,14 +68,19 @@ class Backend(Protocol):
         """`work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def lost(self) -> str:
+        """See `storage.log.Store.lost`."""
+        ...
+
     async def close(self) -> None: ...
 
 
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, write_batches: WriteBatches) -> None:
         self._backend = backend
+        self._write_batches = write_batches
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
 
@@ -115,15 +110,16 @@ class SqlLogs:
         rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
 
         def work(connection: Connection) -> None:
-            if _advance(connection, advances) != len(advances):
+            if not self._write_batches(connection, advances, rows):
                 raise _Fenced
-            connection.execute(_INSERT_BATCH, rows)
 
         try:
             await self._backend.write(work)
         except _Fenced:
             fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
             raise LogFenced(fenced) from None
+        except StoreTaken as taken:
+            raise LogFenced([advance.name for advance in advances]) from taken
 
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
@@ -225,22 +221,6 @@ def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
         log.c.log_id, log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset
     ).where(log.c.name.in_(names))
     return [LogRow._make(row) for row in connection.execute(query)]
-
-
-def _advance(connection: Connection, advances: Sequence[Advance]) -> int:
-    """How many of the logs were where their writer believes."""
-    parameters = [
-        {
-            "of_log": advance.log_id,
-            "mine": advance.owner_epoch,
-            "expected": advance.base_offset,
-            "new_end": advance.next_offset,
-        }
-        for advance in advances
-    ]
-    if connection.dialect.supports_sane_multi_rowcount:
-        return connection.execute(_ADVANCE, parameters).rowcount
-    return sum(connection.execute(_ADVANCE, row).rowcount for row in parameters)
 
 
 def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:
