@@ -64,13 +64,21 @@ class Transactions:
         self._turns.release()
 
     async def _transaction(self, work: Callable[[Connection], T]) -> T:
-        connection = self._idle.pop() if self._idle else await self._engine.connect()
+        connection = await self._connection()
         try:
-            if not connection.invalidated and self._is_dead(connection):
-                await connection.invalidate()
             return await connection.run_sync(_transact, work)
         finally:
             self._idle.append(connection)
+
+    async def _connection(self) -> AsyncConnection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.invalidated and self._is_dead(connection):
+                await connection.invalidate()
+            if not connection.invalidated:
+                return connection
+            await connection.close()
+        return await self._engine.connect()
 
     async def close(self) -> None:
         """Waits for every `run` that was called before, then ends the connections."""
@@ -86,7 +94,7 @@ def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
         with connection.begin():
             return work(connection)
     except FAILURES:
-        # Nobody knows what state it is in; SQLAlchemy connects again at the next transaction.
+        # Nobody knows what state it is in; the next transaction gets another.
         connection.invalidate()
         raise
 

@@ -14,8 +14,10 @@ _POSTGRES_PREFIXES = ("postgresql+asyncpg://", "postgresql://")
 
 
 def create_store(url: str | None, data_dir: str | Path) -> Store:
-    """The store, not started. `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash
-    for an absolute path), `postgresql+asyncpg://...` (see `postgres_url`) or None for `<data_dir>/groupd.sqlite`. Raises StoreRefused."""
+    """The store, not started. Raises StoreRefused.
+
+    `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash for an absolute path),
+    `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`."""
     if url == "memory://":
         return MemoryStore()
     if not url:

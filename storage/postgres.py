@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import asyncpg
 from sqlalchemy import URL, Connection, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -60,10 +59,10 @@ class PostgresBackend(EngineBackend):
             self._owner_epoch = await writers.run(self._take_over)
         except BaseException as error:
             await writers.close()
-            if isinstance(error, (*FAILURES, asyncpg.PostgresError, asyncpg.InterfaceError)):
+            if isinstance(error, FAILURES):
                 raise refusal(self._address, error) from error
             raise
-        reading = _engine(self._reading_session, isolation_level="REPEATABLE READ")
+        reading = _engine(self._reading_session)
         self._open(writers, Transactions(reading, self._address.readers, _is_dead))
         loop = asyncio.get_running_loop()
         self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
@@ -78,10 +77,10 @@ class PostgresBackend(EngineBackend):
     # Sessions
 
     async def _reading_session(self, *_: Any, **__: Any) -> Session:
-        return await self._connected()
+        return await self._connected(writes=False)
 
     async def _writing_session(self, *_: Any, **__: Any) -> Session:
-        session = await self._connected()
+        session = await self._connected(writes=True)
         try:
             holder = await take_lock(session)
             if self._owner_epoch is None:
@@ -98,9 +97,9 @@ class PostgresBackend(EngineBackend):
         session.add_termination_listener(lambda _: self._ended.set())
         return session
 
-    async def _connected(self) -> Session:
+    async def _connected(self, *, writes: bool) -> Session:
         try:
-            return await connect(self._address)
+            return await connect(self._address, writes=writes)
         except StoreRefused as refused:
             if self._owner_epoch is None:
                 raise
@@ -151,7 +150,7 @@ class PostgresBackend(EngineBackend):
         await super()._close(writers, readers)
 
 
-def _engine(creator: Callable[..., Any], **options: Any) -> AsyncEngine:
+def _engine(creator: Callable[..., Any]) -> AsyncEngine:
     return create_async_engine(
         # No credentials: what SQLAlchemy knows may end in messages.
         URL.create("postgresql+asyncpg"),
@@ -159,7 +158,6 @@ def _engine(creator: Callable[..., Any], **options: Any) -> AsyncEngine:
         # `Transactions` keeps the connections, and no transaction outlives its `run`.
         poolclass=NullPool,
         pool_reset_on_return=None,
-        **options,
     )
 
 

@@ -50,4 +50,4 @@ def _what(line: str, state: str, database: str) -> str:
         return f"damaged ({line}): restore the database from a copy"
     if state:
         return f"cannot be used ({line}, SQLSTATE {state}): mend it or choose another database"
-    return f"cannot be reached ({line}): start PostgreSQL, or mend the address in the store URL"
+    return f"cannot be reached ({line}): start PostgreSQL, or mend the store URL"

@@ -21,6 +21,9 @@ LOCK_TIMEOUT_MS = 3000
 """For the lock on the database, longer than the server needs to end a killed owner's session on
 the same machine; also for locks on rows, which only a foreign program could hold."""
 
+SILENCE_S = 5.0
+"""How much longer than the server's own limit a statement may take until the network is blamed."""
+
 _LOCK_CLASS = 0x67727064  # "grpd"
 
 
@@ -47,6 +50,11 @@ _PLANS = {
     "enable_seqscan": "off",
     "enable_sort": "off",
     "jit": "off",
+}
+# All queries of a transaction see one state.
+_READING = {
+    "default_transaction_isolation": "repeatable read",
+    "default_transaction_read_only": "on",
 }
 # A machine that is gone without a word is noticed, and its lock given up, after 25 s.
 _KEEPALIVE = {
@@ -75,7 +83,7 @@ _HOLDER = f"""
 """
 
 
-async def connect(address: PostgresAddress) -> Session:
+async def connect(address: PostgresAddress, *, writes: bool) -> Session:
     """A session with our settings. Raises StoreRefused for a server that cannot serve as a store,
     errors of the driver and of the system."""
     session: Session = await asyncpg.connect(
@@ -84,8 +92,8 @@ async def connect(address: PostgresAddress) -> Session:
         user=address.user,
         password=address.password,
         timeout=address.connect_timeout_s,
-        # Longer than the server's own limit: for a server that does not answer at all.
-        command_timeout=address.statement_timeout_ms / 1000 + 5,
+        # For a server that does not answer at all.
+        command_timeout=address.statement_timeout_ms / 1000 + SILENCE_S,
         server_settings={
             "application_name": f"groupd {socket.gethostname()[:40]} {os.getpid()}",
             "statement_timeout": str(address.statement_timeout_ms),
@@ -93,6 +101,7 @@ async def connect(address: PostgresAddress) -> Session:
             "idle_in_transaction_session_timeout": "60000",
             **_KEEPALIVE,
             **_PLANS,
+            **({} if writes else _READING),
         },
     )
     try:

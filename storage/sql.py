@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from storage.log import LogError, StoreRefused
-from storage.sql_catalogue import SqlCatalogue
 from storage.sql_append import WriteBatches, write_batches
+from storage.sql_catalogue import SqlCatalogue
 from storage.sql_logs import Backend, SqlLogs
 
 

@@ -73,20 +73,21 @@ log_batch = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
-_TUNING = {
+TUNING = {
     # Every append updates rows of it: with room on their page no index is touched.
     log: "ALTER TABLE log SET (fillfactor = 50)",
     # Batches are compressed by their producers or hardly at all.
     log_batch: "ALTER TABLE log_batch ALTER COLUMN payload SET STORAGE EXTERNAL",
 }
+"""How PostgreSQL keeps a table, told once when it is created."""
 
 
 def _tune(table: Table, connection: Connection, **_: Any) -> None:
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(_TUNING[table])
+        connection.exec_driver_sql(TUNING[table])
 
 
-for _table in _TUNING:
+for _table in TUNING:
     event.listen(_table, "after_create", _tune)
 
 # By last offset, because the batch that contains an offset is the first whose last offset is not
