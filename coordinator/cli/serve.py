@@ -78,16 +78,20 @@ def serve(
     )
     configure_logging(log_format, log_level)
 
+    try:
+        _serve(Daemon(options))
+    except CannotStart as error:
+        raise UsageError(str(error)) from None
+    except _StoreLost as error:
+        print(f"groupd: {error}: stopped", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _serve(daemon: Daemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            runner.run(_run(Daemon(options)))
-        except CannotStart as error:
-            raise UsageError(str(error)) from None
-        except _StoreLost as error:
-            print(f"groupd: {error}: stopped", file=sys.stderr)
-            raise typer.Exit(1) from None
+        runner.run(_run(daemon))
 
 
 class _StoreLost(Exception):
