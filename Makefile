@@ -66,9 +66,9 @@ $(STAMPS)/venv: scripts/venv.sh
 $(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
-EXTRA_run :=
+EXTRA_run := [postgres]
 EXTRA_test := [test,dev]
-EXTRA_bench := [bench]
+EXTRA_bench := [bench,postgres]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
 	scripts/toolchain.sh

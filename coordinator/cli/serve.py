@@ -82,16 +82,17 @@ def serve(
         _serve(Daemon(options))
     except CannotStart as error:
         raise UsageError(str(error)) from None
-    except _StoreLost as error:
-        print(f"groupd: {error}: stopped", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 def _serve(daemon: Daemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(daemon))
+        try:
+            runner.run(_run(daemon))
+        except _StoreLost as error:
+            print(f"groupd: {error}: stopped", file=sys.stderr)
+            raise typer.Exit(1) from None
 
 
 class _StoreLost(Exception):
