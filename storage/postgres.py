@@ -22,7 +22,7 @@ from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from storage.migrate import migrate
 from storage.postgres_append import write_batches
 from storage.postgres_errors import log_error, refusal
-from storage.postgres_session import Session, connect, take_lock
+from storage.postgres_session import Session, connect, end_holder, take_lock
 from storage.postgres_url import PostgresAddress, parse_url
 from storage.sql import SqlStore
 from storage.tables import meta
@@ -46,6 +46,7 @@ class PostgresBackend(EngineBackend):
         super().__init__(address.where, lambda error: log_error(address, error))
         self._address = address
         self._owner_epoch: int | None = None
+        self._server_pid = 0
         self._taken = asyncio.Event()
         self._ended = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -82,20 +83,33 @@ class PostgresBackend(EngineBackend):
     async def _writing_session(self, *_: Any, **__: Any) -> Session:
         session = await self._connected(writes=True)
         try:
-            holder = await take_lock(session)
-            if self._owner_epoch is None:
-                if holder is not None:
-                    raise StoreRefused(
-                        f"{self._where}: in use by another groupd ({holder}): stop it or choose "
-                        "another database"
-                    )
-            else:
-                await self._check_owner(session, holder)
+            await self._own(session)
         except BaseException:
             session.terminate()
             raise
+        self._server_pid = session.get_server_pid()
         session.add_termination_listener(lambda _: self._ended.set())
         return session
+
+    async def _own(self, session: Session) -> None:
+        """Take the lock. Raises StoreRefused during the start, later StoreTaken if the database
+        went through other hands, LogUnavailable."""
+        holder = await take_lock(session)
+        if self._owner_epoch is None:
+            if holder is not None:
+                raise StoreRefused(
+                    f"{self._where}: in use by another groupd ({holder.name}): stop it or choose "
+                    "another database"
+                )
+            return
+        if await session.fetchval(str(_OWNER)) != self._owner_epoch:
+            self._taken.set()
+            raise self._taken_error()
+        if holder is not None and holder.server_pid == self._server_pid:
+            # Our own, at the other end of a connection that broke without a word.
+            holder = await end_holder(session, holder)
+        if holder is not None:
+            raise LogUnavailable(f"{self._where}: locked by {holder.name}")
 
     async def _connected(self, *, writes: bool) -> Session:
         try:
@@ -105,15 +119,6 @@ class PostgresBackend(EngineBackend):
                 raise
             # A server that serves for a while what is no store: a standby, mostly.
             raise LogUnavailable(str(refused)) from refused
-
-    async def _check_owner(self, session: Session, holder: str | None) -> None:
-        """Raises StoreTaken if the database went through other hands."""
-        owner_epoch = await session.fetchval(str(_OWNER))
-        if owner_epoch != self._owner_epoch:
-            self._taken.set()
-            raise self._taken_error()
-        if holder is not None:
-            raise LogUnavailable(f"{self._where}: locked by {holder}")
 
     def _taken_error(self) -> StoreTaken:
         return StoreTaken(f"{self._where}: another groupd has taken the database over")

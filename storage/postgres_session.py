@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import asyncpg
 
@@ -38,9 +38,18 @@ class Session(Protocol):
 
     def add_termination_listener(self, callback: Callable[[Any], None]) -> None: ...
 
+    def get_server_pid(self) -> int: ...
+
     def is_closed(self) -> bool: ...
 
     def terminate(self) -> None: ...
+
+
+class Holder(NamedTuple):
+    """Who holds the lock: the process of its session in the server, and its name for people."""
+
+    server_pid: int
+    name: str
 
 
 # Plans must not depend on statistics that may be old: always the ranges of the indexes, in order.
@@ -75,7 +84,7 @@ _SETTLE = """
 """
 _LOCK = f"SELECT pg_advisory_lock({_LOCK_CLASS}, hashtext(current_schema()))"
 _HOLDER = f"""
-    SELECT a.application_name, a.client_addr
+    SELECT pid, a.application_name, a.client_addr
     FROM pg_locks l JOIN pg_stat_activity a USING (pid)
     WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {_LOCK_CLASS}
         AND l.objid::bigint = (hashtext(current_schema())::bigint & 4294967295)
@@ -112,16 +121,23 @@ async def connect(address: PostgresAddress, *, writes: bool) -> Session:
     return session
 
 
-async def take_lock(session: Session) -> str | None:
+async def take_lock(session: Session) -> Holder | None:
     """Take the lock on the database for as long as the session lives; None, or who holds it."""
     try:
         await session.execute(_LOCK)
     except asyncpg.LockNotAvailableError:
         holder = await session.fetchrow(_HOLDER)
         if holder is None:
-            return "unknown"
-        return f"{holder['application_name']} at {holder['client_addr'] or 'this machine'}"
+            return Holder(0, "somebody who is gone by now")
+        address = holder["client_addr"] or "this machine"
+        return Holder(holder["pid"], f"{holder['application_name']} at {address}")
     return None
+
+
+async def end_holder(session: Session, holder: Holder) -> Holder | None:
+    """End the session of a holder, and `take_lock`."""
+    await session.execute(f"SELECT pg_terminate_backend({holder.server_pid})")
+    return await take_lock(session)
 
 
 def _check(address: PostgresAddress, server: Mapping[str, Any] | None) -> None:

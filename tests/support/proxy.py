@@ -21,6 +21,8 @@ class Proxy:
         self._cut: tuple[bytes, When] | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._abandoned: list[asyncio.StreamWriter] = []
+        self._abandoning = False
         self.cuts = 0
 
     async def __aenter__(self) -> Proxy:
@@ -39,6 +41,14 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for end in self._abandoned:
+            end.close()
+
+    def abandon(self) -> None:
+        """End all connections on the client's side; the server does not learn of it."""
+        self._abandoning = True
+        for task in self._tasks:
+            task.cancel()
 
     def cut_at(self, text: bytes, when: When) -> None:
         self._cut = text, when
@@ -71,8 +81,11 @@ class Proxy:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            for end in (writer, server_writer):
-                end.close()
+            writer.close()
+            if self._abandoning:
+                self._abandoned.append(server_writer)
+            else:
+                server_writer.close()
 
     async def _requests(
         self,

@@ -373,6 +373,23 @@ async def test_a_network_that_swallows_everything(
         await store.close()
 
 
+async def test_a_session_that_the_server_still_believes_in(
+    server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a network that broke without a word: the lock is held by ourselves."""
+    monkeypatch.setattr(postgres_session, "LOCK_TIMEOUT_MS", 200)
+    async with Proxy(server.port) as proxy:
+        store = new_store(server.url(database).replace(f":{server.port}/", f":{proxy.port}/"))
+        await store.start()
+        await store.open("a")
+        await store.append([batch("a", 0)])
+        proxy.abandon()
+        owner_epoch, end = await reopened(store)
+        assert end == 1
+        await store.append([batch("a", 1, owner_epoch)])
+        await store.close()
+
+
 # Cancellation, damage
 
 
