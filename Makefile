@@ -45,8 +45,8 @@ bench: $(STAMPS)/bench ## Throughput and memory
 
 oracle: $(STAMPS)/oracle ## Fetch a real broker; then GROUPD_PEER=kafka make test ARGS=tests/clients
 
-dev-setup: $(STAMPS)/test
-test-setup: $(STAMPS)/test $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
+dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -73,6 +73,10 @@ EXTRA_bench := [bench,postgres]
 $(STAMPS)/toolchain: scripts/toolchain.sh
 	scripts/toolchain.sh
 	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
+	scripts/toolchain.sh postgresql
+	@touch $@
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
 	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile

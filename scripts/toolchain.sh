@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm
-# and PostgreSQL (13 or newer), of which the tests start a server of their own. Root gets what is missing from Debian's packages; anybody else is told the one command.
+# and PostgreSQL (13 or newer), of which the tests start a server of their own. With the argument postgresql: that
+# alone. Root gets what is missing from Debian's packages; anybody else is told the one command.
 # Go 1.21 or newer will do: it fetches the toolchain that tests/clients/go/go.mod names by itself.
 set -euo pipefail
+
+only=${1:-}
 
 # at_least HAVE WANTED: versions like 20.19.4
 at_least() {
@@ -42,12 +45,13 @@ without_a_cluster() {
 }
 
 missing_packages() {
+    postgres_is_new_enough || echo postgresql
+    [ "$only" != postgresql ] || return 0
     java_is_new_enough || echo default-jdk-headless
     command -v mvn >/dev/null || echo maven
     go_is_new_enough || echo golang-go
     node_is_new_enough || echo nodejs
     command -v npm >/dev/null || echo npm
-    postgres_is_new_enough || echo postgresql
 }
 
 mapfile -t missing < <(missing_packages)

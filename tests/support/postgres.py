@@ -68,8 +68,9 @@ class PostgresServer:
     def __init__(self) -> None:
         self._bin = postgres_bin()
         self._as = _unprivileged()
-        # Not below pytest's directory, which is closed to other users.
-        self.directory = Path(tempfile.mkdtemp(prefix="groupd-postgres-"))
+        # Not below a directory of root's, which may be closed to other users.
+        place = "/tmp" if self._as else None
+        self.directory = Path(tempfile.mkdtemp(prefix="groupd-postgres-", dir=place))
         self._data = self.directory / "data"
         self._log = self.directory / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
