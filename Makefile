@@ -24,7 +24,7 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile $(ARGS)
 
-check: dev-setup ## Format, lint, types, imports, unit tests: under a minute
+check: dev-setup ## Format, lint, types, imports, unit tests: a minute or two
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
