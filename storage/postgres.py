@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
-from storage.migrate import migrate
+from storage.migrate import check_readable, migrate
 from storage.postgres_append import write_batches
 from storage.postgres_errors import log_error, refusal
 from storage.postgres_session import Session, connect, end_holder, take_lock
@@ -37,6 +37,11 @@ _OWNER = select(meta.c.owner_epoch)
 def postgres_store(url: str) -> SqlStore:
     """The store behind `url`, not started. Raises StoreRefused."""
     return SqlStore(PostgresBackend(parse_url(url)), write_batches)
+
+
+def postgres_reader(url: str) -> PostgresReadBackend:
+    """The backend of a `StoreReader` on `url`. Raises StoreRefused."""
+    return PostgresReadBackend(parse_url(url))
 
 
 class PostgresBackend(EngineBackend):
@@ -153,6 +158,30 @@ class PostgresBackend(EngineBackend):
             self._watching.cancel()
             await asyncio.wait([self._watching])
         await super()._close(writers, readers)
+
+
+class PostgresReadBackend(EngineBackend):
+    """Reads a database that a daemon may be writing: takes no lock, migrates nothing."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address.where, lambda error: log_error(address, error))
+        self._address = address
+
+    async def _session(self, *_: Any, **__: Any) -> Session:
+        return await connect(self._address, writes=False)
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        # Sessions for writing, too, cannot write: the server refuses.
+        readers, writers = (Transactions(_engine(self._session), 1, _is_dead) for _ in range(2))
+        try:
+            await readers.run(lambda connection: check_readable(connection, self._where))
+        except BaseException as error:
+            await readers.close()
+            if isinstance(error, FAILURES):
+                raise refusal(self._address, error) from error
+            raise
+        self._open(writers, readers)
 
 
 def _engine(creator: Callable[..., Any]) -> AsyncEngine:

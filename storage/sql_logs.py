@@ -32,7 +32,7 @@ from storage.batches import (
     to_row,
 )
 from storage.log import Append, LogFenced, LogState, StoredBatch, StoreTaken
-from storage.sql_append import WriteBatches
+from storage.sql_append import WriteBatches, write_batches
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Backend(Protocol):
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
-    def __init__(self, backend: Backend, write_batches: WriteBatches) -> None:
+    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
         self._backend = backend
         self._write_batches = write_batches
         # Ids of the logs that were opened here; `append` fences all others.

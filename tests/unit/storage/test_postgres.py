@@ -19,7 +19,7 @@ from storage.log import (
     StoreRefused,
     StoreTaken,
 )
-from storage.open import create_store
+from storage.open import create_reader, create_store
 from storage.sql import SqlStore
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import Proxy, When
@@ -284,6 +284,26 @@ async def test_who_was_away_while_another_came_and_went_refuses_too(
     with pytest.raises(LogFenced):
         await store.append([batch("a", 0)])
     assert server.execute(database, "SELECT 1 FROM log_batch") == []
+
+
+async def test_a_reader_beside_the_owner(
+    store: SqlStore, server: PostgresServer, database: str
+) -> None:
+    await store.open("a")
+    await store.append([batch("a", 0, payload=b"one")])
+    reader = create_reader(server.url(database), ".")
+    await reader.start()
+    await store.append([batch("a", 1, payload=b"two")])
+    assert [found.payload for found in await reader.read("a", 0, 100)] == [b"one", b"two"]
+    assert await reader.states() == [LogState("a", 1, 0, 2)]
+    assert await reader.damage() == []
+    assert await reader.scan("a", lambda _, rows: [row.intact for row in rows]) == [True, True]
+    with pytest.raises(LogUnavailable, match="read-only"):
+        await reader.open("a")
+    await reader.close()
+    server.execute(database, "UPDATE meta SET schema_version = 1")
+    with pytest.raises(StoreRefused, match="schema version 1 is older"):
+        await create_reader(server.url(database), ".").start()
 
 
 # Lost sessions
