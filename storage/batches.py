@@ -6,29 +6,19 @@ or landed in another log is found out when it is read.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from struct import Struct
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select
 
+from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
 # More rows than a Fetch wants and few enough to look at their sizes at once.
 ROWS_MAX = 4096
-
-_NUMBERS = Struct(">qqqq")
-
-
-def row_crc(
-    log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
-) -> int:
-    numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
-    return zlib.crc32(payload, zlib.crc32(numbers))
 
 
 @dataclass(slots=True)
@@ -74,7 +64,7 @@ def to_row(batch: Append, log_id: int) -> dict[str, Any]:
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
         "max_timestamp_ms": batch.max_timestamp_ms,
-        "row_crc": row_crc(
+        "row_crc": batch_crc(
             log_id, batch.base_offset, batch.last_offset, batch.max_timestamp_ms, batch.payload
         ),
         "payload": batch.payload,
@@ -94,7 +84,7 @@ BATCH_COLUMNS = (
 def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
     """Raises LogCorrupt when the row is not what was written."""
     log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
-    if row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
+    if batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
         raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
     return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
 
@@ -102,7 +92,14 @@ def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
 # The log's row is looked up apart and not joined: so every database sees that one range of the
 # index is wanted, finds it in order and stops at the limit.
 _OF_NAME = log.c.name == bindparam("name")
-_LOG = select(log.c.log_id, log.c.start_offset, log.c.next_offset).where(_OF_NAME)
+_LOG = select(
+    log.c.row_sum,
+    log.c.log_id,
+    log.c.name,
+    log.c.owner_epoch,
+    log.c.start_offset,
+    log.c.next_offset,
+).where(_OF_NAME)
 
 # Sizes first: payloads that would not fit the answer are never loaded.
 _SIZES = (
@@ -128,7 +125,8 @@ def read_range(
     row = connection.execute(_LOG, {"name": name}).one_or_none()
     if row is None:
         return []
-    log_id, start_offset, next_offset = row
+    check_log(*row)
+    _, log_id, _, _, start_offset, next_offset = row
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
         return []

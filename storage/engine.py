@@ -132,6 +132,12 @@ class EngineBackend:
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never
 
+    def acknowledged(self, log_id: int, next_offset: int) -> None:
+        """Only a database whose files could be lost behind its back has to remember."""
+
+    def forget(self) -> None:
+        """See `acknowledged`."""
+
     async def close(self) -> None:
         """Refuses new transactions, waits for those under way and ends the connections, also
         when the caller is cancelled. Idempotent; may be followed by another `start`."""

@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, Connection, LargeBinary, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from storage.batches import Advance
+from storage.checksums import end_moved
 from storage.sql_append import Rows
 
 _COLUMNS = (
@@ -25,9 +26,9 @@ _COLUMNS = (
 _APPEND = text(
     """
     WITH advanced AS (
-        UPDATE log SET next_offset = mine.new_end
-        FROM unnest(:of_log, :owner, :expected, :new_end)
-            AS mine (log_id, owner_epoch, expected, new_end)
+        UPDATE log SET next_offset = mine.new_end, row_sum = log.row_sum + mine.difference
+        FROM unnest(:of_log, :owner, :expected, :new_end, :difference)
+            AS mine (log_id, owner_epoch, expected, new_end, difference)
         WHERE log.log_id = mine.log_id
             AND log.owner_epoch = mine.owner_epoch
             AND log.next_offset = mine.expected
@@ -43,7 +44,7 @@ _APPEND = text(
 ).bindparams(
     *(
         bindparam(name, type_=ARRAY(BigInteger))
-        for name in ("of_log", "owner", "expected", "new_end", *_COLUMNS[:-1])
+        for name in ("of_log", "owner", "expected", "new_end", "difference", *_COLUMNS[:-1])
     ),
     bindparam("payload", type_=ARRAY(LargeBinary)),
 )
@@ -58,6 +59,10 @@ def write_batches(connection: Connection, advances: Sequence[Advance], rows: Row
             "owner": [advance.owner_epoch for advance in advances],
             "expected": [advance.base_offset for advance in advances],
             "new_end": [advance.next_offset for advance in advances],
+            "difference": [
+                end_moved(advance.log_id, advance.base_offset, advance.next_offset)
+                for advance in advances
+            ],
             **{name: [row[name] for row in rows] for name in _COLUMNS},
         },
     ).rowcount

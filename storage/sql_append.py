@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, update
 
 from storage.batches import Advance
+from storage.checksums import end_moved
 from storage.tables import log, log_batch
 
 Rows = Sequence[Mapping[str, Any]]
@@ -26,7 +27,7 @@ _ADVANCE = (
     .where(log.c.owner_epoch == bindparam("mine"))
     .where(log.c.next_offset == bindparam("expected"))
     .where(log.c.name.is_not(None))
-    .values(next_offset=bindparam("new_end"))
+    .values(next_offset=bindparam("new_end"), row_sum=log.c.row_sum + bindparam("difference"))
 )
 _INSERT_BATCH = insert(log_batch)
 
@@ -47,6 +48,7 @@ def _advance(connection: Connection, advances: Sequence[Advance]) -> int:
             "mine": advance.owner_epoch,
             "expected": advance.base_offset,
             "new_end": advance.next_offset,
+            "difference": end_moved(advance.log_id, advance.base_offset, advance.next_offset),
         }
         for advance in advances
     ]
