@@ -18,8 +18,12 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, func, select
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
-# More rows than a Fetch wants and few enough to look at their sizes at once.
-ROWS_MAX = 4096
+FEW_ROWS = 16
+"""Rows that a read looks at first: at the end of a log there are no more than that."""
+
+ROWS_MAX = 512
+"""Rows that one read looks at and gives at most. Rows are checked on the event loop, so this is
+also how long a read holds it up: a few milliseconds."""
 
 _NUMBERS = Struct(">qqqq")
 
@@ -126,7 +130,7 @@ _SIZES = (
     )
     .where(log.c.name == bindparam("name"))
     .order_by(log_batch.c.last_offset)
-    .limit(ROWS_MAX)
+    .limit(bindparam("rows"))
 )
 
 _RANGE = (
@@ -137,11 +141,21 @@ _RANGE = (
 )
 
 
+def _sizes(
+    connection: Connection, name: str, from_offset: int, rows: int
+) -> Sequence[Sequence[Any]]:
+    return connection.execute(
+        _SIZES, {"name": name, "from_offset": from_offset, "rows": rows}
+    ).all()
+
+
 def read_range(
     connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
 ) -> list[StoredBatch]:
     """See `PartitionLogs.read`; `connection` must show both queries the same state."""
-    sizes = connection.execute(_SIZES, {"name": name, "from_offset": from_offset}).all()
+    rows_max, sizes = FEW_ROWS, _sizes(connection, name, from_offset, FEW_ROWS)
+    if len(sizes) == FEW_ROWS and sum(row[5] for row in sizes) < max_bytes:
+        rows_max, sizes = ROWS_MAX, _sizes(connection, name, from_offset, ROWS_MAX)
     if not sizes:
         return []
     log_id, start_offset, next_offset = sizes[0][:3]
@@ -158,7 +172,7 @@ def read_range(
             break
         last = last_offset
     else:
-        if len(sizes) < ROWS_MAX and last_offset + 1 != next_offset:
+        if len(sizes) < rows_max and last_offset + 1 != next_offset:
             raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
     if last is None:
         return []

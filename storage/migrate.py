@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from storage import tables
 from storage.ids import new_cluster_id
@@ -16,7 +16,12 @@ from storage.log import StoreRefused
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def _add_clean_offset(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"))
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _add_clean_offset}
 
 
 def migrate(

@@ -32,7 +32,8 @@ from storage.batches import (
     to_batch,
     to_row,
 )
-from storage.log import Append, LogFenced, LogState, StoredBatch
+from storage.log import Append, LogFenced, LogState, Replacement, StoredBatch
+from storage.sql_replace import replace_rows
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class LogRow(NamedTuple):
     owner_epoch: int
     start_offset: int
     next_offset: int
+    clean_offset: int
 
 
 class Backend(Protocol):
@@ -169,6 +171,14 @@ class SqlLogs:
                 (log_batch.c.log_id == log_id) & (log_batch.c.last_offset < start_offset)
             )
 
+    async def replace(self, change: Replacement) -> None:
+        change.check()
+        log_id = self._log_ids.get(change.name)
+        if log_id is None or not await self._backend.write(
+            lambda connection: replace_rows(connection, change, log_id)
+        ):
+            raise LogFenced([change.name])
+
     async def delete(self, names: Sequence[str]) -> None:
         """The logs are gone with the first transaction; their batches follow bit by bit."""
 
@@ -212,7 +222,7 @@ def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
         connection.scalars(select(log.c.name).where(log.c.name.in_(names)).with_for_update())
     )
     new = [
-        {"name": name, "owner_epoch": 0, "start_offset": 0, "next_offset": 0}
+        {"name": name, "owner_epoch": 0, "start_offset": 0, "next_offset": 0, "clean_offset": 0}
         for name in names
         if name not in known
     ]
@@ -222,7 +232,12 @@ def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
         update(log).where(log.c.name.in_(names)).values(owner_epoch=log.c.owner_epoch + 1)
     )
     query = select(
-        log.c.log_id, log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset
+        log.c.log_id,
+        log.c.name,
+        log.c.owner_epoch,
+        log.c.start_offset,
+        log.c.next_offset,
+        log.c.clean_offset,
     ).where(log.c.name.in_(names))
     return [LogRow._make(row) for row in connection.execute(query)]
 

@@ -1,8 +1,10 @@
 """The SQL schema: the only definition of tables, for every dialect.
 
 - `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
-  ids are never used twice, so rows of a deleted log belong to nobody.
-- `log_batch`: one row a record batch. `row_crc` covers all other columns, see `batches`. Rows
+  ids are never used twice, so rows of a deleted log belong to nobody. Below `clean_offset` the
+  cleaner has been.
+- `log_batch`: one row a record batch; below the log's clean offset a row holds the batches that
+  are left of a range of offsets. `row_crc` covers all other columns, see `batches`. Rows
   below a log's start offset are dead and dropped in the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `meta`: one row with the schema version and the cluster id.
@@ -24,7 +26,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -47,6 +49,7 @@ log = Table(
     Column("owner_epoch", BigInteger, nullable=False),
     Column("start_offset", BigInteger, nullable=False),
     Column("next_offset", BigInteger, nullable=False),
+    Column("clean_offset", BigInteger, nullable=False, server_default="0"),
     sqlite_autoincrement=True,
 )
 

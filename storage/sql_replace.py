@@ -1,0 +1,73 @@
+"""`PartitionLogs.replace` over SQL: a range of a log's rows swapped in one transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, bindparam, case, delete, insert, select, update
+
+from storage.batches import to_row
+from storage.log import Append, Replacement
+from storage.tables import log, log_batch
+
+_MOVE = (
+    update(log)
+    .where(log.c.log_id == bindparam("of_log"))
+    .where(log.c.owner_epoch == bindparam("mine"))
+    .where(log.c.next_offset >= bindparam("first"))
+    .where(log.c.name.is_not(None))
+    .values(
+        clean_offset=bindparam("clean"),
+        next_offset=case(
+            (log.c.next_offset < bindparam("end"), bindparam("end")), else_=log.c.next_offset
+        ),
+    )
+)
+_ROW_AT = (
+    select(log_batch.c.base_offset, log_batch.c.last_offset)
+    .where(log_batch.c.log_id == bindparam("of_log"))
+    .where(log_batch.c.last_offset >= bindparam("at"))
+    .order_by(log_batch.c.last_offset)
+    .limit(1)
+)
+_DROP = (
+    delete(log_batch)
+    .where(log_batch.c.log_id == bindparam("of_log"))
+    .where(log_batch.c.last_offset >= bindparam("first"))
+    .where(log_batch.c.last_offset < bindparam("end"))
+)
+_INSERT = insert(log_batch)
+
+
+def replace_rows(connection: Connection, change: Replacement, log_id: int) -> bool:
+    """False if the log is another owner's now or ends before the range; then nothing was done.
+    Raises ValueError when the range cuts a row."""
+    first, end = change.from_offset, change.to_offset
+    moved = connection.execute(
+        _MOVE,
+        {
+            "of_log": log_id,
+            "mine": change.owner_epoch,
+            "first": first,
+            "end": end,
+            "clean": change.clean_offset,
+        },
+    )
+    if moved.rowcount != 1:
+        return False
+    head = connection.execute(_ROW_AT, {"of_log": log_id, "at": first}).one_or_none()
+    tail = connection.execute(_ROW_AT, {"of_log": log_id, "at": end - 1}).one_or_none()
+    if (head is not None and head[0] != first) or (tail is not None and tail[1] != end - 1):
+        raise ValueError(f"{change.name}: {first}..{end} cuts a row")
+    connection.execute(_DROP, {"of_log": log_id, "first": first, "end": end})
+    rows = [
+        Append(
+            change.name,
+            change.owner_epoch,
+            row.base_offset,
+            row.last_offset,
+            row.max_timestamp_ms,
+            row.payload,
+        )
+        for row in change.rows
+    ]
+    connection.execute(_INSERT, [to_row(row, log_id) for row in rows])
+    return True
