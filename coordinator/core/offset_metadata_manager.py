@@ -14,7 +14,7 @@ from coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from coordinator.core.offsets.delete import all_tombstones, delete_offsets
 from coordinator.core.offsets.expire import forget_topics, sweep_offsets
 from coordinator.core.offsets.fetch import fetch_offsets
-from coordinator.core.offsets.replay import apply_marker, replay_offset
+from coordinator.core.offsets.replay import apply_marker, apply_offset, replay_offset
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.state import ShardState
 from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
@@ -90,6 +90,17 @@ class OffsetMetadataManager:
         assert isinstance(key, OffsetCommitKey)
         assert value is None or isinstance(value, OffsetCommitValue)
         replay_offset(self.store, self._state.groups, self._simple_group, key, value, at)
+
+    def replay_at(
+        self,
+        place: tuple[str, str, int],
+        value: OffsetCommitValue | None,
+        log_offset: int,
+        producer_id: int,
+    ) -> None:
+        """`replay` for loaders: (group, topic, partition) and its value."""
+        groups, simple = self._state.groups, self._simple_group
+        apply_offset(self.store, groups, simple, place, value, log_offset, producer_id)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """COMMIT or ABORT of a producer; an unknown one changes nothing."""

@@ -1,14 +1,23 @@
-"""Reading a shard back from its log."""
+"""Reading a shard back from its log.
+
+What is read is the compacted log and the history behind it; or, if there is none or it is damaged,
+the whole history, which is complete by itself. Other work gets a turn every few milliseconds.
+"""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
 
 import structlog
 
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import AppliedAt
+from coordinator.runtime import collector
+from coordinator.runtime.shard_log import ShardLog
+from coordinator.runtime.turns import Turns
 from protocol.records.batch import (
+    Batch,
     BatchRecord,
     CorruptBatch,
     decode_marker,
@@ -16,84 +25,151 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from storage.log import LogState, PartitionLogs
+from protocol.records.offset_records import CommitReader
+from protocol.records.scan import key_values, records_data
+from storage.log import LogCorrupt, PartitionLogs
 
 log = structlog.get_logger("groupd.loader")
 
-READ_BYTES = 4 * 1024 * 1024
-YIELD_EVERY = 500
-"""Records after which other work gets a turn, so that loading does not stall the loop."""
+READ_BYTES = 1024 * 1024
+SLICE_MS = 4
+TURN_RECORDS = 100
+"""Records after which the slice is looked at."""
 
 
 class LoadFailed(Exception):
     """The log holds something that must not be skipped; `str()` says what and where."""
 
 
-async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: LogState) -> int:
-    """Replay the log into a fresh `shard`; how many records were applied.
+class Loaded(NamedTuple):
+    """`records`: how many were applied."""
+
+    shard: GroupCoordinatorShard
+    records: int
+
+
+class _CompactedUnusable(Exception):
+    """The compacted log cannot be read; the history can still be."""
+
+
+async def load_shard(
+    make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
+) -> Loaded:
+    """A fresh shard with the log replayed into it. Raises LoadFailed, LogError.
 
     Unknown record types are skipped with a warning; anything undecodable fails the load (spec:
     offsets and log, section 7).
     """
-    offset, applied = state.start_offset, 0
-    skipped: dict[int, int] = {}
-    while offset < state.next_offset:
-        batches = await logs.read(state.name, offset, READ_BYTES)
-        if not batches:
-            raise LoadFailed(
-                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
-            )
-        for stored in batches:
+    with collector.loading:
+        loaded = await _load(make_shard, logs, opened)
+    collector.keep(loaded.records)
+    return loaded
+
+
+async def _load(
+    make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
+) -> Loaded:
+    end = opened.compacted_end
+    if end:
+        try:
+            return await _Replay(make_shard(), logs).run(opened, end)
+        except _CompactedUnusable as error:
+            log.error("compacted log is damaged; reading the history", reason=str(error.__cause__))
+            opened.damaged = True
+    return await _Replay(make_shard(), logs).run(opened, opened.history.start_offset)
+
+
+class _Replay:
+    """One attempt."""
+
+    def __init__(self, shard: GroupCoordinatorShard, logs: PartitionLogs) -> None:
+        self._shard = shard
+        self._logs = logs
+        self._commits = CommitReader()
+        self._turns = Turns(SLICE_MS)
+        self._skipped: dict[int, int] = {}
+        self._applied = 0
+
+    async def run(self, opened: ShardLog, history_from: int) -> Loaded:
+        """The compacted log up to `history_from`, the history from there on."""
+        history, compacted = opened.history, opened.compacted
+        if history_from > history.start_offset:
             try:
-                applied += _replay_batch(shard, stored.payload, skipped)
-            except (CorruptRecord, CorruptBatch, ValueError) as error:
-                raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
-            except Exception as error:
-                # A bug of ours. It must cost this shard, not the daemon.
-                log.exception("replay failed", log=state.name, offset=stored.base_offset)
-                reason = f"{type(error).__name__}: {error}"
-                raise LoadFailed(
-                    f"{state.name} at offset {stored.base_offset}: {reason}"
-                ) from error
-            offset = stored.last_offset + 1
-            if applied % YIELD_EVERY < stored.last_offset - stored.base_offset + 1:
-                await asyncio.sleep(0)
-    for record_type, count in sorted(skipped.items()):
-        log.warning("unknown record type skipped", log=state.name, type=record_type, records=count)
-    return applied
+                await self._read(compacted.name, compacted.start_offset, history_from)
+            except (LoadFailed, LogCorrupt) as error:
+                raise _CompactedUnusable from error
+            compacted.records = self._applied
+        await self._read(history.name, history_from, opened.next_offset)
+        for record_type, count in sorted(self._skipped.items()):
+            log.warning(
+                "unknown record type skipped", log=history.name, type=record_type, records=count
+            )
+        return Loaded(self._shard, self._applied)
 
+    async def _read(self, name: str, offset: int, end: int) -> None:
+        while offset < end:
+            rows = await self._logs.read(name, offset, READ_BYTES)
+            self._turns.begin()
+            if not rows:
+                raise LoadFailed(f"{name}: nothing at offset {offset}, log end {end}")
+            for row in rows:
+                try:
+                    await self._turns.run(self._replay(row.payload))
+                except (CorruptRecord, CorruptBatch, ValueError) as error:
+                    raise LoadFailed(f"{name} at offset {row.base_offset}: {error}") from error
+                except Exception as error:
+                    # A bug of ours. It must cost this shard, not the daemon.
+                    log.exception("replay failed", log=name, offset=row.base_offset)
+                    reason = f"{type(error).__name__}: {error}"
+                    raise LoadFailed(f"{name} at offset {row.base_offset}: {reason}") from error
+                offset = row.last_offset + 1
+            await self._turns.pause()
 
-def _replay_batch(shard: GroupCoordinatorShard, payload: bytes, skipped: dict[int, int]) -> int:
-    applied = 0
-    for batch in iter_batches(payload):
+    def _replay(self, payload: bytes) -> Generator[None, None, None]:
+        since = 0
+        for batch in iter_batches(payload):
+            if batch.header.is_control:
+                for raw in iter_records(batch):
+                    self._marker(batch.header.producer_id, raw)
+            else:
+                yield from self._data(batch)
+            since += batch.header.record_count
+            if since >= TURN_RECORDS:
+                since = 0
+                yield
+
+    def _marker(self, producer_id: int, raw: BatchRecord) -> None:
+        marker = decode_marker(raw)
+        if marker is not None:
+            self._shard.replay_marker(producer_id, marker.committed)
+
+    def _data(self, batch: Batch) -> Iterator[None]:
         header = batch.header
         producer_id = header.producer_id if header.is_transactional else -1
-        for raw in iter_records(batch):
-            if header.is_control:
-                _replay_marker(shard, header.producer_id, raw)
-            elif raw.key is not None:
-                at = AppliedAt(raw.offset, producer_id, header.producer_epoch)
-                applied += _replay_record(shard, raw.key, raw.value, at, skipped)
-    return applied
+        place_of, value_of = self._commits.place, self._commits.value
+        replay_at = self._shard.offsets.replay_at
+        count = 0
+        for offset, key, value in key_values(header, records_data(batch)):
+            if key is None:
+                continue
+            place = place_of(key)
+            committed = value_of(value) if place is not None and value is not None else None
+            if place is not None and (value is None or committed is not None):
+                replay_at(place, committed, offset, producer_id)
+                self._applied += 1
+            else:
+                self._record(key, value, AppliedAt(offset, producer_id, header.producer_epoch))
+            count += 1
+            if count % TURN_RECORDS == 0:
+                yield
 
-
-def _replay_marker(shard: GroupCoordinatorShard, producer_id: int, raw: BatchRecord) -> None:
-    marker = decode_marker(raw)
-    if marker is not None:
-        shard.replay_marker(producer_id, marker.committed)
-
-
-def _replay_record(
-    shard: GroupCoordinatorShard,
-    key: bytes,
-    value: bytes | None,
-    at: AppliedAt,
-    skipped: dict[int, int],
-) -> int:
-    try:
-        record = decode_record(key, value)
-    except UnknownRecordType as unknown:
-        skipped[unknown.record_type] = skipped.get(unknown.record_type, 0) + 1
-        return 0
-    shard.replay(record, at)
-    return 1
+    def _record(self, key: bytes, value: bytes | None, at: AppliedAt) -> None:
+        """A record of any other kind than a plain offset commit."""
+        try:
+            record = decode_record(key, value)
+        except UnknownRecordType as unknown:
+            number = unknown.record_type
+            self._skipped[number] = self._skipped.get(number, 0) + 1
+            return
+        self._shard.replay(record, at)
+        self._applied += 1

@@ -321,7 +321,7 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         data = decompress(header.codec, payload[HEADER_BYTES : header.size])
         position = 0
         for _ in range(header.record_count):
-            record, position = _read_record(header, data, position)
+            record, position = read_record(header, data, position)
             yield record
     except (BadCompression, IndexError, UnicodeDecodeError) as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
@@ -329,7 +329,8 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
 
 
-def _read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
+def read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
+    """One record of the uncompressed `data` and the position behind it."""
     length, position = read_varint(data, position)
     end = position + length
     timestamp_delta, position = read_varint(data, position + 1)

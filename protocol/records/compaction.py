@@ -24,14 +24,8 @@ from protocol.records.batch import (
     pack_batch,
     zigzag,
 )
-from protocol.records.survey import (
-    TURN_RECORDS,
-    RawRecord,
-    Survey,
-    identity,
-    raw_records,
-    records_data,
-)
+from protocol.records.scan import RawRecord, raw_records, records_data
+from protocol.records.survey import TURN_RECORDS, Survey, identity
 
 PRODUCER_EXPIRATION_MS = 86_400_000
 """A producer silent for so long is forgotten (Kafka: producer.id.expiration.ms)."""

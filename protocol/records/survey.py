@@ -8,74 +8,17 @@ can let others have a turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from protocol.records.batch import (
-    HEADER_BYTES,
-    Batch,
-    BatchHeader,
-    CorruptBatch,
-    decode_marker,
-    iter_records,
-    read_varint,
-)
-from protocol.records.compression import BadCompression, decompress
+from protocol.records.batch import Batch, BatchHeader, decode_marker, iter_records
+from protocol.records.scan import raw_records, records_data
 
 TURN_RECORDS = 250
 """Records between two turns for others: below a millisecond."""
 
 _LEGACY = b"\x00\x00"
 _CURRENT = b"\x00\x01"
-_NO_VALUE = 1  # length -1 as a varint
-
-
-class RawRecord(NamedTuple):
-    """One record as bytes: `data[start:end]`, whose timestamp delta ends at `rest`."""
-
-    start: int
-    end: int
-    rest: int
-    timestamp_delta: int
-    offset_delta: int
-    key: bytes | None
-    has_value: bool
-
-
-def records_data(batch: Batch) -> bytes:
-    """The uncompressed records of a batch. Raises CorruptBatch, UnsupportedCodec."""
-    header = batch.header
-    try:
-        return decompress(header.codec, batch.payload[HEADER_BYTES : header.size])
-    except BadCompression as error:
-        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
-
-
-def raw_records(header: BatchHeader, data: bytes) -> Iterator[RawRecord]:
-    """The records in `data`, looked at no closer than needed. Raises CorruptBatch."""
-    position = 0
-    try:
-        for _ in range(header.record_count):
-            start = position
-            length, position = read_varint(data, position)
-            end = position + length
-            timestamp_delta, rest = read_varint(data, position + 1)
-            offset_delta, position = read_varint(data, rest)
-            length, position = read_varint(data, position)
-            key = None
-            if length >= 0:
-                key = data[position : position + length]
-                position += length
-            has_value = data[position] != _NO_VALUE
-            if not position < end <= len(data):
-                raise CorruptBatch(f"a record is cut in the batch at {header.base_offset}")
-            yield RawRecord(start, end, rest, timestamp_delta, offset_delta, key, has_value)
-            position = end
-    except IndexError as error:
-        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
-    if position != len(data):
-        raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
 
 
 def identity(key: bytes) -> bytes:
@@ -104,7 +47,7 @@ class Survey:
         self._ended: list[Transaction] = []
         self._aborted: dict[int, list[Transaction]] = {}
 
-    def add(self, batch: Batch) -> Iterator[None]:
+    def add(self, batch: Batch) -> Generator[None, None, None]:
         """Generator, see the module. Raises CorruptBatch."""
         header = batch.header
         if header.producer_id >= 0:

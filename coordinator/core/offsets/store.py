@@ -66,7 +66,10 @@ class OffsetStore:
             yield self._pending[producer_id][group_id][topic][partition].value
 
     def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
-        partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
+        try:
+            partitions = self._committed[group_id][topic]
+        except KeyError:
+            partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
         self._count += partition not in partitions
         partitions[partition] = stored
 
