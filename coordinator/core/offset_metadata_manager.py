@@ -92,15 +92,12 @@ class OffsetMetadataManager:
         replay_offset(self.store, self._state.groups, self._simple_group, key, value, at)
 
     def replay_at(
-        self,
-        place: tuple[str, str, int],
-        value: OffsetCommitValue | None,
-        log_offset: int,
-        producer_id: int,
+        self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
     ) -> None:
-        """`replay` for loaders: (group, topic, partition) and its value."""
+        """`replay` of a record outside transactions, for loaders: (group, topic, partition) and
+        its value."""
         groups, simple = self._state.groups, self._simple_group
-        apply_offset(self.store, groups, simple, place, value, log_offset, producer_id)
+        apply_offset(self.store, groups, simple, place, value, log_offset, -1)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """COMMIT or ABORT of a producer; an unknown one changes nothing."""

@@ -24,7 +24,7 @@ from coordinator.runtime.shard_state import ShardState
 from coordinator.runtime.turns import Sleep, Turns
 from protocol.records.batch import CorruptBatch
 from protocol.records.compaction import Rules
-from storage.log import LogError, LogFenced, PartitionLogs
+from storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.cleaner")
 
@@ -131,7 +131,7 @@ class Cleaner:
 
     def _failed(self, opened: ShardLog, error: Exception) -> None:
         self.stats.failures += 1
-        if not isinstance(error, LogError) or isinstance(error, LogFenced):
+        if not isinstance(error, LogUnavailable):
             self._bad[opened.history.name] = opened.history.owner_epoch
         log.warning("log is not cleaned", log=opened.history.name, reason=str(error))
 

@@ -145,17 +145,18 @@ class _Replay:
 
     def _data(self, batch: Batch) -> Iterator[None]:
         header = batch.header
-        producer_id = header.producer_id if header.is_transactional else -1
+        plain = not header.is_transactional
+        producer_id = -1 if plain else header.producer_id
         place_of, value_of = self._commits.place, self._commits.value
-        replay_at = self._shard.offsets.replay_at
+        replay_offset = self._shard.replay_offset
         count = 0
         for offset, key, value in key_values(header, records_data(batch)):
             if key is None:
                 continue
-            place = place_of(key)
+            place = place_of(key) if plain else None
             committed = value_of(value) if place is not None and value is not None else None
             if place is not None and (value is None or committed is not None):
-                replay_at(place, committed, offset, producer_id)
+                replay_offset(place, committed, offset)
                 self._applied += 1
             else:
                 self._record(key, value, AppliedAt(offset, producer_id, header.producer_epoch))
