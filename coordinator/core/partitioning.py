@@ -10,6 +10,9 @@ import struct
 from functools import lru_cache
 
 OFFSETS_TOPIC = "__consumer_offsets"
+COMPACTED_TOPIC = "__consumer_offsets_compacted"
+"""The other view of the same log: a topic that no list and no pattern shows."""
+
 COMPACTED_SUFFIX = ".compacted"
 
 _MASK32 = 0xFFFFFFFF

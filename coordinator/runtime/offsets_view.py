@@ -25,6 +25,11 @@ class OffsetsView:
             return None
         return shard.start_offset, shard.durable_offset
 
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        """How far the history has been folded, and up to where the compacted log stands for it."""
+        opened = self._broker.shards[partition].log
+        return (0, 0) if opened is None else (opened.history.clean_offset, opened.compacted_end)
+
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Set `event` whenever the high watermark moves or the shard's state changes."""
         self._waiters.setdefault(partition, set()).add(event)

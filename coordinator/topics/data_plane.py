@@ -107,7 +107,7 @@ class DataPlane:
                 ).handle,
                 ProduceRequest: self._produce.handle,
                 FetchRequest: Fetch(self.partitions, config, now, wait).handle,
-                ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
+                ListOffsetsRequest: ListOffsets(self.partitions).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
                 InitProducerIdRequest: ProducerIds(store).init,

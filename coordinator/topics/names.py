@@ -11,10 +11,15 @@ from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
 
 OFFSETS_TOPIC = partitioning.OFFSETS_TOPIC
+COMPACTED_TOPIC = partitioning.COMPACTED_TOPIC
 OFFSETS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667301")
 """The same in every installation: clients that remember it survive a move to another store."""
 
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+COMPACTED_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667302")
+
+INTERNAL_TOPICS = frozenset(
+    {OFFSETS_TOPIC, COMPACTED_TOPIC, "__transaction_state", "__share_group_state"}
+)
 """Names that only the broker may create and write to."""
 
 offsets_log_name = partitioning.offsets_log_name

@@ -42,6 +42,14 @@ class ReadableLog(Protocol):
         """Batches below the high watermark, as `PartitionLogs.read`. Raises LogError."""
         ...
 
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        """As `PartitionLogs.first_at_or_after`. Raises LogError."""
+        ...
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        """As `PartitionLogs.with_max_timestamp`. Raises LogError."""
+        ...
+
     def add_waiter(self, event: asyncio.Event) -> None:
         """Set `event` whenever the high watermark moves or the log is closed."""
         ...
@@ -131,6 +139,12 @@ class PartitionLog:
         if cached is not None:
             return cached
         return await read_durable(self, self._logs, from_offset, max_bytes, min_one=min_one)
+
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        return await self._logs.first_at_or_after(self.name, timestamp_ms)
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        return await self._logs.with_max_timestamp(self.name)
 
     async def wait_durable(self, offset: int) -> bool:
         """Wait until the batch that ends at `offset` is durable; False if its append failed."""
