@@ -22,8 +22,10 @@ from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.state import ShardState
 from coordinator.runtime.broker import Broker
+from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
+from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.server.admin_groups import GroupRoutes
@@ -32,6 +34,7 @@ from coordinator.server.admin_routes import AdminRoutes
 from coordinator.server.connection import ConnectionStats
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
@@ -82,6 +85,8 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self._cleaner: Cleaner
+        self._stalls = LoopStalls()
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -107,6 +112,7 @@ class Daemon:
             await self._open_ports()
             await self._broker.load()
             await self._create_topics()
+            self._cleaner.start()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
             raise CannotStart(str(refused)) from refused
@@ -123,6 +129,7 @@ class Daemon:
         self._broker = Broker(
             self._config, self._make_shard, self._store, self._clock, group_routes(), failure_for
         )
+        self._cleaner = Cleaner(self._store, self._broker.shards, self._config, self._clock.now)
         self._data_plane = DataPlane(
             self._config,
             self._store,
@@ -134,6 +141,7 @@ class Daemon:
             offsets_view=OffsetsView(self._broker),
         )
         self._broker.start_writer()
+        self._stalls.start()
         self._assembled = True
         await self._data_plane.start()
         self._broker.image = self._data_plane.catalogue.image
@@ -178,7 +186,8 @@ class Daemon:
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
-        registry = make_registry(self._broker, self.connections)
+        more = [lambda: LogCollector(self._cleaner, self._stalls)]
+        registry = make_registry(self._broker, self.connections, more)
         shown = self._shown_options()
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -240,9 +249,11 @@ class Daemon:
             self._listener.close_listener()
             self._listener.stop_reading()
         try:
+            await self._cleaner.close()
             await self._data_plane.close()
             await self._broker.close()
         finally:
+            self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()
             if self._admin is not None:
@@ -260,9 +271,11 @@ class Daemon:
             await self._admin.close()
         try:
             if self._assembled:
+                await self._cleaner.close()
                 await self._data_plane.close()
                 await self._broker.close()
         finally:
+            self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()
             await self._store.close()

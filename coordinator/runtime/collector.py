@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-FREEZE_RECORDS = 10_000
+FREEZE_RECORDS = 1000
 """Smaller loads are left to the collector."""
 
 
