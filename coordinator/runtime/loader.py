@@ -62,7 +62,7 @@ async def load_shard(
     """
     with collector.loading:
         loaded = await _load(make_shard, logs, opened)
-    collector.keep(loaded.records)
+        collector.keep(loaded.records)
     return loaded
 
 

@@ -39,12 +39,15 @@ class Turns:
         self.begin()
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """Drives `steps` to its end; every yield is a chance for others."""
+        """Drives `steps` to its end; every yield and the end are a chance for others."""
         while True:
             try:
                 next(steps)
             except StopIteration as ended:
                 result: T = ended.value
-                return result
+                break
             if self.over:
                 await self.pause()
+        if self.over:
+            await self.pause()
+        return result
