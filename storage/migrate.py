@@ -39,6 +39,28 @@ def migrate(
         )
         connection.execute(insert(tables.producer_id).values(id=1, next_id=0))
         return
+    version = _known_version(connection, existing, where, target)
+    for step in range(version, target):
+        if step not in migrations:
+            raise StoreRefused(
+                f"{where}: schema version {step} is too old: start an older groupd once to "
+                "bring it up to date"
+            )
+        migrations[step](connection)
+        connection.execute(update(tables.meta).values(schema_version=step + 1))
+
+
+def check_readable(connection: Connection, where: str, target: int = tables.SCHEMA_VERSION) -> None:
+    """For readers, which migrate nothing: the schema must be the newest. Raises StoreRefused."""
+    version = _known_version(connection, inspect(connection).get_table_names(), where, target)
+    if version < target:
+        raise StoreRefused(
+            f"{where}: schema version {version} is older than {target}: start this groupd once "
+            "to bring it up to date"
+        )
+
+
+def _known_version(connection: Connection, existing: list[str], where: str, target: int) -> int:
     version = (
         connection.scalar(select(tables.meta.c.schema_version))
         if tables.meta.name in existing
@@ -51,11 +73,4 @@ def migrate(
             f"{where}: schema version {version} is newer than {target}, the newest this groupd "
             "knows: start the newer groupd or choose another data directory"
         )
-    for step in range(version, target):
-        if step not in migrations:
-            raise StoreRefused(
-                f"{where}: schema version {step} is too old: start an older groupd once to "
-                "bring it up to date"
-            )
-        migrations[step](connection)
-        connection.execute(update(tables.meta).values(schema_version=step + 1))
+    return int(version)

@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from storage.migrate import migrate
+from storage.migrate import check_readable, migrate
 from storage.sql import SqlStore
 from storage.sqlite_driver import SqliteConnection
 
@@ -52,7 +52,7 @@ class SqliteBackend(EngineBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), self._log_error)
+        super().__init__(str(path), lambda error: _log_error(path, error))
         self._path = path
         self._lock = DataLock(path)
 
@@ -66,7 +66,7 @@ class SqliteBackend(EngineBackend):
             await writer.close()
             self._lock.release()
             if isinstance(error, FAILURES):
-                raise self._refusal(error) from error
+                raise _refusal(self._path, error) from error
             raise
         self._open(writer, Transactions(_engine(self._path, writes=False), READERS))
 
@@ -79,25 +79,52 @@ class SqliteBackend(EngineBackend):
         finally:
             os.close(directory)
 
-    def _refusal(self, error: Exception) -> StoreRefused:
-        reason, code = _reason(error)
-        if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
-            return StoreRefused(
-                f"{self._path}: damaged or no SQLite database ({reason}): restore it from a copy "
-                "or choose another data directory"
-            )
-        return StoreRefused(
-            f"{self._path}: cannot be opened ({reason}): mend the file's permissions and disk or "
-            "choose another data directory"
-        )
-
-    def _log_error(self, error: Exception) -> LogError:
-        reason, code = _reason(error)
-        kind = LogCorrupt if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB) else LogUnavailable
-        return kind(f"{self._path}: {reason}")
-
     def _closed(self) -> None:
         self._lock.release()
+
+
+class SqliteReadBackend(EngineBackend):
+    """Reads a database that another process may be writing: takes no lock, creates nothing,
+    migrates nothing. See `storage.reader`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), lambda error: _log_error(path, error))
+        self._path = path
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        if not self._path.is_file():
+            raise StoreRefused(f"{self._path}: there is no such store")
+        readers, writers = (
+            Transactions(_engine(self._path, writes=False, read_only=True), 1) for _ in range(2)
+        )
+        try:
+            await readers.run(lambda connection: check_readable(connection, str(self._path)))
+        except BaseException as error:
+            await readers.close()
+            if isinstance(error, FAILURES):
+                raise _refusal(self._path, error) from error
+            raise
+        self._open(writers, readers)
+
+
+def _refusal(path: Path, error: Exception) -> StoreRefused:
+    reason, code = _reason(error)
+    if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
+        return StoreRefused(
+            f"{path}: damaged or no SQLite database ({reason}): restore it from a copy "
+            "or choose another data directory"
+        )
+    return StoreRefused(
+        f"{path}: cannot be opened ({reason}): mend the file's permissions and disk or "
+        "choose another data directory"
+    )
+
+
+def _log_error(path: Path, error: Exception) -> LogError:
+    reason, code = _reason(error)
+    kind = LogCorrupt if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB) else LogUnavailable
+    return kind(f"{path}: {reason}")
 
 
 def _reason(error: Exception) -> tuple[str, int]:
@@ -106,11 +133,11 @@ def _reason(error: Exception) -> tuple[str, int]:
     return str(cause).partition("\n")[0], getattr(cause, "sqlite_errorcode", -1) & 0xFF
 
 
-def _engine(path: Path, *, writes: bool) -> AsyncEngine:
+def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine:
     thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
 
     async def connect(*_: Any, **__: Any) -> SqliteConnection:
-        connection = SqliteConnection(str(path), thread_name)
+        connection = SqliteConnection(str(path), thread_name, read_only=read_only)
         await connection.open()
         return connection
 

@@ -2,7 +2,8 @@
 
 An offset expires when its topic is not subscribed, nothing is pending on it, and its time is up:
 its own expire timestamp where the commit set one, else the retention time counted from the
-group's base time. An empty group left without offsets goes in the same sweep.
+group's base time. An empty group left without offsets goes in the same sweep, unless somebody is
+just about to join it: Kafka deletes it all the same, and the client starts again.
 
 A sweep may have to do with a hundred thousand offsets, so it comes in slices.
 """
@@ -65,7 +66,7 @@ class Sweep:
             if last is not None:
                 self._after = last
                 continue
-            if not _has_more(store, group.group_id, len(expired)) and is_deletable(group):
+            if not _has_more(store, group.group_id, len(expired)) and _may_vanish(group):
                 outcome.records.extend(group.tombstones())
                 cause = "empty, without offsets"
                 outcome.events.append(Event(EventKind.GROUP_DELETED, group.group_id, cause=cause))
@@ -104,7 +105,9 @@ def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
     return False
 
 
-def is_deletable(group: Group) -> bool:
+def _may_vanish(group: Group) -> bool:
+    if group.awaits_members():
+        return False
     try:
         group.check_delete()
     except ApiError:
