@@ -1,12 +1,14 @@
 """Reading a shard back from its log.
 
 What is read is the compacted log and the history behind it; or, if there is none or it is damaged,
-the whole history, which is complete by itself. Other work gets a turn every few milliseconds.
+the whole history, which is complete by itself. Other work gets a turn every few hundred records:
+counted, not timed, so that the same log is always read in the same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import structlog
@@ -15,7 +17,6 @@ from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import AppliedAt
 from coordinator.runtime import collector
 from coordinator.runtime.shard_log import ShardLog
-from coordinator.runtime.turns import Turns
 from protocol.records.batch import (
     Batch,
     BatchRecord,
@@ -32,9 +33,8 @@ from storage.log import LogCorrupt, PartitionLogs
 log = structlog.get_logger("groupd.loader")
 
 READ_BYTES = 1024 * 1024
-SLICE_MS = 4
-TURN_RECORDS = 100
-"""Records after which the slice is looked at."""
+TURN_RECORDS = 500
+"""Some two milliseconds."""
 
 
 class LoadFailed(Exception):
@@ -86,7 +86,7 @@ class _Replay:
         self._shard = shard
         self._logs = logs
         self._commits = CommitReader()
-        self._turns = Turns(SLICE_MS)
+        self._since = 0
         self._skipped: dict[int, int] = {}
         self._applied = 0
 
@@ -109,12 +109,12 @@ class _Replay:
     async def _read(self, name: str, offset: int, end: int) -> None:
         while offset < end:
             rows = await self._logs.read(name, offset, READ_BYTES)
-            self._turns.begin()
             if not rows:
                 raise LoadFailed(f"{name}: nothing at offset {offset}, log end {end}")
             for row in rows:
                 try:
-                    await self._turns.run(self._replay(row.payload))
+                    for _ in self._replay(row.payload):
+                        await asyncio.sleep(0)
                 except (CorruptRecord, CorruptBatch, ValueError) as error:
                     raise LoadFailed(f"{name} at offset {row.base_offset}: {error}") from error
                 except Exception as error:
@@ -123,20 +123,15 @@ class _Replay:
                     reason = f"{type(error).__name__}: {error}"
                     raise LoadFailed(f"{name} at offset {row.base_offset}: {reason}") from error
                 offset = row.last_offset + 1
-            await self._turns.pause()
 
-    def _replay(self, payload: bytes) -> Generator[None, None, None]:
-        since = 0
+    def _replay(self, payload: bytes) -> Iterator[None]:
+        """Yields when it is time for others."""
         for batch in iter_batches(payload):
             if batch.header.is_control:
                 for raw in iter_records(batch):
                     self._marker(batch.header.producer_id, raw)
             else:
                 yield from self._data(batch)
-            since += batch.header.record_count
-            if since >= TURN_RECORDS:
-                since = 0
-                yield
 
     def _marker(self, producer_id: int, raw: BatchRecord) -> None:
         marker = decode_marker(raw)
@@ -149,7 +144,6 @@ class _Replay:
         producer_id = -1 if plain else header.producer_id
         place_of, value_of = self._commits.place, self._commits.value
         replay_offset = self._shard.replay_offset
-        count = 0
         for offset, key, value in key_values(header, records_data(batch)):
             if key is None:
                 continue
@@ -160,8 +154,9 @@ class _Replay:
                 self._applied += 1
             else:
                 self._record(key, value, AppliedAt(offset, producer_id, header.producer_epoch))
-            count += 1
-            if count % TURN_RECORDS == 0:
+            self._since += 1
+            if self._since >= TURN_RECORDS:
+                self._since = 0
                 yield
 
     def _record(self, key: bytes, value: bytes | None, at: AppliedAt) -> None:

@@ -14,19 +14,12 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Turns:
-    """Works for `slice_ms` at a time, then sleeps `rest` times as long as it has worked.
+    """Works for `slice_ms` at a time, then sleeps `rest` times as long as it has worked."""
 
-    With `rest` 0 the loop gets one turn: for work that everybody waits for, such as loading.
-    """
-
-    def __init__(self, slice_ms: float, rest: float = 0.0, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, slice_ms: float, rest: float, sleep: Sleep = asyncio.sleep) -> None:
         self._slice_ns = int(slice_ms * 1_000_000)
         self._rest = rest
         self._sleep = sleep
-        self._since_ns = elapsed_ns()
-
-    def begin(self) -> None:
-        """The slice starts now: after something was awaited."""
         self._since_ns = elapsed_ns()
 
     @property
@@ -36,7 +29,7 @@ class Turns:
     async def pause(self) -> None:
         worked_ns = elapsed_ns() - self._since_ns
         await self._sleep(worked_ns * self._rest / 1_000_000_000)
-        self.begin()
+        self._since_ns = elapsed_ns()
 
     async def run(self, steps: Generator[None, None, T]) -> T:
         """Drives `steps` to its end; every yield and the end are a chance for others."""
