@@ -6,15 +6,14 @@ or landed in another log is found out when it is read.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from struct import Struct
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, select
 
+from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
@@ -24,15 +23,6 @@ FEW_ROWS = 16
 ROWS_MAX = 512
 """Rows that one read looks at and gives at most. Rows are checked on the event loop, so this is
 also how long a read holds it up: a few milliseconds."""
-
-_NUMBERS = Struct(">qqqq")
-
-
-def row_crc(
-    log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
-) -> int:
-    numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
-    return zlib.crc32(payload, zlib.crc32(numbers))
 
 
 @dataclass(slots=True)
@@ -78,7 +68,7 @@ def to_row(batch: Append, log_id: int) -> dict[str, Any]:
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
         "max_timestamp_ms": batch.max_timestamp_ms,
-        "row_crc": row_crc(
+        "row_crc": batch_crc(
             log_id, batch.base_offset, batch.last_offset, batch.max_timestamp_ms, batch.payload
         ),
         "payload": batch.payload,
@@ -98,7 +88,7 @@ BATCH_COLUMNS = (
 def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
     """Raises LogCorrupt when the row is not what was written."""
     log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
-    if row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
+    if batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
         raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
     return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
 
@@ -115,9 +105,13 @@ _FROM = case(
 # row for a log without batches in range, none for an unknown log.
 _SIZES = (
     select(
+        log.c.row_sum,
         log.c.log_id,
+        log.c.name,
+        log.c.owner_epoch,
         log.c.start_offset,
         log.c.next_offset,
+        log.c.clean_offset,
         log_batch.c.base_offset,
         log_batch.c.last_offset,
         func.length(log_batch.c.payload),
@@ -154,19 +148,20 @@ def read_range(
 ) -> list[StoredBatch]:
     """See `PartitionLogs.read`; `connection` must show both queries the same state."""
     rows_max, sizes = FEW_ROWS, _sizes(connection, name, from_offset, FEW_ROWS)
-    if len(sizes) == FEW_ROWS and sum(row[5] for row in sizes) < max_bytes:
+    if len(sizes) == FEW_ROWS and sum(row[9] for row in sizes) < max_bytes:
         rows_max, sizes = ROWS_MAX, _sizes(connection, name, from_offset, ROWS_MAX)
     if not sizes:
         return []
-    log_id, start_offset, next_offset = sizes[0][:3]
+    check_log(*sizes[0][:7])
+    log_id, start_offset, next_offset = sizes[0][1], sizes[0][4], sizes[0][5]
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
         return []
-    if sizes[0][3] is None or sizes[0][3] > expected:
+    if sizes[0][7] is None or sizes[0][7] > expected:
         raise LogCorrupt(f"log {name}: the batch at offset {expected} is missing")
     total = 0
     last: int | None = None
-    for _, _, _, _, last_offset, size in sizes:
+    for *_, last_offset, size in sizes:
         total += size
         if total > max_bytes and not (min_one and last is None):
             break
@@ -176,7 +171,7 @@ def read_range(
             raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
     if last is None:
         return []
-    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][4], "last": last})
+    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][8], "last": last})
     batches = [to_batch(name, row) for row in rows]
     for before, after in pairwise(batches):
         if after.base_offset != before.last_offset + 1:

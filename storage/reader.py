@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, bindparam, func, or_, select, text
 
-from storage.batches import BATCH_COLUMNS, row_crc
+from storage.batches import BATCH_COLUMNS
+from storage.checksums import batch_crc
 from storage.log import LogState, StoredBatch
 from storage.sql_catalogue import SqlCatalogue
 from storage.sql_logs import Backend, SqlLogs
@@ -103,7 +104,7 @@ def _rows(connection: Connection, log_id: int, start_offset: int) -> Iterator[St
     while True:
         rows = connection.execute(_PAGE, at).all()
         for _, base_offset, last_offset, max_timestamp_ms, crc, payload, _ in rows:
-            right = row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload)
+            right = batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload)
             stored = StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
             yield StoredRow(stored, right == crc)
         if len(rows) < _ROWS:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam, case, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from storage.batches import to_row
+from storage.checksums import check_log, cleaned, end_moved
 from storage.log import Append, Replacement
 from storage.tables import log, log_batch
 
+_LOG = (
+    select(
+        log.c.row_sum,
+        log.c.log_id,
+        log.c.name,
+        log.c.owner_epoch,
+        log.c.start_offset,
+        log.c.next_offset,
+        log.c.clean_offset,
+    )
+    .where(log.c.log_id == bindparam("of_log"))
+    .with_for_update()
+)
 _MOVE = (
     update(log)
     .where(log.c.log_id == bindparam("of_log"))
-    .where(log.c.owner_epoch == bindparam("mine"))
-    .where(log.c.next_offset >= bindparam("first"))
-    .where(log.c.name.is_not(None))
     .values(
         clean_offset=bindparam("clean"),
-        next_offset=case(
-            (log.c.next_offset < bindparam("end"), bindparam("end")), else_=log.c.next_offset
-        ),
+        next_offset=bindparam("end"),
+        row_sum=log.c.row_sum + bindparam("difference"),
     )
 )
 _ROW_AT = (
@@ -39,19 +49,9 @@ _INSERT = insert(log_batch)
 
 def replace_rows(connection: Connection, change: Replacement, log_id: int) -> bool:
     """False if the log is another owner's now or ends before the range; then nothing was done.
-    Raises ValueError when the range cuts a row."""
+    Raises ValueError when the range cuts a row, LogCorrupt."""
     first, end = change.from_offset, change.to_offset
-    moved = connection.execute(
-        _MOVE,
-        {
-            "of_log": log_id,
-            "mine": change.owner_epoch,
-            "first": first,
-            "end": end,
-            "clean": change.clean_offset,
-        },
-    )
-    if moved.rowcount != 1:
+    if not _move(connection, change, log_id):
         return False
     head = connection.execute(_ROW_AT, {"of_log": log_id, "at": first}).one_or_none()
     tail = connection.execute(_ROW_AT, {"of_log": log_id, "at": end - 1}).one_or_none()
@@ -70,4 +70,24 @@ def replace_rows(connection: Connection, change: Replacement, log_id: int) -> bo
         for row in change.rows
     ]
     connection.execute(_INSERT, [to_row(row, log_id) for row in rows])
+    return True
+
+
+def _move(connection: Connection, change: Replacement, log_id: int) -> bool:
+    row = connection.execute(_LOG, {"of_log": log_id}).one_or_none()
+    if (
+        row is None
+        or row.name is None
+        or row.owner_epoch != change.owner_epoch
+        or row.next_offset < change.from_offset
+    ):
+        return False
+    check_log(*row)
+    end = max(row.next_offset, change.to_offset)
+    difference = end_moved(log_id, row.next_offset, end)
+    difference += cleaned(log_id, row.clean_offset, change.clean_offset)
+    connection.execute(
+        _MOVE,
+        {"of_log": log_id, "clean": change.clean_offset, "end": end, "difference": difference},
+    )
     return True

@@ -4,10 +4,13 @@
   ids are never used twice, so rows of a deleted log belong to nobody. Below `clean_offset` the
   cleaner has been.
 - `log_batch`: one row a record batch; below the log's clean offset a row holds the batches that
-  are left of a range of offsets. `row_crc` covers all other columns, see `batches`. Rows
+  are left of a range of offsets. Rows
   below a log's start offset are dead and dropped in the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `meta`: one row with the schema version and the cluster id.
+
+`row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
+not cover the schema version, which has its own check.
 
 Times are milliseconds since 1970, offsets and epochs as in Kafka.
 """
@@ -26,7 +29,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 
@@ -39,6 +42,7 @@ meta = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("schema_version", Integer, nullable=False),
     Column("cluster_id", String(22), nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
 )
 
 log = Table(
@@ -50,6 +54,7 @@ log = Table(
     Column("start_offset", BigInteger, nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("clean_offset", BigInteger, nullable=False, server_default="0"),
+    Column("row_sum", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -81,6 +86,7 @@ topic = Table(
     Column("name", String(249), nullable=False),
     Column("partitions", Integer, nullable=False),
     Column("configs", Text, nullable=False),  # a JSON object
+    Column("row_crc", BigInteger, nullable=False),
 )
 
 config_override = Table(
@@ -90,6 +96,7 @@ config_override = Table(
     Column("name", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
 )
 
 producer_id = Table(
@@ -97,4 +104,5 @@ producer_id = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("next_id", BigInteger, nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
 )

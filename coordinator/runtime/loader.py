@@ -21,6 +21,7 @@ from protocol.records.batch import (
     Batch,
     BatchRecord,
     CorruptBatch,
+    check,
     decode_marker,
     iter_batches,
     iter_records,
@@ -28,7 +29,7 @@ from protocol.records.batch import (
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 from protocol.records.offset_records import CommitReader
 from protocol.records.scan import key_values, records_data
-from storage.log import LogCorrupt, PartitionLogs
+from storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
@@ -113,7 +114,7 @@ class _Replay:
                 raise LoadFailed(f"{name}: nothing at offset {offset}, log end {end}")
             for row in rows:
                 try:
-                    for _ in self._replay(row.payload):
+                    for _ in self._replay(row):
                         await asyncio.sleep(0)
                 except (CorruptRecord, CorruptBatch, ValueError) as error:
                     raise LoadFailed(f"{name} at offset {row.base_offset}: {error}") from error
@@ -124,9 +125,18 @@ class _Replay:
                     raise LoadFailed(f"{name} at offset {row.base_offset}: {reason}") from error
                 offset = row.last_offset + 1
 
-    def _replay(self, payload: bytes) -> Iterator[None]:
-        """Yields when it is time for others."""
-        for batch in iter_batches(payload):
+    def _replay(self, row: StoredBatch) -> Iterator[None]:
+        """Yields when it is time for others. Raises CorruptBatch, also when a batch does not stand
+        at the offsets that the store has its row at."""
+        expected = row.base_offset
+        for batch in iter_batches(row.payload):
+            header = check(batch.payload)
+            if not expected <= header.base_offset <= header.last_offset <= row.last_offset:
+                raise CorruptBatch(
+                    f"it says offsets {header.base_offset} to {header.last_offset}, "
+                    f"not {expected} to {row.last_offset}"
+                )
+            expected = header.next_offset
             if batch.header.is_control:
                 for raw in iter_records(batch):
                     self._marker(batch.header.producer_id, raw)

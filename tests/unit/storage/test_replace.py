@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import create_engine, text
 
 from storage.log import (
     Append,
+    LogCorrupt,
     LogFenced,
     LogState,
     LogUnavailable,
@@ -20,7 +21,6 @@ from storage.log import (
     StoredBatch,
 )
 from storage.memory import MemoryStore
-from storage.migrate import migrate
 from storage.open import create_store
 from tests.unit.storage.conftest import Disk
 
@@ -183,39 +183,37 @@ async def test_killed_while_replacing(tmp_path: Path) -> None:
         await store.close()
 
 
-def test_a_database_of_the_first_schema_learns_of_clean_offsets(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/old.db")
-    with engine.begin() as connection:
-        _first_schema(connection)
-    with engine.begin() as connection:
-        migrate(connection, "old.db")
-        assert connection.scalar(text("SELECT schema_version FROM meta")) == 2
-        assert connection.execute(text("SELECT name, clean_offset FROM log")).all() == [("a", 0)]
-    fresh = create_engine(f"sqlite:///{tmp_path}/new.db")
-    with fresh.begin() as connection:
-        migrate(connection, "new.db")
-    columns = [
-        {(column["name"], column["nullable"]) for column in inspect(e).get_columns("log")}
-        for e in (engine, fresh)
-    ]
-    assert columns[0] == columns[1]
+async def test_a_database_without_clean_offsets_learns_of_them(tmp_path: Path) -> None:
+    store = create_store(None, tmp_path)
+    await store.start()
+    await filled(store)
+    rows = await store.read("a", 0, EVERYTHING)
+    await store.close()
+    engine = create_engine(f"sqlite:///{tmp_path}/groupd.sqlite")
+    with engine.begin() as connection:  # as schema 2 was
+        connection.execute(text("ALTER TABLE log DROP COLUMN clean_offset"))
+        connection.execute(text("UPDATE meta SET schema_version = 2"))
     engine.dispose()
-    fresh.dispose()
+    store = create_store(None, tmp_path)
+    await store.start()
+    assert await store.open("a") == LogState("a", 2, 0, 20, 0)
+    assert await store.read("a", 0, EVERYTHING) == rows
+    await store.replace(change(0, 8, row(0, 7), epoch=2))
+    assert await store.open("a") == LogState("a", 3, 0, 20, 8)
+    await store.close()
 
 
-def _first_schema(connection: Connection) -> None:
-    """As version 1 made it, as far as it matters here."""
-    for statement in (
-        (
-            "CREATE TABLE meta (id INTEGER NOT NULL PRIMARY KEY, schema_version INTEGER NOT NULL,"
-            " cluster_id VARCHAR(22) NOT NULL)"
-        ),
-        (
-            "CREATE TABLE log (log_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,"
-            " name VARCHAR(300) UNIQUE, owner_epoch BIGINT NOT NULL, start_offset BIGINT NOT NULL,"
-            " next_offset BIGINT NOT NULL)"
-        ),
-        "INSERT INTO meta VALUES (1, 1, 'cluster')",
-        "INSERT INTO log (name, owner_epoch, start_offset, next_offset) VALUES ('a', 3, 0, 7)",
-    ):
-        connection.execute(text(statement))
+@pytest.mark.parametrize("column", ["clean_offset", "next_offset"])
+async def test_a_damaged_row_of_a_cleaned_log_is_found(tmp_path: Path, column: str) -> None:
+    store = create_store(None, tmp_path)
+    await store.start()
+    await filled(store)
+    await store.replace(change(0, 8, row(0, 7)))
+    engine = create_engine(f"sqlite:///{tmp_path}/groupd.sqlite")
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE log SET {column} = {column} + 2"))
+    engine.dispose()
+    for work in (store.replace(change(8, 12, row(8, 11))), store.read("a", 0, 1), store.open("a")):
+        with pytest.raises(LogCorrupt):
+            await work
+    await store.close()
