@@ -23,7 +23,7 @@ from coordinator.runtime.shard_log import OwnedLog, ShardLog
 from coordinator.runtime.shard_state import ShardState
 from coordinator.runtime.turns import Sleep, Turns
 from protocol.records.batch import CorruptBatch
-from protocol.records.compaction import Rules
+from protocol.records.compaction import NOWHERE, Rules
 from storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.cleaner")
@@ -173,7 +173,13 @@ class Cleaner:
             end = end if young is None else min(end, young.base_offset)
         if end - target.clean_offset < least:
             return
-        rules = Rules(now_ms, self._config.log_cleaner_delete_retention_ms, log_end - 1)
+        history = opened.history
+        rules = Rules(
+            now_ms,
+            self._config.log_cleaner_delete_retention_ms,
+            log_end - 1,
+            NOWHERE if target is history else history.clean_offset,
+        )
         turns = Turns(SLICE_MS, REST, self._sleep)
         cleaning = LogCleaning(self._logs, opened.history, target, turns, self._keys_max)
         done = await cleaning.run(end, self._least_records, rules)

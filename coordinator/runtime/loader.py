@@ -14,8 +14,10 @@ from typing import NamedTuple
 import structlog
 
 from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import AppliedAt
+from coordinator.core.types import AppliedAt, Outcome
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime import collector
+from coordinator.runtime.clock import Clock
 from coordinator.runtime.shard_log import ShardLog
 from protocol.records.batch import (
     Batch,
@@ -42,10 +44,20 @@ class LoadFailed(Exception):
     """The log holds something that must not be skipped; `str()` says what and where."""
 
 
-class Loaded(NamedTuple):
+class Replayed(NamedTuple):
     """`records`: how many were applied."""
 
     shard: GroupCoordinatorShard
+    producers: ProducerStates
+    records: int
+
+
+class Loaded(NamedTuple):
+    """`outcome`: what starting the timers leads to; `records`: how many were applied."""
+
+    shard: GroupCoordinatorShard
+    producers: ProducerStates
+    outcome: Outcome
     records: int
 
 
@@ -53,9 +65,29 @@ class _CompactedUnusable(Exception):
     """The compacted log cannot be read; the history can still be."""
 
 
+async def load_anew(
+    make_shard: Callable[[], GroupCoordinatorShard],
+    bring_up_to_date: Callable[[GroupCoordinatorShard], None],
+    logs: PartitionLogs,
+    opened: ShardLog,
+    clock: Clock,
+) -> Loaded:
+    """A shard made from its log, with its timers started. Raises LoadFailed or LogError."""
+    shard, producers, records = await load_shard(make_shard, logs, opened)
+    # Topics and group configs may have changed while the log was read.
+    bring_up_to_date(shard)
+    name = opened.history.name
+    try:
+        outcome = shard.on_loaded(clock.now())
+    except Exception as error:
+        log.exception("shard cannot start its timers", log=name)
+        raise LoadFailed(f"{name}: {type(error).__name__}: {error}") from error
+    return Loaded(shard, producers, outcome, records)
+
+
 async def load_shard(
     make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
-) -> Loaded:
+) -> Replayed:
     """A fresh shard with the log replayed into it. Raises LoadFailed, LogError.
 
     Unknown record types are skipped with a warning; anything undecodable fails the load (spec:
@@ -69,7 +101,7 @@ async def load_shard(
 
 async def _load(
     make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
-) -> Loaded:
+) -> Replayed:
     end = opened.compacted_end
     if end:
         try:
@@ -80,18 +112,40 @@ async def _load(
     return await _Replay(make_shard(), logs).run(opened, opened.history.start_offset)
 
 
+def check_batches(stored: StoredBatch) -> None:
+    """See `checked_batches`."""
+    for _ in checked_batches(stored):
+        pass
+
+
+def checked_batches(stored: StoredBatch) -> Iterator[Batch]:
+    """What a row holds. Raises CorruptBatch, also when a batch does not stand at the offsets that
+    the store has its row at."""
+    expected = stored.base_offset
+    for batch in iter_batches(stored.payload):
+        header = check(batch.payload)
+        if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
+            raise CorruptBatch(
+                f"it says offsets {header.base_offset} to {header.last_offset}, "
+                f"not {expected} to {stored.last_offset}"
+            )
+        expected = header.next_offset
+        yield batch
+
+
 class _Replay:
     """One attempt."""
 
     def __init__(self, shard: GroupCoordinatorShard, logs: PartitionLogs) -> None:
         self._shard = shard
+        self._producers = ProducerStates()
         self._logs = logs
         self._commits = CommitReader()
         self._since = 0
         self._skipped: dict[int, int] = {}
         self._applied = 0
 
-    async def run(self, opened: ShardLog, history_from: int) -> Loaded:
+    async def run(self, opened: ShardLog, history_from: int) -> Replayed:
         """The compacted log up to `history_from`, the history from there on."""
         history, compacted = opened.history, opened.compacted
         if history_from > history.start_offset:
@@ -105,7 +159,8 @@ class _Replay:
             log.warning(
                 "unknown record type skipped", log=history.name, type=record_type, records=count
             )
-        return Loaded(self._shard, self._applied)
+        self._producers.transactions.durable(opened.next_offset)
+        return Replayed(self._shard, self._producers, self._applied)
 
     async def _read(self, name: str, offset: int, end: int) -> None:
         while offset < end:
@@ -126,17 +181,10 @@ class _Replay:
                 offset = row.last_offset + 1
 
     def _replay(self, row: StoredBatch) -> Iterator[None]:
-        """Yields when it is time for others. Raises CorruptBatch, also when a batch does not stand
-        at the offsets that the store has its row at."""
-        expected = row.base_offset
-        for batch in iter_batches(row.payload):
-            header = check(batch.payload)
-            if not expected <= header.base_offset <= header.last_offset <= row.last_offset:
-                raise CorruptBatch(
-                    f"it says offsets {header.base_offset} to {header.last_offset}, "
-                    f"not {expected} to {row.last_offset}"
-                )
-            expected = header.next_offset
+        """Yields when it is time for others. Raises CorruptBatch."""
+        for batch in checked_batches(row):
+            if batch.header.producer_id >= 0:
+                self._producers.replay(batch.payload, batch.header)
             if batch.header.is_control:
                 for raw in iter_records(batch):
                     self._marker(batch.header.producer_id, raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.shard_runtime import ShardState
 
@@ -29,6 +30,12 @@ class OffsetsView:
         """How far the history has been folded, and up to where the compacted log stands for it."""
         opened = self._broker.shards[partition].log
         return (0, 0) if opened is None else (opened.history.clean_offset, opened.compacted_end)
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        """The producers of the shard's log and their transactions; None as above."""
+        if self.state(partition) is None:
+            return None
+        return self._broker.shards[partition].producers
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Set `event` whenever the high watermark moves or the shard's state changes."""

@@ -13,6 +13,7 @@ import asyncio
 from typing import Protocol
 
 from coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.topics.partition import read_durable
 from coordinator.topics.tail_cache import within
 from protocol.records.batch import iter_batches
@@ -31,6 +32,10 @@ class OffsetsLogView(Protocol):
         (0: not at all)."""
         ...
 
+    def producers(self, partition: int) -> ProducerStates | None:
+        """The producers of the shard's log and their transactions; None as above."""
+        ...
+
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Set `event` whenever the partition's high watermark moves or its state goes away."""
         ...
@@ -47,6 +52,9 @@ class NoOffsetsLog:
     def clean_offsets(self, partition: int) -> tuple[int, int]:
         return 0, 0
 
+    def producers(self, partition: int) -> ProducerStates | None:
+        return None
+
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Nothing ever happens here."""
 
@@ -57,7 +65,7 @@ class NoOffsetsLog:
 class OffsetsLog:
     """A `ReadableLog` over one partition of the view: its history or its compacted view."""
 
-    __slots__ = ("_compacted", "_logs", "_partition", "_view", "name")
+    __slots__ = ("_clean_end", "_compacted", "_logs", "_partition", "_view", "name")
 
     def __init__(
         self, view: OffsetsLogView, logs: PartitionLogs, partition: int, *, compacted: bool = False
@@ -66,6 +74,7 @@ class OffsetsLog:
         self._logs = logs
         self._partition = partition
         self._compacted = compacted
+        self._clean_end = 0
         self.name = offsets_log_name(partition)
 
     @property
@@ -93,8 +102,17 @@ class OffsetsLog:
             return compacted_log_name(self._partition), compacted_end
         return self.name, folded_end
 
+    @property
+    def producers(self) -> ProducerStates:
+        return self._view.producers(self._partition) or ProducerStates()
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.producers.transactions.last_stable_offset(self.high_watermark)
+
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
         name, end = self._clean_part()
+        self._clean_end = end
         if from_offset < end:
             payloads = await self._clean_batches(name, from_offset, end, max_bytes)
             if payloads:
@@ -123,6 +141,12 @@ class OffsetsLog:
                 ]
             at = rows[-1].last_offset + 1
         return found
+
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        # The clean part has no aborted records any more, maybe not even the marker at which a
+        # reader would stop to leave out the producer's. No transaction reaches over its end.
+        found = self.producers.transactions.aborted(from_offset, end_offset)
+        return tuple(entry for entry in found if entry[1] >= self._clean_end)
 
     async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
         name, end = self._clean_part()

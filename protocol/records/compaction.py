@@ -31,13 +31,19 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 """A producer silent for so long is forgotten (Kafka: producer.id.expiration.ms)."""
 
 
+NOWHERE = 2**63 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`last_offset`: of the log; its last batch is never dropped whole."""
+    """`last_offset`: of the log; its last batch is never dropped whole. `aborted_from`: from here
+    on aborted batches leave their headers, and their markers stay, because the records can still
+    be read elsewhere and readers must be told of them."""
 
     now_ms: int
     delete_retention_ms: int
     last_offset: int
+    aborted_from: int = NOWHERE
 
 
 class Compaction:
@@ -50,7 +56,7 @@ class Compaction:
         self._keys = survey.keys
         self._survey = survey
         self._rules = rules
-        # Producers whose transaction still has records, until its marker.
+        # Producers whose transaction still has records or headers, until its marker.
         self._with_records: set[int] = set()
         self.records_read = 0
         self.records_kept = 0
@@ -70,7 +76,9 @@ class Compaction:
         header = batch.header
         transactional = header.is_transactional
         if transactional and self._survey.is_aborted(header):
-            return self._emptied(header)
+            return self._aborted(header)
+        if transactional and header.record_count == 0:
+            return self._aborted(header)  # one that was cleaned before
         data = records_data(batch)
         over = self._horizon_passed(header)
         newest, base_offset = self._keys.get, header.base_offset
@@ -116,6 +124,12 @@ class Compaction:
         kept = list(raw_records(header, data))
         return _rewritten(header, data, kept, self._horizon_ms(), True)
 
+    def _aborted(self, header: BatchHeader) -> bytes | None:
+        if header.base_offset < self._rules.aborted_from:
+            return self._emptied(header)
+        self._with_records.add(header.producer_id)
+        return _bare(header)
+
     def _horizon_ms(self) -> int:
         return self._rules.now_ms + self._rules.delete_retention_ms
 
@@ -134,13 +148,16 @@ class Compaction:
         )
         if not is_last and not remembered:
             return None
-        timestamp_ms = header.max_timestamp_ms
-        empty = header._replace(
-            attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
-            base_timestamp_ms=timestamp_ms,
-            record_count=0,
-        )
-        return pack_batch(empty, b"")
+        return _bare(header)
+
+
+def _bare(header: BatchHeader) -> bytes:
+    empty = header._replace(
+        attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
+        base_timestamp_ms=header.max_timestamp_ms,
+        record_count=0,
+    )
+    return pack_batch(empty, b"")
 
 
 def _rewritten(

@@ -18,6 +18,8 @@ from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.server.connection import ConnectionStats
 from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
+from coordinator.transactions.coordinator import TransactionCoordinator
+from protocol.errors import ErrorCode
 from storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -41,9 +43,12 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1
-    cleaner = Cleaner(MemoryStore(), broker.shards, broker.config, broker.clock.now)
+    transactions = TransactionCoordinator(
+        config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
+    )
+    cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
     more = [lambda: LogCollector(cleaner, LoopStalls())]
-    registry: CollectorRegistry = make_registry(broker, connections, more)
+    registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         if family.name.startswith(("process_", "python_")):
@@ -53,6 +58,15 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         kind = "untyped" if family.type == "unknown" else family.type
         found[name] = (kind, labels)
     return found
+
+
+async def never() -> int:
+    raise AssertionError("nobody asks for a producer id")
+
+
+class NoMarkers:
+    async def write_marker(self, *_: object) -> dict[tuple[str, int], ErrorCode]:
+        raise AssertionError("nothing ends")
 
 
 class _NoGroups:

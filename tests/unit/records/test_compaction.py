@@ -248,6 +248,26 @@ def test_the_last_batch_of_a_producer_leaves_its_header_until_the_producer_is_fo
     assert [parse_header(batch).base_offset for batch in third] == [2]
 
 
+def test_aborted_batches_leave_headers_where_their_records_can_still_be_read() -> None:
+    log = Log().txn(7, offset(0, 1)).marker(7, commit=False).txn(8, offset(1, 1))
+    log.marker(8, commit=False).plain(offset(2, 1))
+    rules = Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, aborted_from=2)
+    compaction = Compaction(survey(log.batches), rules)
+    left = [drain(compaction.clean(whole(batch))) for batch in log.batches]
+    assert left[0] is None
+    header = check(left[2] or b"")
+    assert (header.producer_id, header.base_offset, header.record_count) == (8, 2, 0)
+    assert header.is_transactional
+    assert not header.is_control
+    assert left[3] == log.batches[3], "the marker stays as it was"
+    rest = [batch for batch in left if batch is not None]
+    again = Compaction(survey([]), Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, aborted_from=2))
+    assert [drain(again.clean(whole(batch))) for batch in rest][1:] == rest[1:]
+    folded = clean(rest, len(rest), MUCH_LATER_MS)
+    assert [parse_header(batch).base_offset for batch in folded][-1] == 4
+    assert not any(parse_header(b).record_count == 0 for b in folded[:-1])
+
+
 def test_records_without_key_go_and_legacy_keys_mean_the_same_offset() -> None:
     key, _ = offset(0, 1)
     assert key is not None
@@ -281,10 +301,12 @@ def test_a_large_batch_gives_others_their_turn() -> None:
 # Properties
 
 records = st.builds(offset, st.integers(0, 3), st.one_of(st.none(), st.integers(0, 50)))
+commits = st.builds(offset, st.integers(0, 3), st.integers(0, 50))
 keyless = st.just((None, b"x"))
 steps = st.one_of(
     st.tuples(st.just("plain"), st.lists(st.one_of(records, keyless), min_size=1, max_size=4)),
-    st.tuples(st.just("txn"), st.integers(1, 3), st.lists(records, min_size=1, max_size=3)),
+    # Tombstones are never written in transactions.
+    st.tuples(st.just("txn"), st.integers(1, 3), st.lists(commits, min_size=1, max_size=3)),
     st.tuples(st.just("marker"), st.integers(1, 3), st.booleans()),
 )
 

@@ -6,10 +6,10 @@ import pytest
 
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.topics.offsets_log import OffsetsLog
-from protocol.records.batch import check, iter_records
-from storage.log import LogUnavailable
+from protocol.records.batch import check, encode_batch, encode_marker, iter_records
+from storage.log import Append, LogUnavailable
 from tests.unit.runtime.harness import Bench
-from tests.unit.runtime.test_cleaner import WEEK_MS, cleaner, commits
+from tests.unit.runtime.test_cleaner import HISTORY, WEEK_MS, cleaner, commits
 
 MB = 1 << 20
 
@@ -104,4 +104,33 @@ async def test_times_lead_to_records_that_are_there() -> None:
         assert newest is not None
         assert newest.max_timestamp_ms == young_ms
     assert await view(bench, compacted=True).first_at_or_after(young_ms + 1) is None
+    await bench.broker.close()
+
+
+async def test_readers_of_the_history_are_told_of_aborted_transactions_after_a_restart() -> None:
+    bench = await Bench().start()
+    await commits(bench, range(4))
+    end = bench.shard.durable_offset
+    (first, *_) = await bench.store.read(HISTORY, 0, MB)
+    pairs = [(record.key, record.value) for record in iter_records(first.payload)]
+    await bench.broker.close()
+    owner = (await bench.store.open(HISTORY)).owner_epoch
+    txn = encode_batch(end, 0, 0, pairs, 7, 0, 0, transactional=True)
+    marker = encode_marker(end + 1, 0, 0, 7, 0, 1, commit=False)
+    await bench.store.append(
+        [
+            Append(HISTORY, owner, end, end, 0, txn),
+            Append(HISTORY, owner, end + 1, end + 1, 0, marker),
+        ]
+    )
+    bench = await Bench(bench.store).start()
+    await cleaner(bench).round()
+    bench = await bench.restart()
+    assert bench.shard.log is not None
+    assert bench.shard.log.compacted_end == end + 2
+    history, compacted = view(bench, compacted=False), view(bench, compacted=True)
+    assert end in await read_all(history)
+    assert history.aborted(0, end + 2) == ((7, end),)
+    assert end not in await read_all(compacted)
+    assert compacted.aborted(0, end + 2) == ()
     await bench.broker.close()
