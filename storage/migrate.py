@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from sqlalchemy import Connection, insert, inspect, select, update
 
 from storage import tables
 from storage.checksums import row_crc
@@ -19,12 +19,23 @@ from storage.row_checksums import add_row_checksums
 Migration = Callable[[Connection], None]
 
 
-def _add_clean_offset(connection: Connection) -> None:
+def statements(*sql: str) -> Migration:
+    """A migration in SQL that every database understands."""
+
+    def change(connection: Connection) -> None:
+        for statement in sql:
+            connection.exec_driver_sql(statement)
+
+    return change
+
+
+# What is here stays as it is: it speaks of tables as they were, not as `tables` has them now.
+MIGRATIONS: Mapping[int, Migration] = {
+    1: add_row_checksums,
+    2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
     # A clean offset of 0 adds nothing to the sum of a row.
-    connection.execute(text("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"))
-
-
-MIGRATIONS: Mapping[int, Migration] = {1: add_row_checksums, 2: _add_clean_offset}
+    3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
+}
 
 
 def migrate(
@@ -73,10 +84,10 @@ def _known_version(connection: Connection, existing: list[str], where: str, targ
         else None
     )
     if version is None:
-        raise StoreRefused(f"{where}: not a groupd database: choose another data directory")
+        raise StoreRefused(f"{where}: not a groupd database: choose another database")
     if version > target:
         raise StoreRefused(
             f"{where}: schema version {version} is newer than {target}, the newest this groupd "
-            "knows: start the newer groupd or choose another data directory"
+            "knows: start the newer groupd or choose another database"
         )
     return int(version)

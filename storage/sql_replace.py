@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from storage.batches import to_row
+from storage.batches import LOG_COLUMNS, to_row
 from storage.checksums import check_log, cleaned, end_moved
 from storage.log import Append, Replacement
 from storage.tables import log, log_batch
 
-_LOG = (
-    select(
-        log.c.row_sum,
-        log.c.log_id,
-        log.c.name,
-        log.c.owner_epoch,
-        log.c.start_offset,
-        log.c.next_offset,
-        log.c.clean_offset,
-    )
-    .where(log.c.log_id == bindparam("of_log"))
-    .with_for_update()
-)
+_LOG = select(*LOG_COLUMNS).where(log.c.log_id == bindparam("of_log")).with_for_update()
 _MOVE = (
     update(log)
     .where(log.c.log_id == bindparam("of_log"))

@@ -45,7 +45,8 @@ def bench(
     figures += workloads.recovery(
         lambda path: uvloop.run(fill(path, store, offsets, records)), flags, offsets, records
     )
-    _print(figures, store or "SQLite, synchronous=FULL")
+    # Only the scheme: what follows may hold a password.
+    _print(figures, store.partition(":")[0] if store else "SQLite, synchronous=FULL")
 
 
 def _served(loop: Any, flags: tuple[str, ...], members: int, seconds: float) -> list[Figure]:
