@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Connection, Integer, Select, bindparam, func, select
 
 from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
-# More rows than a Fetch wants and few enough to look at their sizes at once.
-ROWS_MAX = 4096
+FEW_ROWS = 16
+"""Rows that a read looks at first: at the end of a log there are no more than that."""
+
+ROWS_MAX = 512
+"""Rows that one read looks at and gives at most. Rows are checked on the event loop, so this is
+also how long a read holds it up: a few milliseconds."""
 
 
 @dataclass(slots=True)
@@ -92,14 +96,18 @@ def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
 # The log's row is looked up apart and not joined: so every database sees that one range of the
 # index is wanted, finds it in order and stops at the limit.
 _OF_NAME = log.c.name == bindparam("name")
-_LOG = select(
+LOG_COLUMNS = (
     log.c.row_sum,
     log.c.log_id,
     log.c.name,
     log.c.owner_epoch,
     log.c.start_offset,
     log.c.next_offset,
-).where(_OF_NAME)
+    log.c.clean_offset,
+)
+"""As `check_log` takes them."""
+
+_LOG = select(*LOG_COLUMNS).where(_OF_NAME)
 
 # Sizes first: payloads that would not fit the answer are never loaded.
 _SIZES = (
@@ -107,7 +115,7 @@ _SIZES = (
     .where(log_batch.c.log_id == bindparam("log_id"))
     .where(log_batch.c.last_offset >= bindparam("from_offset"))
     .order_by(log_batch.c.last_offset)
-    .limit(ROWS_MAX)
+    .limit(bindparam("rows", type_=Integer))
 )
 
 _RANGE = (
@@ -118,6 +126,14 @@ _RANGE = (
 )
 
 
+def _sizes(
+    connection: Connection, log_id: int, from_offset: int, rows: int
+) -> Sequence[Sequence[Any]]:
+    return connection.execute(
+        _SIZES, {"log_id": log_id, "from_offset": from_offset, "rows": rows}
+    ).all()
+
+
 def read_range(
     connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
 ) -> list[StoredBatch]:
@@ -126,11 +142,13 @@ def read_range(
     if row is None:
         return []
     check_log(*row)
-    _, log_id, _, _, start_offset, next_offset = row
+    log_id, start_offset, next_offset = row.log_id, row.start_offset, row.next_offset
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
         return []
-    sizes = connection.execute(_SIZES, {"log_id": log_id, "from_offset": expected}).all()
+    rows_max, sizes = FEW_ROWS, _sizes(connection, log_id, expected, FEW_ROWS)
+    if len(sizes) == FEW_ROWS and sum(size for *_, size in sizes) < max_bytes:
+        rows_max, sizes = ROWS_MAX, _sizes(connection, log_id, expected, ROWS_MAX)
     if not sizes or sizes[0][0] > expected:
         raise LogCorrupt(f"log {name}: the batch at offset {expected} is missing")
     total = 0
@@ -141,7 +159,7 @@ def read_range(
             break
         last = last_offset
     else:
-        if len(sizes) < ROWS_MAX and last_offset + 1 != next_offset:
+        if len(sizes) < rows_max and last_offset + 1 != next_offset:
             raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
     if last is None:
         return []

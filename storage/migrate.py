@@ -33,6 +33,8 @@ def statements(*sql: str) -> Migration:
 MIGRATIONS: Mapping[int, Migration] = {
     1: add_row_checksums,
     2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
+    # A clean offset of 0 adds nothing to the sum of a row.
+    3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
 }
 
 

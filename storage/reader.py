@@ -62,7 +62,9 @@ class StoreReader(SqlLogs, SqlCatalogue):
 
     async def states(self) -> list[LogState]:
         """Every log, by name."""
-        query = select(log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset)
+        query = select(
+            log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset, log.c.clean_offset
+        )
         named = query.where(log.c.name.is_not(None)).order_by(log.c.name)
         return await self._backend.read(
             lambda connection: [LogState(*row) for row in connection.execute(named)]
@@ -74,7 +76,9 @@ class StoreReader(SqlLogs, SqlCatalogue):
 
         def work(connection: Connection) -> T:
             row = connection.execute(select(log).where(log.c.name == name)).one()
-            state = LogState(name, row.owner_epoch, row.start_offset, row.next_offset)
+            state = LogState(
+                name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
+            )
             return visit(state, _rows(connection, row.log_id, row.start_offset))
 
         return await self._backend.read(work)

@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from storage.batches import (
     FIRST_AT_OR_AFTER,
+    LOG_COLUMNS,
     WITH_MAX_TIMESTAMP,
     Advance,
     plan,
@@ -40,8 +41,17 @@ from storage.checksums import (
     owner_changed,
     start_moved,
 )
-from storage.log import Append, LogCorrupt, LogFenced, LogState, StoredBatch, StoreTaken
+from storage.log import (
+    Append,
+    LogCorrupt,
+    LogFenced,
+    LogState,
+    Replacement,
+    StoredBatch,
+    StoreTaken,
+)
 from storage.sql_append import WriteBatches, write_batches
+from storage.sql_replace import replace_rows
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -55,14 +65,7 @@ _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
 
-_LOGS = select(
-    log.c.row_sum,
-    log.c.log_id,
-    log.c.name,
-    log.c.owner_epoch,
-    log.c.start_offset,
-    log.c.next_offset,
-)
+_LOGS = select(*LOG_COLUMNS)
 _TAKE = (
     update(log)
     .where(log.c.log_id == bindparam("of_log"))
@@ -80,6 +83,7 @@ class LogRow(NamedTuple):
     owner_epoch: int
     start_offset: int
     next_offset: int
+    clean_offset: int
 
 
 class Backend(Protocol):
@@ -139,7 +143,7 @@ class SqlLogs:
         for row in await self._backend.write(work):
             self._log_ids[row.name] = row.log_id
             states[row.name] = LogState(
-                row.name, row.owner_epoch, row.start_offset, row.next_offset
+                row.name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
             )
         return {name: states[name] for name in wanted}
 
@@ -216,6 +220,14 @@ class SqlLogs:
             await self._drop(
                 (log_batch.c.log_id == log_id) & (log_batch.c.last_offset < start_offset)
             )
+
+    async def replace(self, change: Replacement) -> None:
+        change.check()
+        log_id = self._log_ids.get(change.name)
+        if log_id is None or not await self._backend.write(
+            lambda connection: replace_rows(connection, change, log_id)
+        ):
+            raise LogFenced([change.name])
 
     async def delete(self, names: Sequence[str]) -> None:
         """The logs are gone with the first transaction; their batches follow bit by bit."""
@@ -298,11 +310,17 @@ def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
 
 
 def _create(connection: Connection, names: Sequence[str]) -> list[LogRow]:
-    nothing = {"owner_epoch": 0, "start_offset": 0, "next_offset": 0, "row_sum": 0}
+    nothing = {
+        "owner_epoch": 0,
+        "start_offset": 0,
+        "next_offset": 0,
+        "clean_offset": 0,
+        "row_sum": 0,
+    }
     connection.execute(insert(log), [{"name": name, **nothing} for name in names])
     query = select(log.c.log_id, log.c.name).where(log.c.name.in_(names))
     rows = [
-        LogRow(log_sum(log_id, name, 0, 0, 0), log_id, name, 0, 0, 0)
+        LogRow(log_sum(log_id, name, 0, 0, 0), log_id, name, 0, 0, 0, 0)
         for log_id, name in connection.execute(query)
     ]
     sums = [{"of_log": row.log_id, "sum": row.row_sum} for row in rows]

@@ -1,8 +1,10 @@
 """The SQL schema: the only definition of tables, for every dialect.
 
 - `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
-  ids are never used twice, so rows of a deleted log belong to nobody.
-- `log_batch`: one row a record batch. Rows
+  ids are never used twice, so rows of a deleted log belong to nobody. Below `clean_offset` the
+  cleaner has been.
+- `log_batch`: one row a record batch; below the log's clean offset a row holds the batches that
+  are left of a range of offsets. Rows
   below a log's start offset are dead and dropped in the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `meta`: one row with the schema version, the cluster id and the owner epoch.
@@ -32,7 +34,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Whoever changes a table adds one, and the way there to `migrate.MIGRATIONS`."""
 
 metadata = MetaData()
@@ -61,6 +63,7 @@ log = Table(
     Column("start_offset", BigInteger, nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("row_sum", BigInteger, nullable=False),
+    Column("clean_offset", BigInteger, nullable=False, server_default=text("0")),
     sqlite_autoincrement=True,
 )
 
