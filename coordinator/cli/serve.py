@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from coordinator.cli.parse import build_config, directory, host_port, one_of, real_port, topic
 
 if TYPE_CHECKING:
     from coordinator.daemon import Daemon
@@ -32,9 +32,10 @@ def serve(
     admin: Annotated[
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
-    data_dir: Annotated[Path, typer.Option(help="Where the embedded store lives.")] = Path(
-        "./groupd-data"
-    ),
+    data_dir: Annotated[
+        Path,
+        typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives."),
+    ] = Path("./groupd-data"),
     store: Annotated[
         str | None,
         typer.Option(help="Store URL; default SQLite in the data directory, memory:// for tests."),

@@ -138,21 +138,32 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-def _zigzag(value: int) -> bytes:
-    return _ZIGZAG[value] if value < 2048 else uvarint(2 * value)
+def zigzag(value: int) -> bytes:
+    """A signed varint of up to 64 bits."""
+    if 0 <= value < 2048:
+        return _ZIGZAG[value]
+    return uvarint(2 * value if value >= 0 else -2 * value - 1)
+
+
+def pack_batch(header: BatchHeader, records: bytes) -> bytes:
+    """A batch of `header` and encoded records; length and checksum are made anew."""
+    tail = _AFTER_CRC.pack(*header[5:]) + records
+    length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
+    before = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
+    return before + tail
 
 
 def _record(offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
     body = b"".join(
         (
             b"\x00\x00",
-            _zigzag(offset_delta),
-            _NULL if key is None else _zigzag(len(key)) + key,
-            _NULL if value is None else _zigzag(len(value)) + value,
+            zigzag(offset_delta),
+            _NULL if key is None else zigzag(len(key)) + key,
+            _NULL if value is None else zigzag(len(value)) + value,
             b"\x00",
         )
     )
-    return _zigzag(len(body)) + body
+    return zigzag(len(body)) + body
 
 
 def encode_batch(
