@@ -40,6 +40,9 @@ TYPE_NAMES = {
     22: "streams-group-current-member-assignment",
     23: "streams-group-topology",
 }
+UNHELD_TYPES = frozenset({*range(10, 16), *range(17, 24)})
+"""Records of share and streams groups, which this coordinator does not hold."""
+
 CHOICES = (*TYPE_NAMES.values(), MARKER)
 
 

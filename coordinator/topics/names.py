@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
+from protocol.messages.topics import RESOURCE_BROKER
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667301")
 """The same in every installation: clients that remember it survive a move to another store."""
+
+OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
+"""Where the store remembers with how many shards it was made."""
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 """Names that only the broker may create and write to."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import typer
 
 from coordinator.cli.log.dump import dump
+from coordinator.cli.log.export import export
+from coordinator.cli.log.import_ import import_log
 
 app = typer.Typer(no_args_is_help=True)
 app.command("dump")(dump)
+app.command("export")(export)
+app.command("import")(import_log)
 
 
 @app.callback()
