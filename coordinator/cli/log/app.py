@@ -7,9 +7,11 @@ import typer
 from coordinator.cli.log.dump import dump
 from coordinator.cli.log.export import export
 from coordinator.cli.log.import_ import import_log
+from coordinator.cli.log.verify import verify
 
 app = typer.Typer(no_args_is_help=True)
 app.command("dump")(dump)
+app.command("verify")(verify)
 app.command("export")(export)
 app.command("import")(import_log)
 
