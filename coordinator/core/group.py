@@ -48,6 +48,10 @@ class Group(Protocol):
         """No members."""
         ...
 
+    def awaits_members(self) -> bool:
+        """Somebody was told to join with the id it was given (KIP-394) and may do so now."""
+        ...
+
     def check_offset_commit(
         self,
         member_id: str,

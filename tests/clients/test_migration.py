@@ -13,8 +13,10 @@ from tests.support.admin import produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 
+# Not cooperative-sticky of librdkafka: its leader puts user data into the assignments, which keeps
+# a group from being converted (docs/compat.md).
 ROADS = [
-    ("confluent-classic-cooperative-sticky", "confluent-consumer-uniform"),
+    ("franz-classic-cooperative-sticky", "franz-consumer-uniform"),
     ("confluent-classic-range", "confluent-consumer-range"),
     ("java-classic-cooperative-sticky", "java-consumer-uniform"),
     ("java-classic-range", "confluent-consumer-uniform"),

@@ -296,6 +296,9 @@ class ClassicGroup:
     def is_empty(self) -> bool:
         return not self.members
 
+    def awaits_members(self) -> bool:
+        return bool(self.pending_members)
+
     def check_offset_commit(
         self,
         member_id: str,

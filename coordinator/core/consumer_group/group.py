@@ -114,6 +114,9 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
+    def awaits_members(self) -> bool:
+        return False
+
     def check_offset_commit(
         self,
         member_id: str,

@@ -2,7 +2,8 @@
 
 An offset expires when its topic is not subscribed, nothing is pending on it, and its time is up:
 its own expire timestamp where the commit set one, else the retention time counted from the
-group's base time. An empty group left without offsets goes in the same sweep.
+group's base time. An empty group left without offsets goes in the same sweep, unless somebody is
+just about to join it: Kafka deletes it all the same, and the client starts again.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ def sweep_offsets(state: ShardState, store: OffsetStore, now: Instant) -> Outcom
         if expired:
             details = {"count": len(expired)}
             outcome.events.append(Event(EventKind.OFFSETS_EXPIRED, group_id, details=details))
-        if not left and is_deletable(group):
+        if not left and _may_vanish(group):
             outcome.records.extend(group.tombstones())
             cause = "empty, without offsets"
             outcome.events.append(Event(EventKind.GROUP_DELETED, group_id, cause=cause))
     return outcome
 
 
-def is_deletable(group: Group) -> bool:
+def _may_vanish(group: Group) -> bool:
+    if group.awaits_members():
+        return False
     try:
         group.check_delete()
     except ApiError:

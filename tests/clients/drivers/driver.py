@@ -95,6 +95,13 @@ class Loop(threading.Thread):
         self.stopping = threading.Event()
         self.restarting = threading.Event()
         self.subscription: list[str] | None = None
+        self._changed_at: float | None = None
+
+    def quiet_since(self, quiet_s: float) -> bool:
+        """Whether it has had its partitions for so long; always with 0."""
+        if quiet_s == 0:
+            return True
+        return self._changed_at is not None and time.monotonic() - self._changed_at >= quiet_s
 
     def restart(self, protocol: str = "", assignor: str = "") -> None:
         """Leave and come again; with arguments, as another kind of member."""
@@ -126,6 +133,7 @@ class Loop(threading.Thread):
                 continue
             now_owned = sorted(member.assignment())
             if now_owned != owned:
+                self._changed_at = time.monotonic() if now_owned else None
                 owned = now_owned
                 self._emitter.emit("assignment", owned=owned)
             if records:
@@ -178,8 +186,12 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, int, int]:
     return Options(**found), members, first
 
 
-def main(factory: MemberFactory) -> None:
-    """Run until all members have left. SIGUSR1 writes every thread's stack to stderr."""
+def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
+    """Run until all members have left. SIGUSR1 writes every thread's stack to stderr.
+
+    With `quiet_s` the members come one by one: each when those before it have had the same
+    partitions for that long.
+    """
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     options, members, first = parse()
     loops = {
@@ -189,8 +201,13 @@ def main(factory: MemberFactory) -> None:
     everything_stops = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: everything_stops.set())
     threading.Thread(target=_commands, args=(loops, everything_stops), daemon=True).start()
+    started: list[Loop] = []
     for loop in loops.values():
+        while not all(one.quiet_since(quiet_s) for one in started):
+            if everything_stops.wait(0.05):
+                break
         loop.start()
+        started.append(loop)
     while not everything_stops.wait(0.05) and any(loop.is_alive() for loop in loops.values()):
         continue
     for loop in loops.values():

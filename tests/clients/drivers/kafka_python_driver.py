@@ -10,6 +10,9 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.clients.drivers.driver import Emitter, Options, Partition, Place, main
 
+QUIET_S = 1.5
+"""As in tests/clients/group.py."""
+
 ASSIGNORS = {
     "": RangePartitionAssignor,
     "range": RangePartitionAssignor,
@@ -82,4 +85,4 @@ class KafkaPythonMember:
 
 
 if __name__ == "__main__":
-    main(KafkaPythonMember)
+    main(KafkaPythonMember, quiet_s=QUIET_S)

@@ -65,6 +65,9 @@ class ScriptedGroup:
     def is_empty(self) -> bool:
         return self.state == "Empty"
 
+    def awaits_members(self) -> bool:
+        return False
+
     def check_offset_commit(
         self,
         member_id: str,

@@ -236,3 +236,12 @@ def test_sweep(shard: Shard, state: State, protocol_type: str, gone: bool) -> No
     outcome = shard.offsets.sweep(shard.now)
     assert places(outcome) == ([("t1", 0)] if gone else [])
     assert (Record(GroupMetadataKey("g")) in outcome.records) is gone
+
+
+def test_a_group_that_somebody_is_about_to_join_outlives_the_sweep(shard: Shard) -> None:
+    """Its member was told to come again with an id (KIP-394)."""
+    group = classic(shard, State.EMPTY)
+    group.pending_members.add("asked")
+    assert shard.offsets.sweep(shard.now).records == []
+    group.pending_members.clear()
+    assert shard.offsets.sweep(shard.now).records == [Record(GroupMetadataKey("g"))]
