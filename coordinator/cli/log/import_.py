@@ -140,8 +140,9 @@ def report(plan: ImportPlan, dry_run: bool) -> list[str]:
     what = f"{groups} groups{f' ({kinds})' if kinds else ''} with {plan.offsets} offsets"
     size = f"{plan.count} of {tally.read} records, into {plan.partitions} partitions"
     lines = [f"{verb} {what}: {size}"]
+    created = "to be created" if dry_run else "created"
     lines += [
-        f"  topic {one.name}: created with {one.partitions} partitions" for one in plan.created
+        f"  topic {one.name}: {created} with {one.partitions} partitions" for one in plan.created
     ]
     if plan.missing:
         lines.append(
