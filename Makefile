@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 ARGS ?=
 SEEDS ?= 1000
+ROUNDS ?= 1000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -13,7 +14,7 @@ JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim demo bench oracle test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim crash demo bench oracle test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -36,6 +37,9 @@ unit: dev-setup ## Unit tests only; ARGS are pytest's
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)
+
+crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed N"
+	$(BIN)/python -m tests.crash --rounds $(ROUNDS) $(ARGS)
 
 demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 	$(BIN)/python -m coordinator demo $(ARGS)

@@ -223,7 +223,9 @@ class Daemon:
     def _not_ready(self) -> str | None:
         if self._stopping:
             return "stopping"
-        loading = self._broker.loading
+        loading, failed = self._broker.loading, self._broker.failed
+        if failed:
+            return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
         return f"{loading} shards are not active yet" if loading else None
 
     # Stop ---------------------------------------------------------------------------------

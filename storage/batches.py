@@ -6,29 +6,19 @@ or landed in another log is found out when it is read.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from struct import Struct
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, select
 
+from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
 # More rows than a Fetch wants and few enough to look at their sizes at once.
 ROWS_MAX = 4096
-
-_NUMBERS = Struct(">qqqq")
-
-
-def row_crc(
-    log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
-) -> int:
-    numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
-    return zlib.crc32(payload, zlib.crc32(numbers))
 
 
 @dataclass(slots=True)
@@ -74,7 +64,7 @@ def to_row(batch: Append, log_id: int) -> dict[str, Any]:
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
         "max_timestamp_ms": batch.max_timestamp_ms,
-        "row_crc": row_crc(
+        "row_crc": batch_crc(
             log_id, batch.base_offset, batch.last_offset, batch.max_timestamp_ms, batch.payload
         ),
         "payload": batch.payload,
@@ -94,7 +84,7 @@ BATCH_COLUMNS = (
 def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
     """Raises LogCorrupt when the row is not what was written."""
     log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
-    if row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
+    if batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
         raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
     return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
 
@@ -111,7 +101,10 @@ _FROM = case(
 # row for a log without batches in range, none for an unknown log.
 _SIZES = (
     select(
+        log.c.row_sum,
         log.c.log_id,
+        log.c.name,
+        log.c.owner_epoch,
         log.c.start_offset,
         log.c.next_offset,
         log_batch.c.base_offset,
@@ -144,15 +137,16 @@ def read_range(
     sizes = connection.execute(_SIZES, {"name": name, "from_offset": from_offset}).all()
     if not sizes:
         return []
-    log_id, start_offset, next_offset = sizes[0][:3]
+    check_log(*sizes[0][:6])
+    log_id, start_offset, next_offset = sizes[0][1], sizes[0][4], sizes[0][5]
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
         return []
-    if sizes[0][3] is None or sizes[0][3] > expected:
+    if sizes[0][6] is None or sizes[0][6] > expected:
         raise LogCorrupt(f"log {name}: the batch at offset {expected} is missing")
     total = 0
     last: int | None = None
-    for _, _, _, _, last_offset, size in sizes:
+    for *_, last_offset, size in sizes:
         total += size
         if total > max_bytes and not (min_one and last is None):
             break
@@ -162,7 +156,7 @@ def read_range(
             raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
     if last is None:
         return []
-    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][4], "last": last})
+    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][7], "last": last})
     batches = [to_batch(name, row) for row in rows]
     for before, after in pairwise(batches):
         if after.base_offset != before.last_offset + 1:

@@ -108,6 +108,12 @@ class EngineBackend:
         except FAILURES as error:
             raise self._failure(error) from error
 
+    def acknowledged(self, log_id: int, next_offset: int) -> None:
+        """Only a database whose files could be lost behind its back has to remember."""
+
+    def forget(self) -> None:
+        """See `acknowledged`."""
+
     async def close(self) -> None:
         """Refuses new transactions, waits for those under way and ends the connections, also
         when the caller is cancelled. Idempotent; may be followed by another `start`."""

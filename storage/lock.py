@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from storage.log import StoreRefused
@@ -47,9 +48,11 @@ class DataLock:
                 f"{self._database}: in use by another groupd (process {owner}): stop it or "
                 "choose another data directory"
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         self._descriptor = descriptor
+        # On a full disk the lock holds all the same, and nobody is told who has it.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
 
     def release(self) -> None:
         if self._descriptor is not None:

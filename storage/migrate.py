@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from storage import tables
+from storage.checksums import row_crc
 from storage.ids import new_cluster_id
 from storage.log import StoreRefused
+from storage.row_checksums import add_row_checksums
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+MIGRATIONS: Mapping[int, Migration] = {1: add_row_checksums}
 
 
 def migrate(
@@ -29,10 +31,13 @@ def migrate(
     existing = inspect(connection).get_table_names()
     if not existing:
         tables.metadata.create_all(connection)
+        cluster_id = new_cluster_id()
         connection.execute(
-            insert(tables.meta).values(id=1, schema_version=target, cluster_id=new_cluster_id())
+            insert(tables.meta).values(
+                id=1, schema_version=target, cluster_id=cluster_id, row_crc=row_crc(cluster_id)
+            )
         )
-        connection.execute(insert(tables.producer_id).values(id=1, next_id=0))
+        connection.execute(insert(tables.producer_id).values(id=1, next_id=0, row_crc=row_crc(0)))
         return
     version = _known_version(connection, existing, where, target)
     for step in range(version, target):

@@ -17,6 +17,8 @@ class SqlStore(SqlLogs, SqlCatalogue):
     async def start(self) -> None:
         await self._backend.start()
         try:
+            await self._check_logs()
+            await self._check_producer_ids()
             await self._drop_deleted()
         except LogError as error:
             await self._backend.close()

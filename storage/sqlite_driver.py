@@ -80,6 +80,11 @@ class SqliteConnection(aiosqlite.Connection):
                 cursor.execute(sql, parameters)  # type: ignore[arg-type]
             rows = cursor.fetchall() if cursor.description else []
             return rows, cursor.description, cursor.rowcount, cursor.lastrowid
+        except UnicodeDecodeError as error:
+            # SQLite's message quotes a damaged name, and Python cannot make a text of it.
+            damaged = sqlite3.DatabaseError(f"a damaged name ({error.reason})")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from error
         finally:
             cursor.close()
 

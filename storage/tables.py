@@ -2,10 +2,13 @@
 
 - `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
   ids are never used twice, so rows of a deleted log belong to nobody.
-- `log_batch`: one row a record batch. `row_crc` covers all other columns, see `batches`. Rows
+- `log_batch`: one row a record batch. Rows
   below a log's start offset are dead and dropped in the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
 - `meta`: one row with the schema version and the cluster id.
+
+`row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
+not cover the schema version, which has its own check.
 
 Times are milliseconds since 1970, offsets and epochs as in Kafka.
 """
@@ -24,7 +27,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -37,6 +40,7 @@ meta = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("schema_version", Integer, nullable=False),
     Column("cluster_id", String(22), nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
 )
 
 log = Table(
@@ -47,6 +51,7 @@ log = Table(
     Column("owner_epoch", BigInteger, nullable=False),
     Column("start_offset", BigInteger, nullable=False),
     Column("next_offset", BigInteger, nullable=False),
+    Column("row_sum", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -78,6 +83,7 @@ topic = Table(
     Column("name", String(249), nullable=False),
     Column("partitions", Integer, nullable=False),
     Column("configs", Text, nullable=False),  # a JSON object
+    Column("row_crc", BigInteger, nullable=False),
 )
 
 config_override = Table(
@@ -87,6 +93,7 @@ config_override = Table(
     Column("name", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
 )
 
 producer_id = Table(
@@ -94,4 +101,5 @@ producer_id = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("next_id", BigInteger, nullable=False),
+    Column("row_crc", BigInteger, nullable=False),
 )

@@ -11,6 +11,7 @@ from coordinator.cli import health, serve, show_config
 from coordinator.cli.bench.command import bench
 from coordinator.cli.demo.command import demo
 from coordinator.cli.errors import UsageError
+from coordinator.cli.groups.command import app as groups_app
 from coordinator.cli.log.app import app as log_app
 
 EXIT_USAGE = 2
@@ -31,6 +32,7 @@ app.command("health")(health.health)
 app.command("bench")(bench)
 app.command("demo")(demo)
 app.add_typer(log_app, name="log")
+app.add_typer(groups_app, name="groups")
 
 
 @app.callback(invoke_without_command=True)

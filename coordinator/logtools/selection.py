@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from coordinator.logtools.entries import Entry
 from coordinator.logtools.errors import LogToolError
 from coordinator.logtools.record_types import CHOICES, MARKER
 from protocol.records.batch import BatchHeader
-
-_RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d)", re.ASCII)
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def parse_time(text: str, flag: str, now_ms: int) -> int:
-    """Epoch milliseconds from ISO 8601 (local time unless it has an offset), epoch
-    milliseconds, or a time before now like -15m (ms, s, m, h, d)."""
-    relative = _RELATIVE.fullmatch(text)
-    if relative is not None:
-        return now_ms - int(relative[1]) * _UNIT_MS[relative[2]]
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise LogToolError(
-            f"{flag} {text}: must be ISO 8601 like 2026-08-01T12:00:00Z, epoch milliseconds, or a "
-            "time before now like -15m"
-        ) from None
 
 
 def parse_types(text: str | None) -> frozenset[str]:

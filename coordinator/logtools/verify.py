@@ -24,7 +24,7 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.compression import UnsupportedCodec
-from storage.log import LogState
+from storage.log import LogCorrupt, LogState
 from storage.reader import StoredRow, StoreReader
 
 Found = Callable[[Finding], None]
@@ -93,7 +93,7 @@ async def verify_store(reader: StoreReader, found: Found) -> Counts:
     counts = Counts()
     for reason in await reader.damage():
         found(Finding("store", None, reason))
-    partitions = await partitions_of(reader)
+    partitions = await _partitions(reader)
     for state in await reader.states():
         named = partition_of(Path(state.name))
         replay = None
@@ -106,9 +106,19 @@ async def verify_store(reader: StoreReader, found: Found) -> Counts:
         def visit(now: LogState, rows: Iterator[StoredRow], checks: LogChecks = checks) -> None:
             _rows(now, rows, checks)
 
-        await reader.scan(state.name, visit)
+        try:
+            await reader.scan(state.name, visit)
+        except LogCorrupt as error:
+            checks.problem(None, str(error))
         checks.end()
     return counts
+
+
+async def _partitions(reader: StoreReader) -> int | None:
+    try:
+        return await partitions_of(reader)
+    except LogCorrupt:
+        return None  # told as damage of the store
 
 
 def _rows(state: LogState, rows: Iterator[StoredRow], checks: LogChecks) -> None:

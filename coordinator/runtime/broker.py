@@ -118,6 +118,11 @@ class Broker:
         """Shards that do not serve yet."""
         return sum(shard.state is not ShardState.ACTIVE for shard in self.shards)
 
+    @property
+    def failed(self) -> list[str]:
+        """Names of the logs whose shards could not be loaded."""
+        return [shard.log_name for shard in self.shards if shard.state is ShardState.FAILED]
+
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
         self.started = False

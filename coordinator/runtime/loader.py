@@ -11,12 +11,13 @@ from coordinator.core.types import AppliedAt
 from protocol.records.batch import (
     BatchRecord,
     CorruptBatch,
+    check,
     decode_marker,
     iter_batches,
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from storage.log import LogState, PartitionLogs
+from storage.log import LogState, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
@@ -45,6 +46,7 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
             )
         for stored in batches:
             try:
+                _check_batches(stored)
                 applied += _replay_batch(shard, stored.payload, skipped)
             except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
@@ -61,6 +63,19 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
     for record_type, count in sorted(skipped.items()):
         log.warning("unknown record type skipped", log=state.name, type=record_type, records=count)
     return applied
+
+
+def _check_batches(stored: StoredBatch) -> None:
+    """What a row holds stands at the offsets that the store has it at. Raises CorruptBatch."""
+    expected = stored.base_offset
+    for header, payload in iter_batches(stored.payload):
+        check(payload)
+        if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
+            raise CorruptBatch(
+                f"it says offsets {header.base_offset} to {header.last_offset}, "
+                f"not {expected} to {stored.last_offset}"
+            )
+        expected = header.next_offset
 
 
 def _replay_batch(shard: GroupCoordinatorShard, payload: bytes, skipped: dict[int, int]) -> int:

@@ -395,5 +395,5 @@ class ShardRuntime:
         before = self._clock.now().monotonic_ms - self._config.offsets_commit_timeout_ms + 1
         for replies in self._journal.overdue(before):
             log.warning("write timed out", shard=self.partition, replies=len(replies))
-            self._waiting.refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._waiting.time_out(replies)
         self._arm_commit_timeout()

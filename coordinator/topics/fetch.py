@@ -29,7 +29,7 @@ from protocol.messages.data import (
     FetchRequest,
 )
 from protocol.records.batch import parse_header
-from storage.log import LogError
+from storage.log import LogCorrupt, LogError
 
 FULL_FETCH_EPOCHS = (0, -1)
 """Session epochs of a fetch that names everything: 0 asks for a session, -1 for none."""
@@ -108,13 +108,20 @@ class Fetch:
                     answer = await self._partition(context, request, topic, asked, reading)
                 except ApiError as error:
                     answer = FetchedPartition(asked.partition, error.code)
-                except LogError:
-                    answer = FetchedPartition(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                except LogError as failed:
+                    answer = self._cannot_read(asked, failed)
                 if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
                     reading.immediate = True
                 fetched.append(answer)
             reading.topics.append(FetchedDataTopic(topic.name, topic.topic_id, tuple(fetched)))
         return reading
+
+    def _cannot_read(self, asked: FetchPartition, error: LogError) -> FetchedPartition:
+        """As Kafka: consumers stop at damage with an error, and ask again after a failure."""
+        self._partitions.cannot_read(error)
+        corrupt = isinstance(error, LogCorrupt)
+        code = ErrorCode.CORRUPT_MESSAGE if corrupt else ErrorCode.KAFKA_STORAGE_ERROR
+        return FetchedPartition(asked.partition, code)
 
     async def _partition(
         self,

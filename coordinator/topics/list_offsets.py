@@ -62,7 +62,8 @@ class ListOffsets:
                     listed.append(await self._one(context, topic.name, asked))
                 except ApiError as error:
                     listed.append(ListedOffset(asked.partition, error.code))
-                except LogError:
+                except LogError as failed:
+                    self._partitions.cannot_read(failed)
                     listed.append(ListedOffset(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR))
             topics.append(ListedOffsetsTopic(topic.name, tuple(listed)))
         return ListOffsetsReply(tuple(topics))

@@ -15,7 +15,7 @@ from coordinator.topics.producer_state import ProducerStates
 from coordinator.topics.tail_cache import TailCache, within
 from protocol.messages import TopicId
 from protocol.records.batch import BatchHeader, parse_header, with_base_offset
-from storage.log import Append, LogState, PartitionLogs, StoredBatch
+from storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
 LEADER_EPOCH = 0
 _RECOVERY_READ_BYTES = 4 << 20
@@ -177,7 +177,7 @@ async def open_partition(
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, _RECOVERY_READ_BYTES)
         if not batches:
-            break
+            raise LogCorrupt(f"log {state.name}: the batch at offset {offset} is missing")
         for batch in batches:
             log.producers.appended(parse_header(batch.payload), batch.base_offset)
         offset = batches[-1].last_offset + 1

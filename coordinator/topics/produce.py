@@ -174,6 +174,7 @@ class Produce:
         except ApiError as error:
             entry.fail(error.code, error.message)
         except LogError as error:
+            self._partitions.cannot_read(error)
             entry.fail(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def _stage(self, context: RequestContext, entries: list[_Entry]) -> asyncio.Task[None] | None:

@@ -141,13 +141,13 @@ REFUSED = {
     "two places": (["log", "dump", "{tmp}", "--data-dir", "{tmp}"], "name one place"),
     "empty": (["log", "dump", "--data-dir", ""], "--data-dir: is empty"),
     "type": (["log", "dump", "--type", "x"], "--type x: must be one of"),
-    "time": (["log", "dump", "--from", "x"], "--from x: must be ISO 8601"),
+    "time": (["log", "dump", "--from", "x"], "x is no time: write ISO 8601"),
     "format": (["log", "dump", "--format", "x"], "--format x: must be text or json"),
     "memory": (["log", "dump", "--store", "memory://"], "memory:// holds nothing"),
     "ids": (["log", "export", "--to", "{tmp}", "--topic-ids", "x"], "must be drop or keep"),
     "nobody": (
         ["log", "consume", "--bootstrap", "127.0.0.1:1", "--to", "{tmp}/c"],
-        "127.0.0.1:1: no connection",
+        "no Kafka broker at 127.0.0.1:1",
     ),
     "serve: empty": (["serve", "--data-dir", ""], "--data-dir: is empty"),
     "serve: internal": (

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.log.options import run
+from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import real_port
 
 
@@ -22,8 +22,16 @@ def consume(
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
     Plain connections only; where a cluster wants TLS or SASL, copy its segment files.
     """
-    from coordinator.logtools.consuming import consume_log
+    from coordinator.cli.kafka.cluster import Cluster
+    from coordinator.cli.kafka.connection import KafkaError
+    from coordinator.cli.log.copying import copy_log
+    from coordinator.logtools.errors import LogToolError
 
-    host, port = real_port(bootstrap, "--bootstrap")
-    partitions, batches, records = run(consume_log(host, port, target))
+    try:
+        with Cluster(*real_port(bootstrap, "--bootstrap")) as cluster:
+            partitions, batches, records = copy_log(cluster, target)
+    except (KafkaError, LogToolError) as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"--to {target}: {error.strerror}") from None
     print(f"copied {records} records in {batches} batches of {partitions} partitions to {target}")

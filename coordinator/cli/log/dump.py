@@ -19,6 +19,7 @@ from coordinator.cli.log.options import (
     where,
 )
 from coordinator.cli.parse import one_of
+from coordinator.cli.times import FORMS, parse_time
 
 
 def dump(
@@ -34,7 +35,7 @@ def dump(
     ] = None,
     from_time: Annotated[
         str | None,
-        typer.Option("--from", help="From this time on: ISO 8601, epoch ms, or like -15m."),
+        typer.Option("--from", help=f"From this time on: {FORMS}."),
     ] = None,
     to_time: Annotated[str | None, typer.Option("--to", help="Before this time.")] = None,
     types: Annotated[
@@ -44,8 +45,7 @@ def dump(
 ) -> None:
     """Print the records of the offsets log, of a store or of Kafka's segment files.
 
-    Reads beside a running daemon: nothing is locked or changed. Relative times count back from now
-    (ms, s, m, h, d).
+    Reads beside a running daemon: nothing is locked or changed. Times of the records count.
     """
     one_of(output, "--format", ("text", "json"))
     place = where(data_dir, store, path)
@@ -68,15 +68,12 @@ async def _dump(
     output: str,
 ) -> None:
     from coordinator.logtools.dump import dump_lines
-    from coordinator.logtools.selection import Selection, parse_time, parse_types
+    from coordinator.logtools.selection import Selection, parse_types
     from coordinator.logtools.sources import SegmentSource, Source, StoreSource
 
     now_ms = time.time_ns() // 1_000_000
     kinds = parse_types(types)
-    from_ms, to_ms = (
-        None if text is None else parse_time(text, flag, now_ms)
-        for text, flag in zip(times, ("--from", "--to"), strict=True)
-    )
+    from_ms, to_ms = (None if text is None else parse_time(text, now_ms) for text in times)
 
     def selection() -> Selection:
         return Selection(frozenset(groups or ()), kinds, from_ms, to_ms)

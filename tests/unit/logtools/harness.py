@@ -36,7 +36,7 @@ from protocol.records.schema import (
     OwnedTopic,
     Record,
 )
-from storage.batches import row_crc
+from storage.checksums import batch_crc, log_sum
 from storage.log import StoredTopic
 from storage.open import DATABASE_FILE, create_store
 
@@ -153,13 +153,26 @@ def add_row(
     with closing(sqlite3.connect(database)) as connection:
         name = f"{LOG}-{partition}"
         (log_id,) = connection.execute("SELECT log_id FROM log WHERE name = ?", [name]).fetchone()
-        crc = row_crc(log_id, base, last, max_timestamp_ms, payload)
+        crc = batch_crc(log_id, base, last, max_timestamp_ms, payload)
         connection.execute(
             "INSERT INTO log_batch (log_id, base_offset, last_offset, max_timestamp_ms, row_crc,"
             " payload) VALUES (?, ?, ?, ?, ?, ?)",
             [log_id, base, last, max_timestamp_ms, crc, payload],
         )
-        connection.execute("UPDATE log SET next_offset = ? WHERE log_id = ?", [last + 1, log_id])
+        connection.commit()
+    change_log(database, partition, next_offset=last + 1)
+
+
+def change_log(database: Path, partition: int, **values: str | int) -> None:
+    """Other values in the row of a shard's log, with the right checksum."""
+    columns = ("log_id", "name", "owner_epoch", "start_offset", "next_offset")
+    with closing(sqlite3.connect(database)) as connection:
+        query = f"SELECT {', '.join(columns)} FROM log WHERE name = ?"
+        row = connection.execute(query, [f"{LOG}-{partition}"]).fetchone()
+        changed = {**dict(zip(columns, row, strict=True)), **values}
+        changed["row_sum"] = log_sum(*(changed[column] for column in columns))
+        sets = ", ".join(f"{column} = :{column}" for column in changed)
+        connection.execute(f"UPDATE log SET {sets} WHERE log_id = :log_id", changed)
         connection.commit()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.logtools.dump import dump_lines
 from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.selection import Selection, parse_time, parse_types
+from coordinator.logtools.selection import Selection, parse_types
 from coordinator.logtools.sources import SegmentSource, StoreSource
 from protocol.records.batch import encode_batch
 from protocol.records.schema import (
@@ -41,29 +41,6 @@ from tests.unit.logtools.harness import (
     pair,
     write_segment,
 )
-
-NOW_MS = 1_800_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1700000000000", 1_700_000_000_000),
-        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
-        ("2023-11-14T23:13:20.250+01:00", 1_700_000_000_250),
-        ("-15m", NOW_MS - 900_000),
-        ("-250ms", NOW_MS - 250),
-        ("-2d", NOW_MS - 172_800_000),
-    ],
-)
-def test_times(text: str, expected: int) -> None:
-    assert parse_time(text, "--from", NOW_MS) == expected
-
-
-@pytest.mark.parametrize("text", ["", "x", "-15", "15m", "-1w", "2023-13-01", "٣", "-٣m"])
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(LogToolError, match="--to "):
-        parse_time(text, "--to", NOW_MS)
 
 
 def test_types() -> None:

@@ -28,17 +28,19 @@ from protocol.records.schema import (
     ConsumerGroupTargetMetadataValue,
     Record,
 )
-from storage.log import StoreRefused
+from storage.log import StoredTopic, StoreRefused
 from storage.open import create_reader
 from tests.unit.logtools.harness import (
     HOME,
     LOG,
+    ORDERS_ID,
     PARTITIONS,
     TIME_MS,
     G,
     add_row,
     at,
     batch,
+    change_log,
     classic,
     commit,
     consumer,
@@ -159,7 +161,7 @@ async def test_rows_that_overlap_are_found(tmp_path: Path) -> None:
 
 async def test_rows_beyond_the_end_are_found(tmp_path: Path) -> None:
     database = await make_store(tmp_path, {HOME: [batch(0, commit(1)), batch(1, commit(2))]})
-    execute(database, "UPDATE log SET next_offset = 1 WHERE name = ?", HERE)
+    change_log(database, HOME, next_offset=1)
     findings, _ = await verified(database)
     assert [str(finding) for finding in findings] == [
         f"{HERE}@1: batches up to 2 beyond the log's end"
@@ -168,7 +170,7 @@ async def test_rows_beyond_the_end_are_found(tmp_path: Path) -> None:
 
 async def test_a_log_that_starts_behind_its_end_is_found(tmp_path: Path) -> None:
     database = await make_store(tmp_path)
-    execute(database, "UPDATE log SET start_offset = 5 WHERE name = ?", HERE)
+    change_log(database, HOME, start_offset=5)
     findings, _ = await verified(database)
     assert f"{HERE}: starts at 5 and ends at 0" in [str(finding) for finding in findings]
 
@@ -185,7 +187,7 @@ async def test_a_row_with_other_numbers_than_its_batch_is_found(tmp_path: Path) 
 
 async def test_a_shard_too_many_is_found(tmp_path: Path) -> None:
     database = await make_store(tmp_path)
-    execute(database, "UPDATE log SET name = ? WHERE name = ?", f"{LOG}-{PARTITIONS}", HERE)
+    change_log(database, HOME, name=f"{LOG}-{PARTITIONS}")
     findings, _ = await verified(database)
     assert [str(finding) for finding in findings] == [
         f"{LOG}-{PARTITIONS}: there are only {PARTITIONS} partitions"
@@ -197,6 +199,30 @@ async def test_batches_of_no_log_are_found(tmp_path: Path) -> None:
     execute(database, "DELETE FROM log WHERE name = ?", HERE)
     findings, _ = await verified(database)
     assert [str(finding) for finding in findings] == ["store: 1 batches belong to no log"]
+
+
+async def test_damage_of_the_small_tables_is_found(tmp_path: Path) -> None:
+    topics = [StoredTopic(ORDERS_ID, "orders", 2)]
+    database = await make_store(tmp_path, {HOME: [batch(0, commit(1))]}, topics)
+    execute(database, "UPDATE log SET owner_epoch = 99 WHERE name = ?", HERE)
+    execute(database, "UPDATE topic SET partitions = 3")
+    execute(database, "UPDATE config_override SET value = '5'")
+    findings, _ = await verified(database)
+    assert {finding.log for finding in findings} == {"store"}
+    assert [finding.reason for finding in findings] == [
+        f"log {HERE}: its row, with log end 1, has a wrong checksum",
+        "table topic: the row of 'orders' has a wrong checksum",
+        "table config_override: the row of 'offsets.topic.num.partitions' has a wrong checksum",
+    ]
+
+
+async def test_a_row_of_another_type_ends_its_log_only(tmp_path: Path) -> None:
+    database = await make_store(tmp_path, {HOME: [batch(0, commit(1))]})
+    execute(database, "UPDATE log_batch SET payload = 'text'")
+    findings, counts = await verified(database)
+    assert findings[0].log == HERE
+    assert "a row is no batch" in findings[0].reason
+    assert counts.logs == PARTITIONS
 
 
 async def test_a_damaged_database_page_is_found(tmp_path: Path) -> None:
