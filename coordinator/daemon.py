@@ -1,8 +1,10 @@
-"""The daemon: wires store, shards, data plane and sockets; the only place that makes adapters.
+"""The daemon: wires store, shards, transactions, data plane and sockets; the only place that makes
+adapters.
 
-Order of a start: store (lock, schema), topics, ports, shards, topics of the command line. Shards
-load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a
-stop: no new requests, long polls end, what is under way becomes durable and is answered, store.
+Order of a start: store (lock, schema), topics, ports, shards, transactions, topics of the command
+line. Shards load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS.
+Order of a stop: no new requests, markers under way, long polls end, what is under way becomes
+durable and is answered, store.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import AdminServer
 from coordinator.server.admin_routes import AdminRoutes
@@ -36,6 +39,8 @@ from coordinator.server.metrics import make_registry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
 from coordinator.topics.names import OFFSETS_PARTITIONS
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
 from protocol.messages.cluster import Node
 from storage.log import LogError, Store, StoreRefused
@@ -79,6 +84,7 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self._transactions: TransactionCoordinator
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -103,6 +109,8 @@ class Daemon:
             await self._assemble()
             await self._open_ports()
             await self._broker.load()
+            # After the shards, which take markers too.
+            await self._transactions.load()
             await self._create_topics()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -129,7 +137,9 @@ class Daemon:
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
+            offsets_markers=OffsetsMarkers(self._broker),
         )
+        transactions = self._make_transactions()
         self._broker.start_writer()
         self._assembled = True
         await self._data_plane.start()
@@ -139,6 +149,26 @@ class Daemon:
         for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
+        self._broker.serve_data(transactions.handlers)
+
+    def _make_transactions(self) -> TransactionHandlers:
+        data_plane = self._data_plane
+        self._transactions = TransactionCoordinator(
+            self._config,
+            self._store,
+            self._broker.writer,
+            self._clock,
+            data_plane.producer_ids.next,
+            data_plane.markers,
+        )
+        self._broker.verifier = self._transactions
+        data_plane.verify_with(self._transactions)
+        return TransactionHandlers(
+            self._config,
+            self._transactions,
+            data_plane.catalogue.has_partition,
+            data_plane.producer_ids.init,
+        )
 
     def _make_shard(
         self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
@@ -175,7 +205,7 @@ class Daemon:
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
-        registry = make_registry(self._broker, self.connections)
+        registry = make_registry(self._broker, self.connections, self._transactions)
         shown = self._shown_options()
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -226,7 +256,11 @@ class Daemon:
         loading, failed = self._broker.loading, self._broker.failed
         if failed:
             return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
-        return f"{loading} shards are not active yet" if loading else None
+        if loading:
+            return f"{loading} shards are not active yet"
+        return (
+            None if self._transactions.active else "the transaction coordinator is not active yet"
+        )
 
     # Stop ---------------------------------------------------------------------------------
 
@@ -239,6 +273,7 @@ class Daemon:
             self._listener.close_listener()
             self._listener.stop_reading()
         try:
+            await self._transactions.close()
             await self._data_plane.close()
             await self._broker.close()
         finally:
@@ -259,6 +294,7 @@ class Daemon:
             await self._admin.close()
         try:
             if self._assembled:
+                await self._transactions.close()
                 await self._data_plane.close()
                 await self._broker.close()
         finally:

@@ -20,6 +20,7 @@ from coordinator.logtools.import_plan import (
 )
 from coordinator.logtools.latest import Kept, Tally
 from coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.loader import LoadFailed, load_shard
 from coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
 from protocol.records.rebuild import empty_batch
@@ -108,7 +109,7 @@ async def _groups(store: Store, states: States, partitions: int) -> set[str]:
     for state in opened.values():
         shard = fresh_shard()
         try:
-            await load_shard(shard, store, state)
+            await load_shard(shard, ProducerStates(), store, state)
         except LoadFailed as error:
             raise LogToolError(f"the store cannot be loaded: {error}") from error
         found.update(shard.state.groups)

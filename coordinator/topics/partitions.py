@@ -123,8 +123,3 @@ class Partitions:
         if gone:
             for log in [log for log in self._open.values() if log.topic_id in gone]:
                 self.drop(log)
-
-
-def storage_error(error: LogError) -> ApiError:
-    """The store's failure as clients see it; both codes make them try again."""
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -21,6 +21,7 @@ from coordinator.logtools.segments import SegmentWriter
 from coordinator.logtools.selection import Selection
 from coordinator.logtools.sources import SegmentSource, StoreSource
 from coordinator.logtools.topic_ids import described_topics
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.loader import load_shard
 from protocol.messages import NO_TOPIC_ID
 from protocol.records.batch import (
@@ -108,7 +109,7 @@ async def state_of(directory: Path) -> tuple[dict[str, str], dict[tuple[str, str
         if not state.name.startswith("__consumer_offsets-"):
             continue
         shard = fresh_shard()
-        await load_shard(shard, reader, state)
+        await load_shard(shard, ProducerStates(), reader, state)
         for group_id, group in shard.state.groups.items():
             groups[group_id] = f"{group.type.value} {group.state_name()}"
             for topic, partitions in shard.offsets.store.topics(group_id).items():

@@ -12,7 +12,8 @@ from coordinator.core.metadata_image import TopicImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import EventKind, Outcome
 from coordinator.runtime import broker
-from coordinator.runtime.shard_runtime import EXPIRE_RETRY_MS, ShardState
+from coordinator.runtime.shard_deadlines import EXPIRE_RETRY_MS
+from coordinator.runtime.shard_runtime import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply
 from protocol.messages.cluster import MetadataRequest
