@@ -284,6 +284,11 @@ class Daemon:
             await self._store.close()
         log.info("stopped")
 
+    async def lost(self) -> str:
+        """Waits until another process has taken the store over, whose groups are not ours any
+        more; one line that says so."""
+        return await self._store.lost()
+
     async def _abandon(self) -> None:
         """A start that failed half-way: give back ports and locks."""
         self._stopping = True

@@ -35,13 +35,13 @@ from storage.batches import (
 )
 from storage.checksums import (
     check_log,
-    end_moved,
     log_sum,
     name_dropped,
     owner_changed,
     start_moved,
 )
-from storage.log import Append, LogCorrupt, LogFenced, LogState, StoredBatch
+from storage.log import Append, LogCorrupt, LogFenced, LogState, StoredBatch, StoreTaken
+from storage.sql_append import WriteBatches, write_batches
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -55,14 +55,6 @@ _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
 
-_ADVANCE = (
-    update(log)
-    .where(log.c.log_id == bindparam("of_log"))
-    .where(log.c.owner_epoch == bindparam("mine"))
-    .where(log.c.next_offset == bindparam("expected"))
-    .where(log.c.name.is_not(None))
-    .values(next_offset=bindparam("new_end"), row_sum=log.c.row_sum + bindparam("difference"))
-)
 _LOGS = select(
     log.c.row_sum,
     log.c.log_id,
@@ -77,7 +69,6 @@ _TAKE = (
     .values(owner_epoch=bindparam("mine"), row_sum=log.c.row_sum + bindparam("difference"))
 )
 _SUM = update(log).where(log.c.log_id == bindparam("of_log")).values(row_sum=bindparam("sum"))
-_INSERT_BATCH = insert(log_batch)
 
 
 class LogRow(NamedTuple):
@@ -107,6 +98,10 @@ class Backend(Protocol):
         """`work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def lost(self) -> str:
+        """See `storage.log.Store.lost`."""
+        ...
+
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         """An append is durable and whoever waits for it will be told."""
         ...
@@ -121,8 +116,9 @@ class Backend(Protocol):
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
         self._backend = backend
+        self._write_batches = write_batches
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
 
@@ -154,15 +150,16 @@ class SqlLogs:
         rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
 
         def work(connection: Connection) -> None:
-            if _advance(connection, advances) != len(advances):
+            if not self._write_batches(connection, advances, rows):
                 raise _Fenced
-            connection.execute(_INSERT_BATCH, rows)
 
         try:
             await self._backend.write(work)
         except _Fenced:
             fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
             raise LogFenced(fenced) from None
+        except StoreTaken as taken:
+            raise LogFenced([advance.name for advance in advances]) from taken
         self._backend.acknowledged(advances[-1].log_id, advances[-1].next_offset)
 
     async def read(
@@ -311,23 +308,6 @@ def _create(connection: Connection, names: Sequence[str]) -> list[LogRow]:
     sums = [{"of_log": row.log_id, "sum": row.row_sum} for row in rows]
     connection.execute(_SUM, sums)
     return rows
-
-
-def _advance(connection: Connection, advances: Sequence[Advance]) -> int:
-    """How many of the logs were where their writer believes."""
-    parameters = [
-        {
-            "of_log": advance.log_id,
-            "mine": advance.owner_epoch,
-            "expected": advance.base_offset,
-            "new_end": advance.next_offset,
-            "difference": end_moved(advance.log_id, advance.base_offset, advance.next_offset),
-        }
-        for advance in advances
-    ]
-    if connection.dialect.supports_sane_multi_rowcount:
-        return connection.execute(_ADVANCE, parameters).rowcount
-    return sum(connection.execute(_ADVANCE, row).rowcount for row in parameters)
 
 
 def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:
