@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
 
+DataDirOption = Annotated[
+    Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
+
 
 def serve(
     listen: Annotated[
@@ -32,10 +36,7 @@ def serve(
     admin: Annotated[
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
-    data_dir: Annotated[
-        Path,
-        typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives."),
-    ] = Path("./groupd-data"),
+    data_dir: DataDirOption = Path("./groupd-data"),
     store: Annotated[
         str | None,
         typer.Option(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from coordinator.logtools.errors import LogToolError
 from coordinator.logtools.import_plan import (
@@ -24,13 +25,17 @@ from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.loader import LoadFailed, load_shard
 from coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
 from protocol.records.rebuild import empty_batch
-from storage.log import Append, LogState, Store
+from storage.log import Append, Catalogue, LogState, PartitionLogs
 
 DEFAULT_PARTITIONS = 50
 _NAMED_GROUPS = 5
 
 States = Callable[[Sequence[str]], Awaitable[Mapping[str, LogState]]]
 """The states of logs by name; a reader leaves out those that are not there."""
+
+
+class Target(PartitionLogs, Catalogue, Protocol):
+    """A started store, or a reader of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ async def plan_import(
     kept: list[Kept],
     tally: Tally,
     topics: dict[str, ForeignTopic],
-    store: Store | None,
+    store: Target | None,
     states: States,
     options: ImportOptions,
 ) -> ImportPlan:
@@ -94,7 +99,7 @@ async def plan_import(
     return plan
 
 
-async def partitions_of(store: Store) -> int | None:
+async def partitions_of(store: Catalogue) -> int | None:
     """Of the offsets log; None if the store was never served."""
     for resource, name, key, value in await store.configs():
         if (resource, name, key) == OFFSETS_PARTITIONS:
@@ -102,7 +107,7 @@ async def partitions_of(store: Store) -> int | None:
     return None
 
 
-async def _groups(store: Store, states: States, partitions: int) -> set[str]:
+async def _groups(store: Target, states: States, partitions: int) -> set[str]:
     """The groups of the store, as a daemon would load them."""
     found: set[str] = set()
     opened = await states([offsets_log_name(number) for number in range(partitions)])
@@ -117,7 +122,7 @@ async def _groups(store: Store, states: States, partitions: int) -> set[str]:
     return found
 
 
-async def write_plan(plan: ImportPlan, store: Store) -> None:
+async def write_plan(plan: ImportPlan, store: Target) -> None:
     """`store` is started and nobody else has it."""
     if await partitions_of(store) is None:
         resource, name, key = OFFSETS_PARTITIONS

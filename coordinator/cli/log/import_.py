@@ -14,8 +14,8 @@ from coordinator.cli.parse import directory, topic
 
 if TYPE_CHECKING:
     from coordinator.logtools.import_plan import ImportPlan
-    from coordinator.logtools.importing import ImportOptions, States
-    from storage.log import LogState, Store
+    from coordinator.logtools.importing import ImportOptions, States, Target
+    from storage.log import LogState
 
 
 def import_log(
@@ -99,9 +99,9 @@ async def _import(
 @asynccontextmanager
 async def _target(
     url: str | None, data_dir: Path, dry_run: bool
-) -> AsyncIterator[tuple[Store | None, States]]:
+) -> AsyncIterator[tuple[Target | None, States]]:
     """The store, locked; for a dry run a reader of it, or None when there is no store."""
-    from storage.open import create_reader, create_store, sqlite_path
+    from storage.open import create_reader, create_store, database_file
 
     reader = create_reader(url, data_dir)  # refuses what does not outlive this process
     if not dry_run:
@@ -113,7 +113,8 @@ async def _target(
             await store.close()
         return
 
-    if not sqlite_path(url, data_dir).is_file():
+    file = database_file(url, data_dir)
+    if file is not None and not file.is_file():
         yield None, _no_states
         return
     await reader.start()

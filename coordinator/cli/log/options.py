@@ -67,12 +67,13 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 async def reading(store: str | None, data_dir: Path) -> AsyncIterator[Any]:
     """A started `StoreReader`. Says on stderr when a daemon is at work on the same store."""
     from storage.lock import holder
-    from storage.open import create_reader, sqlite_path
+    from storage.open import create_reader, database_file
 
     reader = create_reader(store, data_dir)
     await reader.start()
     try:
-        process = holder(sqlite_path(store, data_dir))
+        file = database_file(store, data_dir)
+        process = None if file is None else holder(file)
         if process is not None:
             print(
                 f"groupd: reading beside the running daemon (process {process}), without a lock; "
