@@ -47,7 +47,8 @@ demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 bench: $(STAMPS)/bench ## Throughput and memory
 	$(BIN)/python -m coordinator bench $(ARGS)
 
-oracle: $(STAMPS)/oracle ## Fetch a real broker; then GROUPD_PEER=kafka make test ARGS=tests/clients
+oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the scenario files against it
+	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
 test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need

@@ -41,11 +41,11 @@ from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
+from coordinator.topics.names import OFFSETS_PARTITIONS
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
 from protocol.messages.cluster import Node
-from protocol.messages.topics import RESOURCE_BROKER
 from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
 
@@ -53,9 +53,6 @@ log = structlog.get_logger("groupd.daemon")
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that are none to connect to."""
-
-OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
-"""Where the store remembers with how many shards it was made."""
 
 
 class CannotStart(Exception):

@@ -50,6 +50,12 @@ def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
     return StoreReader(SqliteReadBackend(sqlite_path(url, data_dir)))
 
 
+def database_file(url: str | None, data_dir: str | Path) -> Path | None:
+    """Of an embedded store, whether it exists or not; None when a server has the database. Raises
+    StoreRefused."""
+    return None if _is_postgres(url) else sqlite_path(url, data_dir)
+
+
 def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
     """The database file that a URL means. Raises StoreRefused."""
     if not url:

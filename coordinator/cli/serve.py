@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from coordinator.cli.parse import build_config, directory, host_port, one_of, real_port, topic
 
 if TYPE_CHECKING:
     from coordinator.daemon import Daemon
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
+
+DataDirOption = Annotated[
+    Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
 
 
 def serve(
@@ -32,9 +36,7 @@ def serve(
     admin: Annotated[
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
-    data_dir: Annotated[Path, typer.Option(help="Where the embedded store lives.")] = Path(
-        "./groupd-data"
-    ),
+    data_dir: DataDirOption = Path("./groupd-data"),
     store: Annotated[
         str | None,
         typer.Option(

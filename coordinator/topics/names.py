@@ -9,6 +9,7 @@ from __future__ import annotations
 from coordinator.core import partitioning
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
+from protocol.messages.topics import RESOURCE_BROKER
 
 OFFSETS_TOPIC = partitioning.OFFSETS_TOPIC
 COMPACTED_TOPIC = partitioning.COMPACTED_TOPIC
@@ -16,6 +17,9 @@ OFFSETS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667301")
 """The same in every installation: clients that remember it survive a move to another store."""
 
 COMPACTED_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667302")
+
+OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
+"""Where the store remembers with how many shards it was made."""
 
 INTERNAL_TOPICS = frozenset(
     {OFFSETS_TOPIC, COMPACTED_TOPIC, "__transaction_state", "__share_group_state"}
