@@ -21,8 +21,8 @@ from coordinator.logtools.segments import SegmentWriter
 from coordinator.logtools.selection import Selection
 from coordinator.logtools.sources import SegmentSource, StoreSource
 from coordinator.logtools.topic_ids import described_topics
-from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.loader import load_shard
+from coordinator.runtime.shard_log import shard_log
 from protocol.messages import NO_TOPIC_ID
 from protocol.records.batch import (
     CODEC_MASK,
@@ -41,7 +41,7 @@ from protocol.records.schema import (
     OffsetCommitValue,
     Record,
 )
-from storage.log import StoredTopic
+from storage.log import LogState, StoredTopic
 from storage.open import create_reader, create_store
 from tests.unit.logtools.harness import (
     HOME,
@@ -106,10 +106,10 @@ async def state_of(directory: Path) -> tuple[dict[str, str], dict[tuple[str, str
     groups: dict[str, str] = {}
     offsets: dict[tuple[str, str, int], Any] = {}
     for state in await reader.states():
-        if not state.name.startswith("__consumer_offsets-"):
+        if not state.name.startswith("__consumer_offsets-") or state.name.endswith(".compacted"):
             continue
-        shard = fresh_shard()
-        await load_shard(shard, ProducerStates(), reader, state)
+        logs = shard_log(state, LogState(f"{state.name}.compacted", 0, 0, 0))
+        shard = (await load_shard(fresh_shard, reader, logs)).shard
         for group_id, group in shard.state.groups.items():
             groups[group_id] = f"{group.type.value} {group.state_name()}"
             for topic, partitions in shard.offsets.store.topics(group_id).items():
