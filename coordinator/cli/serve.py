@@ -50,6 +50,9 @@ def serve(
         list[str] | None,
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
+    profile: Annotated[
+        str, typer.Option(help="Settings below --config and --set: default or test.")
+    ] = "default",
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -70,7 +73,7 @@ def serve(
         data_dir=data_dir,
         store_url=store,
         topics=tuple(topic(item) for item in topics or ()),
-        config=build_config(config, sets or ()),
+        config=build_config(config, sets or (), profile),
     )
     configure_logging(log_format, log_level)
 

@@ -65,7 +65,9 @@ class DataPlane:
 
     `store` must be started. `writer` has the signature of `store.append` and serves calls in
     order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
-    request. `offsets_view` shows the shards' logs. `wait` is for tests.
+    request. `offsets_view` shows the shards' logs. `elapsed` measures long polls (default: `now`),
+    which are a matter between sockets and stay in real time when `now` does not. `wait` is for
+    tests.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class DataPlane:
         writer: Writer | None = None,
         offsets_view: OffsetsLogView | None = None,
         wait: Wait = wait_for_event,
+        elapsed: Callable[[], Instant] | None = None,
     ) -> None:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.group_overrides = GroupOverrides(store, config, group_configs)
@@ -106,7 +109,7 @@ class DataPlane:
                     self.catalogue, config, self.group_overrides
                 ).handle,
                 ProduceRequest: self._produce.handle,
-                FetchRequest: Fetch(self.partitions, config, now, wait).handle,
+                FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
                 ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
