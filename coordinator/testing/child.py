@@ -20,7 +20,11 @@ def main() -> None:
     # What the broker prints must not get into the frames.
     frames = Frames(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    thread = LoopThread(frames.receive())
+    try:
+        thread = LoopThread(frames.receive())
+    except ValueError as error:  # a wrong setting
+        frames.send((STARTED, None, error))
+        return
     thread.start().add_done_callback(partial(_answer, frames, STARTED))
     while True:
         try:

@@ -146,17 +146,21 @@ class ControlledClock:
         return heapq.heappop(self._timers)[2]
 
     def _arm(self) -> None:
-        """Let the loop wake us for the earliest timer, while time runs by itself."""
-        if not self._factor or self._pinned_ms is not None:
-            return
+        """Let the loop wake us for the earliest timer. In frozen time that is one whose time has
+        come already, as with a delay of 0."""
         at_ms = self._next_ms()
-        if at_ms is None or (self._wake is not None and self._wake_ms <= at_ms):
+        if at_ms is None or self._pinned_ms is not None:
+            return
+        left_ms = at_ms - self._now_ms()
+        if not self._factor and left_ms > 0:
+            return
+        if self._wake is not None and self._wake_ms <= at_ms:
             return
         self._disarm()
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         # A millisecond late rather than early, as the real clock.
-        delay_s = max(0.0, (at_ms - self._now_ms() + 1) / self._factor / 1000)
+        delay_s = max(0.0, (left_ms + 1) / self._factor / 1000) if self._factor else 0.0
         self._wake_ms = at_ms
         self._wake = self._loop.call_later(delay_s, self._ring)
 

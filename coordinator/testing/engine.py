@@ -121,7 +121,7 @@ class Engine:
         self._topics = {}
         self.liveness.forget()
         if lose_memory:
-            self.store = WatchedStore()
+            self.store = WatchedStore(self.store.known_cluster_id)
             self._attach_store()
             self.offsets.clear()
             self.invariants.reset()
@@ -205,9 +205,15 @@ class Engine:
     async def advance(self, ms: int, *, keep_connected: bool) -> int:
         """See `Operations.advance`."""
         self.keep_connected = keep_connected
-        fired = await self.clock.advance(ms, self.settle)
+        await self.settle()
+        fired = await self.clock.advance(ms, self._settle_effects)
         await self.settle()
         return fired
+
+    async def _settle_effects(self) -> None:
+        """Days of retention are thousands of timers, most of which find nothing to do."""
+        if self.broker.writer.busy:
+            await self.settle()
 
     # Listeners
 

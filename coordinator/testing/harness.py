@@ -129,6 +129,10 @@ class GroupCoordinator:
         it and call `close_async` yourself."""
         return Starting(cls, topics, config, options)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """Stop it. A second call does nothing."""
         if not self._closed:

@@ -19,8 +19,8 @@ Listener = Callable[[Sequence[Record]], None]
 class WatchedStore(MemoryStore):
     """A `MemoryStore` with listeners. They are told inside the append and must not raise."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, cluster_id: str | None = None) -> None:
+        super().__init__(cluster_id)
         self.listeners: list[Listener] = []
 
     def _apply(self, batches: Sequence[Append]) -> None:
