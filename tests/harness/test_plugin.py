@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+SCOPE = "asyncio_default_fixture_loop_scope=function"
 CONFTEST = (
     HEAD
     + """
