@@ -167,6 +167,14 @@ class GroupCoordinator:
         return f"{host}:{port}"
 
     @property
+    def host(self) -> str:
+        return self._addresses[0][0]
+
+    @property
+    def port(self) -> int:
+        return self._addresses[0][1]
+
+    @property
     def admin_url(self) -> str | None:
         """The base of the admin port's URLs; None without one."""
         host, port = self._addresses[1]
