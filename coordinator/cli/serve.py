@@ -76,14 +76,17 @@ def serve(
         config=build_config(config, sets or (), profile),
     )
     configure_logging(log_format, log_level)
+    try:
+        _run_on_loop(Daemon(options))
+    except CannotStart as error:
+        raise UsageError(str(error)) from None
 
+
+def _run_on_loop(daemon: Daemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            runner.run(_run(Daemon(options)))
-        except CannotStart as error:
-            raise UsageError(str(error)) from None
+        runner.run(_run(daemon))
 
 
 async def _run(daemon: Daemon) -> None:

@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
                  stats: ConnectionStats, registry: set[Connection],
-                 sessions: Clock) -> None:  # fmt: skip
+                 sessions: Clock | None = None) -> None:  # fmt: skip
         self._config = config
         self._clock = clock
         self._requests = requests
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
-        self.steady = SteadyTable(sessions)
+        self.steady = SteadyTable(sessions or clock)
         self._reading = True
         self._draining = False
         self._pumping = False

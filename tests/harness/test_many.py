@@ -13,10 +13,12 @@ BROKERS = 200
 
 
 def use_one() -> None:
-    with GroupCoordinator.start(topics={"orders": 3}) as c:
-        with socket.create_connection((c.host, c.port), timeout=5):
-            c.produce("orders", ["x"] * 5)
-            assert len(c.records("orders")) == 5
+    with (
+        GroupCoordinator.start(topics={"orders": 3}) as c,
+        socket.create_connection((c.host, c.port), timeout=5),
+    ):
+        c.produce("orders", ["x"] * 5)
+        assert len(c.records("orders")) == 5
 
 
 def left() -> tuple[int, int]:
