@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 ARGS ?=
 SEEDS ?= 1000
+ROUNDS ?= 1000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -13,7 +14,7 @@ JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim demo bench oracle test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim crash demo bench oracle test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -24,7 +25,7 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile $(ARGS)
 
-check: dev-setup ## Format, lint, types, imports, unit tests: under a minute
+check: dev-setup ## Format, lint, types, imports, unit tests: a minute or two
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -37,6 +38,9 @@ unit: dev-setup ## Unit tests only; ARGS are pytest's
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)
 
+crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed N"
+	$(BIN)/python -m tests.crash --rounds $(ROUNDS) $(ARGS)
+
 demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 	$(BIN)/python -m coordinator demo $(ARGS)
 
@@ -45,8 +49,8 @@ bench: $(STAMPS)/bench ## Throughput and memory
 
 oracle: $(STAMPS)/oracle ## Fetch a real broker; then GROUPD_PEER=kafka make test ARGS=tests/clients
 
-dev-setup: $(STAMPS)/test
-test-setup: $(STAMPS)/test $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
+dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -66,13 +70,17 @@ $(STAMPS)/venv: scripts/venv.sh
 $(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
-EXTRA_run :=
+EXTRA_run := [postgres]
 EXTRA_test := [test,dev]
-EXTRA_bench := [bench]
+EXTRA_bench := [bench,postgres]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
 	scripts/toolchain.sh
 	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
+	scripts/toolchain.sh postgresql
+	@touch $@
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
 	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile

@@ -1,8 +1,10 @@
-"""The daemon: wires store, shards, data plane and sockets; the only place that makes adapters.
+"""The daemon: wires store, shards, transactions, data plane and sockets; the only place that makes
+adapters.
 
-Order of a start: store (lock, schema), topics, ports, shards, topics of the command line. Shards
-load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS. Order of a
-stop: no new requests, long polls end, what is under way becomes durable and is answered, store.
+Order of a start: store (lock, schema), topics, ports, shards, transactions, topics of the command
+line. Shards load while the port is already open, so early clients get COORDINATOR_LOAD_IN_PROGRESS.
+Order of a stop: no new requests, markers under way, long polls end, what is under way becomes
+durable and is answered, store.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.connection import ConnectionStats, Requests
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
 from protocol.messages.cluster import Node
 from protocol.messages.topics import RESOURCE_BROKER
@@ -99,6 +104,7 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self._transactions: TransactionCoordinator
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -135,6 +141,8 @@ class Daemon:
             await self._assemble()
             await self._open_ports()
             await self._broker.load()
+            # After the shards, which take markers too.
+            await self._transactions.load()
             await self._create_topics()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -161,8 +169,10 @@ class Daemon:
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
+            offsets_markers=OffsetsMarkers(self._broker),
             elapsed=self._socket_clock.now,
         )
+        transactions = self._make_transactions()
         self._broker.start_writer()
         self._assembled = True
         await self._data_plane.start()
@@ -172,6 +182,26 @@ class Daemon:
         for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
+        self._broker.serve_data(transactions.handlers)
+
+    def _make_transactions(self) -> TransactionHandlers:
+        data_plane = self._data_plane
+        self._transactions = TransactionCoordinator(
+            self._config,
+            self._store,
+            self._broker.writer,
+            self._clock,
+            data_plane.producer_ids.next,
+            data_plane.markers,
+        )
+        self._broker.verifier = self._transactions
+        data_plane.verify_with(self._transactions)
+        return TransactionHandlers(
+            self._config,
+            self._transactions,
+            data_plane.catalogue.has_partition,
+            data_plane.producer_ids.init,
+        )
 
     def _make_shard(
         self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
@@ -222,7 +252,7 @@ class Daemon:
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.metrics import make_registry
 
-        registry = make_registry(self._broker, self.connections)
+        registry = make_registry(self._broker, self.connections, self._transactions)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -270,8 +300,14 @@ class Daemon:
     def _not_ready(self) -> str | None:
         if self._stopping:
             return "stopping"
-        loading = self._broker.loading
-        return f"{loading} shards are not active yet" if loading else None
+        loading, failed = self._broker.loading, self._broker.failed
+        if failed:
+            return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
+        if loading:
+            return f"{loading} shards are not active yet"
+        return (
+            None if self._transactions.active else "the transaction coordinator is not active yet"
+        )
 
     # Stop ---------------------------------------------------------------------------------
 
@@ -284,6 +320,7 @@ class Daemon:
             self._listener.close_listener()
             self._listener.stop_reading()
         try:
+            await self._transactions.close()
             await self._data_plane.close()
             await self._broker.close()
         finally:
@@ -293,6 +330,11 @@ class Daemon:
                 await self._admin.close()
             await self._store.close()
         log.info("stopped")
+
+    async def lost(self) -> str:
+        """Waits until another process has taken the store over, whose groups are not ours any
+        more; one line that says so."""
+        return await self._store.lost()
 
     async def _abandon(self) -> None:
         """A start that failed half-way: give back ports and locks."""
@@ -304,6 +346,7 @@ class Daemon:
             await self._admin.close()
         try:
             if self._assembled:
+                await self._transactions.close()
                 await self._data_plane.close()
                 await self._broker.close()
         finally:

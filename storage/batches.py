@@ -6,29 +6,19 @@ or landed in another log is found out when it is read.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from struct import Struct
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, func, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
+from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
 # More rows than a Fetch wants and few enough to look at their sizes at once.
 ROWS_MAX = 4096
-
-_NUMBERS = Struct(">qqqq")
-
-
-def row_crc(
-    log_id: int, base_offset: int, last_offset: int, max_timestamp_ms: int, payload: bytes
-) -> int:
-    numbers = _NUMBERS.pack(log_id, base_offset, last_offset, max_timestamp_ms)
-    return zlib.crc32(payload, zlib.crc32(numbers))
 
 
 @dataclass(slots=True)
@@ -74,7 +64,7 @@ def to_row(batch: Append, log_id: int) -> dict[str, Any]:
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
         "max_timestamp_ms": batch.max_timestamp_ms,
-        "row_crc": row_crc(
+        "row_crc": batch_crc(
             log_id, batch.base_offset, batch.last_offset, batch.max_timestamp_ms, batch.payload
         ),
         "payload": batch.payload,
@@ -94,37 +84,28 @@ BATCH_COLUMNS = (
 def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
     """Raises LogCorrupt when the row is not what was written."""
     log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row
-    if row_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
+    if batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload) != crc:
         raise LogCorrupt(f"log {name}: the batch at offset {base_offset} has a wrong checksum")
     return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
 
 
-_LIVE = and_(log_batch.c.log_id == log.c.log_id, log_batch.c.last_offset >= log.c.start_offset)
+# The log's row is looked up apart and not joined: so every database sees that one range of the
+# index is wanted, finds it in order and stops at the limit.
+_OF_NAME = log.c.name == bindparam("name")
+_LOG = select(
+    log.c.row_sum,
+    log.c.log_id,
+    log.c.name,
+    log.c.owner_epoch,
+    log.c.start_offset,
+    log.c.next_offset,
+).where(_OF_NAME)
 
-# One bound, as SQLite would search the index with either of two and filter with the other.
-_FROM = case(
-    (log.c.start_offset > bindparam("from_offset"), log.c.start_offset),
-    else_=bindparam("from_offset"),
-)
-
-# Sizes first: payloads that would not fit the answer are never loaded. The outer join gives one
-# row for a log without batches in range, none for an unknown log.
+# Sizes first: payloads that would not fit the answer are never loaded.
 _SIZES = (
-    select(
-        log.c.log_id,
-        log.c.start_offset,
-        log.c.next_offset,
-        log_batch.c.base_offset,
-        log_batch.c.last_offset,
-        func.length(log_batch.c.payload),
-    )
-    .select_from(
-        log.outerjoin(
-            log_batch,
-            and_(log_batch.c.log_id == log.c.log_id, log_batch.c.last_offset >= _FROM),
-        )
-    )
-    .where(log.c.name == bindparam("name"))
+    select(log_batch.c.base_offset, log_batch.c.last_offset, func.length(log_batch.c.payload))
+    .where(log_batch.c.log_id == bindparam("log_id"))
+    .where(log_batch.c.last_offset >= bindparam("from_offset"))
     .order_by(log_batch.c.last_offset)
     .limit(ROWS_MAX)
 )
@@ -140,19 +121,21 @@ _RANGE = (
 def read_range(
     connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
 ) -> list[StoredBatch]:
-    """See `PartitionLogs.read`; `connection` must show both queries the same state."""
-    sizes = connection.execute(_SIZES, {"name": name, "from_offset": from_offset}).all()
-    if not sizes:
+    """See `PartitionLogs.read`; `connection` must show all queries the same state."""
+    row = connection.execute(_LOG, {"name": name}).one_or_none()
+    if row is None:
         return []
-    log_id, start_offset, next_offset = sizes[0][:3]
+    check_log(*row)
+    _, log_id, _, _, start_offset, next_offset = row
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
         return []
-    if sizes[0][3] is None or sizes[0][3] > expected:
+    sizes = connection.execute(_SIZES, {"log_id": log_id, "from_offset": expected}).all()
+    if not sizes or sizes[0][0] > expected:
         raise LogCorrupt(f"log {name}: the batch at offset {expected} is missing")
     total = 0
     last: int | None = None
-    for _, _, _, _, last_offset, size in sizes:
+    for _, last_offset, size in sizes:
         total += size
         if total > max_bytes and not (min_one and last is None):
             break
@@ -162,7 +145,7 @@ def read_range(
             raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
     if last is None:
         return []
-    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][4], "last": last})
+    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][1], "last": last})
     batches = [to_batch(name, row) for row in rows]
     for before, after in pairwise(batches):
         if after.base_offset != before.last_offset + 1:
@@ -176,8 +159,8 @@ def _one(found: Select[tuple[int]]) -> Select[Any]:
 
 _BATCH_IDS = (
     select(log_batch.c.batch_id)
-    .select_from(log.join(log_batch, _LIVE))
-    .where(log.c.name == bindparam("name"))
+    .where(log_batch.c.log_id == select(log.c.log_id).where(_OF_NAME).scalar_subquery())
+    .where(log_batch.c.last_offset >= select(log.c.start_offset).where(_OF_NAME).scalar_subquery())
 )
 FIRST_AT_OR_AFTER = _one(
     _BATCH_IDS.where(log_batch.c.max_timestamp_ms >= bindparam("timestamp_ms"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from storage.log import StoreRefused
@@ -47,11 +48,28 @@ class DataLock:
                 f"{self._database}: in use by another groupd (process {owner}): stop it or "
                 "choose another data directory"
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         self._descriptor = descriptor
+        # On a full disk the lock holds all the same, and nobody is told who has it.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
 
     def release(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def holder(database: Path) -> int | None:
+    """The process that holds the lock beside `database`, without touching it; None when nobody
+    does, and where the system does not tell (it has no /proc/locks)."""
+    try:
+        inode = database.with_name(database.name + ".lock").stat().st_ino
+        table = Path("/proc/locks").read_text()
+    except OSError:
+        return None
+    for line in table.splitlines():
+        fields = line.split()
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+            return int(fields[4])
+    return None

@@ -32,6 +32,11 @@ class LogUnavailable(LogError):
     """The store cannot be reached or refuses (disk full, connection lost). Retriable."""
 
 
+class StoreTaken(LogUnavailable):
+    """Another process has taken the store over, for good: the answer to everything from then on,
+    except that appends raise LogFenced."""
+
+
 class LogCorrupt(LogError):
     """Stored bytes are not what was written."""
 
@@ -155,6 +160,11 @@ class Store(PartitionLogs, Catalogue, Protocol):
 
     async def start(self) -> None:
         """Connect, migrate, take the exclusive lock. Raises StoreRefused."""
+        ...
+
+    async def lost(self) -> str:
+        """Waits until another process has taken the store over; one line that says so. Never
+        returns where the lock cannot be lost."""
         ...
 
     async def close(self) -> None: ...

@@ -85,6 +85,11 @@ class MemoryStore:
     async def start(self) -> None:
         self._started = True
 
+    async def lost(self) -> str:
+        """Never returns."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
     async def close(self) -> None:
         self._started = False
 

@@ -11,12 +11,29 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from storage import tables
+from storage.checksums import row_crc
 from storage.ids import new_cluster_id
 from storage.log import StoreRefused
+from storage.row_checksums import add_row_checksums
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def statements(*sql: str) -> Migration:
+    """A migration in SQL that every database understands."""
+
+    def change(connection: Connection) -> None:
+        for statement in sql:
+            connection.exec_driver_sql(statement)
+
+    return change
+
+
+# What is here stays as it is: it speaks of tables as they were, not as `tables` has them now.
+MIGRATIONS: Mapping[int, Migration] = {
+    1: add_row_checksums,
+    2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
+}
 
 
 def migrate(
@@ -29,23 +46,15 @@ def migrate(
     existing = inspect(connection).get_table_names()
     if not existing:
         tables.metadata.create_all(connection)
+        cluster_id = new_cluster_id()
         connection.execute(
-            insert(tables.meta).values(id=1, schema_version=target, cluster_id=new_cluster_id())
+            insert(tables.meta).values(
+                id=1, schema_version=target, cluster_id=cluster_id, row_crc=row_crc(cluster_id)
+            )
         )
-        connection.execute(insert(tables.producer_id).values(id=1, next_id=0))
+        connection.execute(insert(tables.producer_id).values(id=1, next_id=0, row_crc=row_crc(0)))
         return
-    version = (
-        connection.scalar(select(tables.meta.c.schema_version))
-        if tables.meta.name in existing
-        else None
-    )
-    if version is None:
-        raise StoreRefused(f"{where}: not a groupd database: choose another data directory")
-    if version > target:
-        raise StoreRefused(
-            f"{where}: schema version {version} is newer than {target}, the newest this groupd "
-            "knows: start the newer groupd or choose another data directory"
-        )
+    version = _known_version(connection, existing, where, target)
     for step in range(version, target):
         if step not in migrations:
             raise StoreRefused(
@@ -54,3 +63,29 @@ def migrate(
             )
         migrations[step](connection)
         connection.execute(update(tables.meta).values(schema_version=step + 1))
+
+
+def check_readable(connection: Connection, where: str, target: int = tables.SCHEMA_VERSION) -> None:
+    """For readers, which migrate nothing: the schema must be the newest. Raises StoreRefused."""
+    version = _known_version(connection, inspect(connection).get_table_names(), where, target)
+    if version < target:
+        raise StoreRefused(
+            f"{where}: schema version {version} is older than {target}: start this groupd once "
+            "to bring it up to date"
+        )
+
+
+def _known_version(connection: Connection, existing: list[str], where: str, target: int) -> int:
+    version = (
+        connection.scalar(select(tables.meta.c.schema_version))
+        if tables.meta.name in existing
+        else None
+    )
+    if version is None:
+        raise StoreRefused(f"{where}: not a groupd database: choose another database")
+    if version > target:
+        raise StoreRefused(
+            f"{where}: schema version {version} is newer than {target}, the newest this groupd "
+            "knows: start the newer groupd or choose another database"
+        )
+    return int(version)

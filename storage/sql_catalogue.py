@@ -6,9 +6,12 @@ import json
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from storage.checksums import check_row, row_crc
 from storage.log import StoredTopic
 from storage.sql_logs import Backend
 from storage.tables import config_override, meta, producer_id, topic
+
+_PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
 
 class SqlCatalogue:
@@ -18,15 +21,23 @@ class SqlCatalogue:
         self._backend = backend
 
     async def cluster_id(self) -> str:
-        return await self._backend.read(
-            lambda connection: str(connection.scalar(select(meta.c.cluster_id)))
-        )
+        def work(connection: Connection) -> str:
+            query = select(meta.c.cluster_id, meta.c.row_crc)
+            cluster_id, crc = connection.execute(query).one()
+            check_row("meta", crc, cluster_id)
+            return str(cluster_id)
+
+        return await self._backend.read(work)
 
     async def topics(self) -> list[StoredTopic]:
         """By name."""
 
         def work(connection: Connection) -> list[StoredTopic]:
-            rows = connection.execute(select(topic).order_by(topic.c.name, topic.c.topic_id))
+            query = select(topic).order_by(topic.c.name, topic.c.topic_id)
+            rows = connection.execute(query).all()
+            for row in rows:
+                values = (row.topic_id, row.name, row.partitions, row.configs)
+                check_row("topic", row.row_crc, *values)
             return [
                 StoredTopic(
                     row.topic_id,
@@ -54,12 +65,17 @@ class SqlCatalogue:
     async def configs(self) -> list[tuple[int, str, str, str]]:
         """Ordered by resource type, name and key."""
         columns = config_override.c
-        query = select(columns.resource_type, columns.name, columns.key, columns.value).order_by(
-            columns.resource_type, columns.name, columns.key
-        )
-        return await self._backend.read(
-            lambda connection: [tuple(row) for row in connection.execute(query)]
-        )
+        query = select(
+            columns.row_crc, columns.resource_type, columns.name, columns.key, columns.value
+        ).order_by(columns.resource_type, columns.name, columns.key)
+
+        def work(connection: Connection) -> list[tuple[int, str, str, str]]:
+            rows = connection.execute(query).all()
+            for row in rows:
+                check_row("config_override", *row)
+            return [(row[1], row[2], row[3], row[4]) for row in rows]
+
+        return await self._backend.read(work)
 
     async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
         columns = config_override.c
@@ -73,8 +89,9 @@ class SqlCatalogue:
         def work(connection: Connection) -> None:
             connection.execute(gone)
             if value is not None:
+                crc = row_crc(resource_type, name, key, value)
                 row = {"resource_type": resource_type, "name": name, "key": key, "value": value}
-                connection.execute(insert(config_override), row)
+                connection.execute(insert(config_override), {**row, "row_crc": crc})
 
         await self._backend.write(work)
 
@@ -83,22 +100,36 @@ class SqlCatalogue:
             raise ValueError(f"{count} producer ids")
 
         def work(connection: Connection) -> int:
-            # The update comes first: it locks the row until the commit.
-            next_id = producer_id.c.next_id
-            connection.execute(update(producer_id).values(next_id=next_id + count))
-            return int(connection.execute(select(next_id)).scalar_one()) - count
+            first, crc = connection.execute(_PRODUCER_IDS.with_for_update()).one()
+            check_row("producer_id", crc, first)
+            following = first + count
+            connection.execute(
+                update(producer_id).values(next_id=following, row_crc=row_crc(following))
+            )
+            return int(first)
 
         return await self._backend.write(work)
+
+    async def _check_producer_ids(self) -> None:
+        """Raises LogCorrupt. The other rows are read at each start anyway."""
+
+        def work(connection: Connection) -> None:
+            next_id, crc = connection.execute(_PRODUCER_IDS).one()
+            check_row("producer_id", crc, next_id)
+
+        await self._backend.read(work)
 
 
 def _put_topic(connection: Connection, stored: StoredTopic) -> None:
     connection.execute(delete(topic).where(topic.c.topic_id == stored.topic_id))
+    configs = json.dumps(dict(stored.configs), sort_keys=True)
     connection.execute(
         insert(topic),
         {
             "topic_id": stored.topic_id,
             "name": stored.name,
             "partitions": stored.partitions,
-            "configs": json.dumps(dict(stored.configs), sort_keys=True),
+            "configs": configs,
+            "row_crc": row_crc(stored.topic_id, stored.name, stored.partitions, configs),
         },
     )

@@ -8,6 +8,7 @@ when the caller is cancelled.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -32,7 +33,15 @@ from storage.batches import (
     to_batch,
     to_row,
 )
-from storage.log import Append, LogFenced, LogState, StoredBatch
+from storage.checksums import (
+    check_log,
+    log_sum,
+    name_dropped,
+    owner_changed,
+    start_moved,
+)
+from storage.log import Append, LogCorrupt, LogFenced, LogState, StoredBatch, StoreTaken
+from storage.sql_append import WriteBatches, write_batches
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -40,21 +49,32 @@ T = TypeVar("T")
 _NAMES_MAX = 500
 """Names a query, well below every database's limit of parameters."""
 
+_WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
+"""Of values that a flipped bit made something else."""
+
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
 
-_ADVANCE = (
+_LOGS = select(
+    log.c.row_sum,
+    log.c.log_id,
+    log.c.name,
+    log.c.owner_epoch,
+    log.c.start_offset,
+    log.c.next_offset,
+)
+_TAKE = (
     update(log)
     .where(log.c.log_id == bindparam("of_log"))
-    .where(log.c.owner_epoch == bindparam("mine"))
-    .where(log.c.next_offset == bindparam("expected"))
-    .where(log.c.name.is_not(None))
-    .values(next_offset=bindparam("new_end"))
+    .values(owner_epoch=bindparam("mine"), row_sum=log.c.row_sum + bindparam("difference"))
 )
-_INSERT_BATCH = insert(log_batch)
+_SUM = update(log).where(log.c.log_id == bindparam("of_log")).values(row_sum=bindparam("sum"))
 
 
 class LogRow(NamedTuple):
+    """As `check_log` takes it."""
+
+    row_sum: int
     log_id: int
     name: str
     owner_epoch: int
@@ -78,14 +98,27 @@ class Backend(Protocol):
         """`work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def lost(self) -> str:
+        """See `storage.log.Store.lost`."""
+        ...
+
+    def acknowledged(self, log_id: int, next_offset: int) -> None:
+        """An append is durable and whoever waits for it will be told."""
+        ...
+
+    def forget(self) -> None:
+        """A log goes: what was said of its end counts no more."""
+        ...
+
     async def close(self) -> None: ...
 
 
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
         self._backend = backend
+        self._write_batches = write_batches
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
 
@@ -103,9 +136,11 @@ class SqlLogs:
             return rows
 
         states = {}
-        for log_id, name, *state in await self._backend.write(work):
-            self._log_ids[name] = log_id
-            states[name] = LogState(name, *state)
+        for row in await self._backend.write(work):
+            self._log_ids[row.name] = row.log_id
+            states[row.name] = LogState(
+                row.name, row.owner_epoch, row.start_offset, row.next_offset
+            )
         return {name: states[name] for name in wanted}
 
     async def append(self, batches: Sequence[Append]) -> None:
@@ -115,23 +150,32 @@ class SqlLogs:
         rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
 
         def work(connection: Connection) -> None:
-            if _advance(connection, advances) != len(advances):
+            if not self._write_batches(connection, advances, rows):
                 raise _Fenced
-            connection.execute(_INSERT_BATCH, rows)
 
         try:
             await self._backend.write(work)
         except _Fenced:
             fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
             raise LogFenced(fenced) from None
+        except StoreTaken as taken:
+            raise LogFenced([advance.name for advance in advances]) from taken
+        self._backend.acknowledged(advances[-1].log_id, advances[-1].next_offset)
 
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
         """Nothing for an unknown log."""
-        return await self._backend.read(
-            lambda connection: read_range(connection, name, from_offset, max_bytes, min_one)
-        )
+
+        def work(connection: Connection) -> list[StoredBatch]:
+            try:
+                return read_range(connection, name, from_offset, max_bytes, min_one)
+            except _WRONG_TYPES as error:
+                raise LogCorrupt(
+                    f"log {name}: from offset {from_offset} on a row is no batch ({error})"
+                ) from error
+
+        return await self._backend.read(work)
 
     async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
         return await self._one(FIRST_AT_OR_AFTER, name, timestamp_ms=timestamp_ms)
@@ -141,8 +185,11 @@ class SqlLogs:
 
     async def _one(self, query: Executable, name: str, **parameters: int) -> StoredBatch | None:
         def work(connection: Connection) -> StoredBatch | None:
-            row = connection.execute(query, {"name": name, **parameters}).one_or_none()
-            return None if row is None else to_batch(name, row)
+            try:
+                row = connection.execute(query, {"name": name, **parameters}).one_or_none()
+                return None if row is None else to_batch(name, row)
+            except _WRONG_TYPES as error:
+                raise LogCorrupt(f"log {name}: a row is no batch ({error})") from error
 
         return await self._backend.read(work)
 
@@ -150,15 +197,16 @@ class SqlLogs:
         """Never beyond the log end and never backwards; nothing for an unknown log."""
 
         def work(connection: Connection) -> tuple[int, int] | None:
-            row = connection.execute(select(log).where(log.c.name == name)).one_or_none()
-            if row is None:
+            found = _rows(connection, [name])
+            if not found:
                 return None
+            row = found[0]
             start_offset = max(row.start_offset, min(offset, row.next_offset))
+            difference = start_moved(row.log_id, row.start_offset, start_offset)
             connection.execute(
                 update(log)
                 .where(log.c.log_id == row.log_id)
-                .where(log.c.start_offset < start_offset)
-                .values(start_offset=start_offset)
+                .values(start_offset=start_offset, row_sum=log.c.row_sum + difference)
             )
             return row.log_id, start_offset
 
@@ -174,13 +222,29 @@ class SqlLogs:
 
         def work(connection: Connection) -> None:
             for start in range(0, len(names), _NAMES_MAX):
-                some = names[start : start + _NAMES_MAX]
-                connection.execute(update(log).where(log.c.name.in_(some)).values(name=None))
+                for row in _rows(connection, names[start : start + _NAMES_MAX]):
+                    difference = name_dropped(row.log_id, row.name)
+                    connection.execute(
+                        update(log)
+                        .where(log.c.log_id == row.log_id)
+                        .values(name=None, row_sum=log.c.row_sum + difference)
+                    )
 
+        self._backend.forget()
         await self._backend.write(work)
         for name in names:
             self._log_ids.pop(name, None)
         await self._drop_deleted()
+
+    async def _check_logs(self) -> None:
+        """Raises LogCorrupt for a damaged row of any log, also of one that nobody asks for: its
+        name may be what is damaged."""
+
+        def work(connection: Connection) -> None:
+            for row in connection.execute(_LOGS):
+                check_log(*row)
+
+        await self._backend.read(work)
 
     async def _drop_deleted(self) -> None:
         """Finishes deletions, also those that a crash cut short."""
@@ -207,40 +271,43 @@ class _Fenced(Exception):
     """Rolls an append back."""
 
 
+def _rows(connection: Connection, names: Sequence[str]) -> list[LogRow]:
+    query = _LOGS.where(log.c.name.in_(names)).with_for_update()
+    rows = [LogRow._make(row) for row in connection.execute(query)]
+    for row in rows:
+        check_log(*row)
+    return rows
+
+
 def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
-    known = set(
-        connection.scalars(select(log.c.name).where(log.c.name.in_(names)).with_for_update())
-    )
-    new = [
-        {"name": name, "owner_epoch": 0, "start_offset": 0, "next_offset": 0}
-        for name in names
-        if name not in known
-    ]
+    known = _rows(connection, names)
+    new = sorted(set(names) - {row.name for row in known}, key=names.index)
     if new:
-        connection.execute(insert(log), new)
-    connection.execute(
-        update(log).where(log.c.name.in_(names)).values(owner_epoch=log.c.owner_epoch + 1)
-    )
-    query = select(
-        log.c.log_id, log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset
-    ).where(log.c.name.in_(names))
-    return [LogRow._make(row) for row in connection.execute(query)]
-
-
-def _advance(connection: Connection, advances: Sequence[Advance]) -> int:
-    """How many of the logs were where their writer believes."""
-    parameters = [
+        known += _create(connection, new)
+    taken = [row._replace(owner_epoch=row.owner_epoch + 1) for row in known]
+    changes = [
         {
-            "of_log": advance.log_id,
-            "mine": advance.owner_epoch,
-            "expected": advance.base_offset,
-            "new_end": advance.next_offset,
+            "of_log": after.log_id,
+            "mine": after.owner_epoch,
+            "difference": owner_changed(after.log_id, before.owner_epoch, after.owner_epoch),
         }
-        for advance in advances
+        for before, after in zip(known, taken, strict=True)
     ]
-    if connection.dialect.supports_sane_multi_rowcount:
-        return connection.execute(_ADVANCE, parameters).rowcount
-    return sum(connection.execute(_ADVANCE, row).rowcount for row in parameters)
+    connection.execute(_TAKE, changes)
+    return taken
+
+
+def _create(connection: Connection, names: Sequence[str]) -> list[LogRow]:
+    nothing = {"owner_epoch": 0, "start_offset": 0, "next_offset": 0, "row_sum": 0}
+    connection.execute(insert(log), [{"name": name, **nothing} for name in names])
+    query = select(log.c.log_id, log.c.name).where(log.c.name.in_(names))
+    rows = [
+        LogRow(log_sum(log_id, name, 0, 0, 0), log_id, name, 0, 0, 0)
+        for log_id, name in connection.execute(query)
+    ]
+    sums = [{"of_log": row.log_id, "sum": row.row_sum} for row in rows]
+    connection.execute(_SUM, sums)
+    return rows
 
 
 def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:

@@ -16,18 +16,30 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.disk import FULL, NO_SPACE, is_full
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from storage.migrate import migrate
+from storage.migrate import check_readable, migrate
 from storage.sql import SqlStore
+from storage.sqlite_checks import check_acknowledged, check_tables, number_logs
 from storage.sqlite_driver import SqliteConnection
+from storage.witness import Witness
 
 READERS = 2
 BUSY_TIMEOUT_MS = 5000
 
+_SQLITE_ERROR = 1
+_SQLITE_IOERR = 10
 _SQLITE_CORRUPT = 11
+_SQLITE_FULL = 13
 _SQLITE_NOTADB = 26
+
+_DAMAGE = (_SQLITE_ERROR, _SQLITE_CORRUPT, _SQLITE_NOTADB)
+"""The first is "no such table" or column: statements are all tested, so the schema is damaged."""
+
+_UNDECODABLE = "Could not decode to UTF-8"
+"""Python's own error, without a code of SQLite: a text that was never written so."""
 
 _PRAGMAS = (
     f"busy_timeout={BUSY_TIMEOUT_MS}",
@@ -52,9 +64,10 @@ class SqliteBackend(EngineBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), self._log_error)
+        super().__init__(str(path), lambda error: _log_error(path, error))
         self._path = path
         self._lock = DataLock(path)
+        self._witness = Witness(path)
 
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
@@ -64,14 +77,19 @@ class SqliteBackend(EngineBackend):
             await writer.run(self._prepare)
         except BaseException as error:
             await writer.close()
-            self._lock.release()
+            self._closed()
             if isinstance(error, FAILURES):
-                raise self._refusal(error) from error
+                raise _refusal(self._path, error) from error
             raise
         self._open(writer, Transactions(_engine(self._path, writes=False), READERS))
 
     def _prepare(self, connection: Connection) -> None:
-        migrate(connection, str(self._path))
+        where = str(self._path)
+        migrate(connection, where)
+        number_logs(connection)
+        check_tables(connection, where)
+        self._witness.open()
+        check_acknowledged(connection, where, self._witness)
         # The file's name must be as durable as what will be in it.
         directory = os.open(self._path.parent, os.O_RDONLY)
         try:
@@ -79,38 +97,84 @@ class SqliteBackend(EngineBackend):
         finally:
             os.close(directory)
 
-    def _refusal(self, error: Exception) -> StoreRefused:
-        reason, code = _reason(error)
-        if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
-            return StoreRefused(
-                f"{self._path}: damaged or no SQLite database ({reason}): restore it from a copy "
-                "or choose another data directory"
-            )
-        return StoreRefused(
-            f"{self._path}: cannot be opened ({reason}): mend the file's permissions and disk or "
-            "choose another data directory"
-        )
+    def acknowledged(self, log_id: int, next_offset: int) -> None:
+        self._witness.note(log_id, next_offset)
 
-    def _log_error(self, error: Exception) -> LogError:
-        reason, code = _reason(error)
-        kind = LogCorrupt if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB) else LogUnavailable
-        return kind(f"{self._path}: {reason}")
+    def forget(self) -> None:
+        self._witness.forget()
 
     def _closed(self) -> None:
+        self._witness.close()
         self._lock.release()
+
+
+class SqliteReadBackend(EngineBackend):
+    """Reads a database that another process may be writing: takes no lock, creates nothing,
+    migrates nothing. See `storage.reader`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), lambda error: _log_error(path, error))
+        self._path = path
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        if not self._path.is_file():
+            raise StoreRefused(f"{self._path}: there is no such store")
+        readers, writers = (
+            Transactions(_engine(self._path, writes=False, read_only=True), 1) for _ in range(2)
+        )
+        try:
+            await readers.run(lambda connection: check_readable(connection, str(self._path)))
+        except BaseException as error:
+            await readers.close()
+            if isinstance(error, FAILURES):
+                raise _refusal(self._path, error) from error
+            raise
+        self._open(writers, readers)
+
+
+def _refusal(path: Path, error: Exception) -> StoreRefused:
+    reason, code = _reason(error)
+    if code == _SQLITE_IOERR and is_full(path.parent):
+        reason, code = FULL, _SQLITE_FULL
+    if code == _SQLITE_FULL:
+        return StoreRefused(f"{path}: {reason}: make room and start again")
+    if _is_damage(reason, code):
+        return StoreRefused(
+            f"{path}: damaged or no SQLite database ({reason}): restore it from a copy "
+            "or choose another data directory"
+        )
+    return StoreRefused(
+        f"{path}: cannot be opened ({reason}): mend the file's permissions and disk or "
+        "choose another data directory"
+    )
+
+
+def _log_error(path: Path, error: Exception) -> LogError:
+    reason, code = _reason(error)
+    kind = LogCorrupt if _is_damage(reason, code) else LogUnavailable
+    return kind(f"{path}: {reason}")
+
+
+def _is_damage(reason: str, code: int) -> bool:
+    return code in _DAMAGE or reason.startswith(_UNDECODABLE)
 
 
 def _reason(error: Exception) -> tuple[str, int]:
     """One line and SQLite's primary result code (255: not from SQLite)."""
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return str(cause).partition("\n")[0], getattr(cause, "sqlite_errorcode", -1) & 0xFF
+    if isinstance(cause, OSError) and cause.errno in NO_SPACE:
+        return FULL, _SQLITE_FULL
+    code = getattr(cause, "sqlite_errorcode", -1) & 0xFF
+    reason = FULL if code == _SQLITE_FULL else str(cause).partition("\n")[0]
+    return reason, code
 
 
-def _engine(path: Path, *, writes: bool) -> AsyncEngine:
+def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine:
     thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
 
     async def connect(*_: Any, **__: Any) -> SqliteConnection:
-        connection = SqliteConnection(str(path), thread_name)
+        connection = SqliteConnection(str(path), thread_name, read_only=read_only)
         await connection.open()
         return connection
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import aiosqlite
 
@@ -20,10 +21,13 @@ _ITER_CHUNK_SIZE = 64  # aiosqlite's default, for iterators that are not used he
 class SqliteConnection(aiosqlite.Connection):
     """A driver connection of SQLAlchemy. Transactions are opened with `begin` only."""
 
-    def __init__(self, path: str, thread_name: str) -> None:
+    def __init__(self, path: str, thread_name: str, *, read_only: bool = False) -> None:
+        """`read_only`: the file must be there and stays as it is."""
+        target = f"file:{quote(path)}?mode=ro" if read_only else path
+
         def connect() -> sqlite3.Connection:
             # Without an isolation level the driver begins no transactions where it sees fit.
-            return sqlite3.connect(path, isolation_level=None)
+            return sqlite3.connect(target, isolation_level=None, uri=read_only)
 
         super().__init__(connect, _ITER_CHUNK_SIZE)
         self._thread.name = thread_name
@@ -76,6 +80,11 @@ class SqliteConnection(aiosqlite.Connection):
                 cursor.execute(sql, parameters)  # type: ignore[arg-type]
             rows = cursor.fetchall() if cursor.description else []
             return rows, cursor.description, cursor.rowcount, cursor.lastrowid
+        except UnicodeDecodeError as error:
+            # SQLite's message quotes a damaged name, and Python cannot make a text of it.
+            damaged = sqlite3.DatabaseError(f"a damaged name ({error.reason})")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from error
         finally:
             cursor.close()
 

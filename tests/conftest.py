@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from coordinator.testing import pytest_plugin
+from tests.support.postgres import PostgresServer
 
 pytest_plugins = ["pytester"]
 
@@ -15,6 +16,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where groupd is installed, its entry point has done so already."""
     if not config.pluginmanager.has_plugin("groupd"):
         config.pluginmanager.register(pytest_plugin, "groupd")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A started server for all tests that neither stop it nor change its settings."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 @pytest.hookimpl(wrapper=True)

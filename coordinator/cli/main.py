@@ -11,6 +11,7 @@ from coordinator.cli import health, serve, show_config
 from coordinator.cli.bench.command import bench
 from coordinator.cli.demo.command import demo
 from coordinator.cli.errors import UsageError
+from coordinator.cli.groups.command import app as groups_app
 
 EXIT_USAGE = 2
 
@@ -29,6 +30,7 @@ app.command("config")(show_config.show_config)
 app.command("health")(health.health)
 app.command("bench")(bench)
 app.command("demo")(demo)
+app.add_typer(groups_app, name="groups")
 
 
 @app.callback(invoke_without_command=True)

@@ -37,7 +37,11 @@ def serve(
     ),
     store: Annotated[
         str | None,
-        typer.Option(help="Store URL; default SQLite in the data directory, memory:// for tests."),
+        typer.Option(
+            envvar="GROUPD_STORE",
+            help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+            "default SQLite in the data directory.",
+        ),
     ] = None,
     topics: Annotated[
         list[str] | None,
@@ -77,16 +81,24 @@ def serve(
     )
     configure_logging(log_format, log_level)
     try:
-        _run_on_loop(Daemon(options))
+        _serve(Daemon(options))
     except CannotStart as error:
         raise UsageError(str(error)) from None
 
 
-def _run_on_loop(daemon: Daemon) -> None:
+def _serve(daemon: Daemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(daemon))
+        try:
+            runner.run(_run(daemon))
+        except _StoreLost as error:
+            print(f"groupd: {error}: stopped", file=sys.stderr)
+            raise typer.Exit(1) from None
+
+
+class _StoreLost(Exception):
+    """`str()` is one line."""
 
 
 async def _run(daemon: Daemon) -> None:
@@ -108,7 +120,7 @@ async def _run(daemon: Daemon) -> None:
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
         print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
-        await stop.wait()
+        await _until(stop, daemon)
     finally:
         try:
             async with asyncio.timeout(SHUTDOWN_LIMIT_S):
@@ -117,6 +129,18 @@ async def _run(daemon: Daemon) -> None:
             print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
+
+
+async def _until(stop: asyncio.Event, daemon: Daemon) -> None:
+    """A signal. Raises _StoreLost if another daemon takes the store over: groups and offsets are
+    its business now, and what this one still knows is old."""
+    stopping = asyncio.ensure_future(stop.wait())
+    losing = asyncio.ensure_future(daemon.lost())
+    await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
+    if losing.done() and not stopping.done():
+        stopping.cancel()
+        raise _StoreLost(losing.result())
+    losing.cancel()
 
 
 async def _started(daemon: Daemon, stop: asyncio.Event) -> bool:

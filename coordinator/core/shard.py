@@ -155,6 +155,10 @@ class GroupCoordinatorShard:
         """The end of a transaction."""
         self.offsets.replay_marker(producer_id, commit=commit)
 
+    def groups_in_transaction(self, producer_id: int) -> list[str]:
+        """Whose offsets the producer's marker will decide, sorted."""
+        return self.offsets.store.pending_groups(producer_id)
+
     # Deadlines ----------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from coordinator.core.partitioning import partition_for
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import Event, EventKind, RequestContext, RequestToken
+from coordinator.producers.verification import NoTransactions
 from coordinator.runtime.clock import Clock, elapsed_ns
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
@@ -29,6 +30,7 @@ from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
+from coordinator.transactions.api import TransactionVerifier
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster import Node
 from protocol.messages.data import FetchRequest
@@ -76,6 +78,7 @@ class Broker:
         self.progress_listeners: list[Callable[[int], None]] = []
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
+        self.verifier: TransactionVerifier = NoTransactions()
         self._logs = logs
         self._make_shard = make_shard
         self._routes = dict(routes)
@@ -126,6 +129,11 @@ class Broker:
         if self.writer.busy or len(self._tasks) > len(self._reads):
             return False
         return all(shard.state is not ShardState.LOADING for shard in self.shards)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the logs whose shards could not be loaded."""
+        return [shard.log_name for shard in self.shards if shard.state is ShardState.FAILED]
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
@@ -274,24 +282,36 @@ class Broker:
         if handler is None:
             self.waiting.fail(context.token, ErrorCode.UNSUPPORTED_VERSION)
             return
-        token = context.token
-        task = asyncio.get_running_loop().create_task(self._run_data(handler, context, request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self.run(context, self._answer_with(handler, context, request), request)
         if type(request) in READS:
+            token = context.token
             self._reads[token] = task
             task.add_done_callback(lambda _: self._reads.pop(token, None))
 
-    async def _run_data(self, handler: DataHandler, context: RequestContext, request: Any) -> None:
+    async def _answer_with(
+        self, handler: DataHandler, context: RequestContext, request: Any
+    ) -> None:
+        self.waiting.answer(context.token, await handler(context, request))
+
+    def run(
+        self, context: RequestContext, work: Coroutine[Any, Any, None], request: Any
+    ) -> asyncio.Task[None]:
+        """Work that answers `context.token`; if it fails the request fails."""
+        task = asyncio.get_running_loop().create_task(self._run(context, work, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run(
+        self, context: RequestContext, work: Coroutine[Any, Any, None], request: Any
+    ) -> None:
         try:
-            reply = await handler(context, request)
+            await work
         except ApiError as error:
             self.waiting.fail(context.token, error.code, error.message)
         except Exception:
             log.exception("request failed", request=type(request).__name__)
             self.waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
-        else:
-            self.waiting.answer(context.token, reply)
 
 
 def _weight(event: Event) -> int:

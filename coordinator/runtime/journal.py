@@ -3,6 +3,9 @@
 `accept` gives records their offsets and parks replies behind them; `take` closes the open batch
 and encodes it; `durable` and `failed` settle what was taken. A reply without records of its own
 waits for the batch that holds its group's last pending record. Batches settle in order.
+
+Records of a transaction, and its marker, are a batch of their own: the open one ends before them
+and nothing joins them (offsets spec, sections 6 and 7).
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.core.types import Completion, RequestToken
-from protocol.records.batch import encode_batch
+from coordinator.transactions.api import Marker
+from protocol.records.batch import encode_batch, encode_marker
 from protocol.records.codec import encode_key, encode_value
 from protocol.records.schema import Record
 
@@ -42,10 +46,37 @@ class JournalBatch:
     replies: Replies = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
+    producer: tuple[int, int] | None = None
+    """(id, epoch) of a transactional batch."""
+    marker: Marker | None = None
+    """Instead of records."""
 
     @property
     def end_offset(self) -> int:
-        return self.base_offset + len(self.records)
+        return self.base_offset + (len(self.records) if self.marker is None else 1)
+
+    @property
+    def alone(self) -> bool:
+        return self.producer is not None or self.marker is not None
+
+    def encode(self, wall_ms: int) -> bytes:
+        marker = self.marker
+        if marker is not None:
+            return encode_marker(
+                self.base_offset,
+                0,
+                wall_ms,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                commit=marker.committed,
+            )
+        if self.producer is None:
+            return encode_batch(self.base_offset, 0, wall_ms, self.records)
+        producer_id, epoch = self.producer
+        return encode_batch(
+            self.base_offset, 0, wall_ms, self.records, producer_id, epoch, 0, transactional=True
+        )
 
 
 class TakenBatch(NamedTuple):
@@ -86,18 +117,32 @@ class Journal:
         replies: Replies,
         completion: Completion | None,
         now_ms: int,
+        producer: tuple[int, int] | None = None,
     ) -> None:
-        """Append records (at least one) as one atomic write and park what rests on them."""
-        batch = self._batch_for(_size(encoded), now_ms)
+        """Append records (at least one) as one atomic write and park what rests on them.
+        `producer`: (id, epoch) whose transaction they belong to."""
+        if producer is None:
+            batch = self._batch_for(_size(encoded), now_ms)
+        else:
+            batch = self._new_batch(now_ms)
+            batch.producer = producer
         batch.records += encoded
         batch.size_bytes += _size(encoded)
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
         self.next_offset += len(encoded)
-        for group in groups:
-            batch.groups.add(group)
-            self._last_batch[group] = batch
+        self._gate(batch, groups)
+
+    def accept_marker(
+        self, marker: Marker, groups: Sequence[str], replies: Replies, now_ms: int
+    ) -> None:
+        """Append the end of a transaction, which changes the offsets of `groups`."""
+        batch = self._new_batch(now_ms)
+        batch.marker = marker
+        batch.replies += replies
+        self.next_offset += 1
+        self._gate(batch, groups)
 
     def park(self, gate: str, replies: Replies) -> bool:
         """Let `replies` wait for the pending records of `gate`; False if there are none."""
@@ -118,10 +163,8 @@ class Journal:
         """Close and encode the open batches; they are in flight from now on."""
         taken = []
         for batch in self._open:
-            payload = encode_batch(batch.base_offset, 0, wall_ms, batch.records)
-            taken.append(
-                TakenBatch(batch.base_offset, batch.end_offset - 1, wall_ms, bytes(payload))
-            )
+            payload = batch.encode(wall_ms)
+            taken.append(TakenBatch(batch.base_offset, batch.end_offset - 1, wall_ms, payload))
         self._in_flight += self._open
         self._open = []
         return taken
@@ -158,11 +201,20 @@ class Journal:
         return min(times) if times else None
 
     def _batch_for(self, size: int, now_ms: int) -> JournalBatch:
-        if self._open and self._open[-1].size_bytes + size <= self._batch_bytes_max:
-            return self._open[-1]
+        last = self._open[-1] if self._open else None
+        if last and not last.alone and last.size_bytes + size <= self._batch_bytes_max:
+            return last
+        return self._new_batch(now_ms)
+
+    def _new_batch(self, now_ms: int) -> JournalBatch:
         batch = JournalBatch(self.next_offset, now_ms)
         self._open.append(batch)
         return batch
+
+    def _gate(self, batch: JournalBatch, groups: Sequence[str]) -> None:
+        for group in groups:
+            batch.groups.add(group)
+            self._last_batch[group] = batch
 
 
 def _size(encoded: Sequence[EncodedRecord]) -> int:

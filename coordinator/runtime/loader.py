@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
 from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import AppliedAt
+from coordinator.core.types import AppliedAt, Outcome
+from coordinator.producers.producer_state import ProducerStates
+from coordinator.runtime.clock import Clock
 from protocol.records.batch import (
     BatchRecord,
     CorruptBatch,
+    check,
     decode_marker,
     iter_batches,
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from storage.log import LogState, PartitionLogs
+from storage.log import LogState, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
@@ -29,8 +34,40 @@ class LoadFailed(Exception):
     """The log holds something that must not be skipped; `str()` says what and where."""
 
 
-async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: LogState) -> int:
-    """Replay the log into a fresh `shard`; how many records were applied.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`outcome`: what starting the timers leads to; `records`: how many were applied."""
+
+    shard: GroupCoordinatorShard
+    producers: ProducerStates
+    outcome: Outcome
+    records: int
+
+
+async def load_anew(
+    make_shard: Callable[[], GroupCoordinatorShard],
+    bring_up_to_date: Callable[[GroupCoordinatorShard], None],
+    logs: PartitionLogs,
+    state: LogState,
+    clock: Clock,
+) -> Loaded:
+    """A shard made from its log, with its timers started. Raises LoadFailed or LogError."""
+    shard, producers = make_shard(), ProducerStates()
+    records = await load_shard(shard, producers, logs, state)
+    # Topics and group configs may have changed while the log was read.
+    bring_up_to_date(shard)
+    try:
+        outcome = shard.on_loaded(clock.now())
+    except Exception as error:
+        log.exception("shard cannot start its timers", log=state.name)
+        raise LoadFailed(f"{state.name}: {type(error).__name__}: {error}") from error
+    return Loaded(shard, producers, outcome, records)
+
+
+async def load_shard(
+    shard: GroupCoordinatorShard, producers: ProducerStates, logs: PartitionLogs, state: LogState
+) -> int:
+    """Replay the log into a fresh `shard` and fresh `producers`; how many records were applied.
 
     Unknown record types are skipped with a warning; anything undecodable fails the load (spec:
     offsets and log, section 7).
@@ -45,7 +82,8 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
             )
         for stored in batches:
             try:
-                applied += _replay_batch(shard, stored.payload, skipped)
+                check_batches(stored)
+                applied += _replay_batch(shard, producers, stored.payload, skipped)
             except (CorruptRecord, CorruptBatch, ValueError) as error:
                 raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
             except Exception as error:
@@ -60,14 +98,34 @@ async def load_shard(shard: GroupCoordinatorShard, logs: PartitionLogs, state: L
                 await asyncio.sleep(0)
     for record_type, count in sorted(skipped.items()):
         log.warning("unknown record type skipped", log=state.name, type=record_type, records=count)
+    producers.transactions.durable(state.next_offset)
     return applied
 
 
-def _replay_batch(shard: GroupCoordinatorShard, payload: bytes, skipped: dict[int, int]) -> int:
+def check_batches(stored: StoredBatch) -> None:
+    """What a row holds stands at the offsets that the store has it at. Raises CorruptBatch."""
+    expected = stored.base_offset
+    for header, payload in iter_batches(stored.payload):
+        check(payload)
+        if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
+            raise CorruptBatch(
+                f"it says offsets {header.base_offset} to {header.last_offset}, "
+                f"not {expected} to {stored.last_offset}"
+            )
+        expected = header.next_offset
+
+
+def _replay_batch(
+    shard: GroupCoordinatorShard,
+    producers: ProducerStates,
+    payload: bytes,
+    skipped: dict[int, int],
+) -> int:
     applied = 0
     for batch in iter_batches(payload):
         header = batch.header
         producer_id = header.producer_id if header.is_transactional else -1
+        producers.replay(batch.payload, header)
         for raw in iter_records(batch):
             if header.is_control:
                 _replay_marker(shard, header.producer_id, raw)

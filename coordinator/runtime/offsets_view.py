@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.shard_runtime import ShardState
 
@@ -24,6 +25,12 @@ class OffsetsView:
         if shard.state is not ShardState.ACTIVE:
             return None
         return shard.start_offset, shard.durable_offset
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        """The producers of the shard's log and their transactions; None as above."""
+        if self.state(partition) is None:
+            return None
+        return self._broker.shards[partition].producers
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Set `event` whenever the high watermark moves or the shard's state changes."""

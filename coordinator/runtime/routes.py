@@ -14,6 +14,7 @@ from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker, GroupRoute
 from coordinator.runtime.gather import Gather
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.transactions import txn_offset_commit
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -46,6 +47,7 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchReply,
     OffsetFetchRequest,
+    TxnOffsetCommitRequest,
 )
 
 
@@ -61,6 +63,7 @@ def group_routes() -> Mapping[type, GroupRoute]:
         OffsetCommitRequest: _offset_commit,
         OffsetFetchRequest: _offset_fetch,
         OffsetDeleteRequest: _offset_delete,
+        TxnOffsetCommitRequest: txn_offset_commit,
         FindCoordinatorRequest: _find_coordinator,
         DescribeGroupsRequest: _describe_groups,
         ListGroupsRequest: _list_groups,

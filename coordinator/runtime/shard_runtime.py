@@ -28,18 +28,22 @@ from coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
-    Steady,
+    RequestToken,
     Task,
 )
-from coordinator.runtime.alarm import Alarm
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.commit_timeout import CommitTimeout
 from coordinator.runtime.journal import Journal
-from coordinator.runtime.loader import LoadFailed, load_shard
+from coordinator.runtime.loader import LoadFailed, load_anew
 from coordinator.runtime.reload import BACKOFF_MS, Reload
+from coordinator.runtime.shard_deadlines import ShardDeadlines
 from coordinator.runtime.shard_state import REFUSALS, ShardState
 from coordinator.runtime.steady import ShardLease
+from coordinator.runtime.transaction_end import end_transaction
 from coordinator.runtime.waiting import WaitingRequests
 from coordinator.runtime.writer import LogWriter
+from coordinator.transactions.api import Marker
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
 from protocol.records.schema import Record
@@ -49,8 +53,7 @@ __all__ = ["ShardRuntime", "ShardState"]
 
 log = structlog.get_logger("groupd.shard")
 
-EXPIRE_RETRY_MS = 500
-"""A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
+NO_PRODUCER = (-1, -1)
 
 
 class ShardRuntime:
@@ -76,6 +79,7 @@ class ShardRuntime:
         self.start_offset = 0
         self.durable_offset = 0
         self.load_ms = self.loaded_records = 0
+        self.producers = ProducerStates()
         self._config = config
         self._make_shard = make_shard
         self._bring_up_to_date = bring_up_to_date
@@ -88,8 +92,14 @@ class ShardRuntime:
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self._owner_epoch = -1
-        self._deadlines = Alarm(clock, self._on_deadlines)
-        self._commit_timeout = Alarm(clock, self._on_commit_timeout)
+        self._deadlines = ShardDeadlines(
+            clock,
+            lambda: self.shard if self.state is ShardState.ACTIVE else None,
+            lambda key, now: self.input(partial(self.shard.expire, key, now)),
+        )
+        self._commit_timeout = CommitTimeout(
+            clock, config.offsets_commit_timeout_ms, waiting, partition, lambda: self._journal
+        )
         self._reload = Reload(clock, self._load_again, f"reload-{partition}")
         self._missed: list[tuple[str, TopicId]] = []
 
@@ -99,27 +109,21 @@ class ShardRuntime:
         """Read the log, rebuild the shard, start its timers. Raises LoadFailed or LogError."""
         started = self._clock.now()
         state = opened or await self._logs.open(self.log_name)
-        shard = self._make_shard()
-        loaded_records = await load_shard(shard, self._logs, state)
+        loaded = await load_anew(
+            self._make_shard, self._bring_up_to_date, self._logs, state, self._clock
+        )
         if self.state is ShardState.CLOSED:
             return
-        # Topics and group configs may have changed while the log was read.
-        self._bring_up_to_date(shard)
-        now = self._clock.now()
-        try:
-            outcome = shard.on_loaded(now)
-        except Exception as error:
-            log.exception("shard cannot start its timers", shard=self.partition)
-            raise LoadFailed(f"{self.log_name}: {type(error).__name__}: {error}") from error
         self.shard.discard()
-        self.shard = shard
-        self.loaded_records = loaded_records
+        shard = self.shard = loaded.shard
+        self.producers = loaded.producers
+        self.loaded_records = loaded.records
         self.start_offset, self.durable_offset = state.start_offset, state.next_offset
         self._owner_epoch = state.owner_epoch
         self._journal = Journal(state.next_offset, self._config.message_max_bytes)
-        self.load_ms = now.monotonic_ms - started.monotonic_ms
+        self.load_ms = self._clock.now().monotonic_ms - started.monotonic_ms
         self.state = ShardState.ACTIVE
-        self._take_in(outcome)
+        self._take_in(loaded.outcome)
         missed, self._missed = self._missed, []
         if missed:
             self.input(lambda: shard.offsets.on_topics_deleted(missed))
@@ -129,25 +133,28 @@ class ShardRuntime:
         """The load at start: a shard that cannot be loaded refuses, the others serve. It is tried
         again unless its log is damaged."""
         try:
-            await self.load(opened)
-        except (LoadFailed, LogCorrupt) as error:
-            self._fail_loading(error)
-        except LogError as error:
-            self._fail_loading(error)
+            await self._try_to_load(opened)
+        except LogError:
             self._reload.start(BACKOFF_MS)
 
     async def _load_again(self) -> None:
         """One attempt; raises LogError if another one may help."""
         self.state = ShardState.LOADING
+        if await self._try_to_load():
+            log.info("shard reloaded", shard=self.partition, records=self.loaded_records)
+
+    async def _try_to_load(self, opened: LogState | None = None) -> bool:
         try:
-            await self.load()
-        except (LoadFailed, LogCorrupt) as error:
-            self._fail_loading(error)
+            await self.load(opened)
         except LogError as error:
             self._fail_loading(error)
-            raise
+            if not isinstance(error, LogCorrupt):
+                raise
+        except LoadFailed as error:
+            self._fail_loading(error)
         else:
-            log.info("shard reloaded", shard=self.partition, records=self.loaded_records)
+            return True
+        return False
 
     def _fail_loading(self, error: Exception) -> None:
         if self.state is not ShardState.CLOSED:
@@ -199,7 +206,7 @@ class ShardRuntime:
             self._take_in(make_outcome())
         except Exception:
             log.exception("internal input failed", shard=self.partition)
-            self._arm_deadlines()
+            self._deadlines.arm()
             return False
         return True
 
@@ -220,8 +227,9 @@ class ShardRuntime:
         if outcome.records:
             written = self._write(outcome, context)
         else:
-            if outcome.steady is not None and context is not None:
-                self._offer_steady(context, outcome.steady)
+            if outcome.steady and context and self._config.steady_replies_enable:
+                lease = ShardLease(self, self.shard, outcome.steady)
+                self._waiting.steady(context.token, lease)
             self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
@@ -235,11 +243,7 @@ class ShardRuntime:
                 self._on_events(self.partition, outcome.events)
             for task in outcome.tasks:
                 asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
-        self._arm_deadlines()
-
-    def _offer_steady(self, context: RequestContext, lease: Steady) -> None:
-        if self._config.steady_replies_enable:
-            self._waiting.steady(context.token, ShardLease(self, self.shard, lease))
+        self._deadlines.arm()
 
     def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
         """Whether `shard` still serves and nothing of the group waits for the log."""
@@ -255,10 +259,14 @@ class ShardRuntime:
         except Exception:
             # Larger than message.max.bytes, or a bug of ours.
             log.exception("write refused", shard=self.partition)
-            self._refuse_write(outcome, context)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self._refuse(outcome, context, code)
+            if outcome.completion is not None:
+                # Nothing is written; classic groups are told like of any failed append.
+                self._complete(outcome.completion, AppendError(code))
             return False
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
-            if outcome.replay and not self._replay(part):
+            if outcome.replay and not self._replay(part, outcome.transaction):
                 self._refuse(outcome, context, ErrorCode.NOT_COORDINATOR)
                 return False
             last = index == len(parts) - 1
@@ -268,28 +276,46 @@ class ShardRuntime:
                 outcome.replies if last else [],
                 outcome.completion if last else None,
                 now_ms,
+                outcome.transaction,
             )
         self._writer.mark(self)
-        self._arm_commit_timeout()
+        self._commit_timeout.arm()
         return True
 
-    def _replay(self, records: list[Record]) -> bool:
+    def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> bool:
         offset = self._journal.next_offset
+        producer = transaction or NO_PRODUCER
         try:
             for index, record in enumerate(records):
-                self.shard.replay(record, AppliedAt(offset + index))
+                self.shard.replay(record, AppliedAt(offset + index, *producer))
+            if transaction is not None:
+                wall_ms = self._clock.now().wall_ms
+                self.producers.written(*transaction, offset, len(records), wall_ms)
         except Exception:
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
             self._fail(ErrorCode.NOT_COORDINATOR)
             return False
         return True
 
-    def _refuse_write(self, outcome: Outcome, context: RequestContext | None) -> None:
-        # Nothing is written; classic groups are told like of any failed append.
-        code = ErrorCode.UNKNOWN_SERVER_ERROR
-        self._refuse(outcome, context, code)
-        if outcome.completion is not None:
-            self._complete(outcome.completion, AppendError(code))
+    def write_marker(self, marker: Marker, token: RequestToken) -> None:
+        """The end of a transaction; the answer to `token` is NONE, or why not (a code)."""
+        if self.state is not ShardState.ACTIVE:
+            self._waiting.fail(token, REFUSALS[self.state])
+            return
+        try:
+            end_transaction(
+                marker, token, self.shard, self.producers, self._journal, self._clock.now()
+            )
+        except ApiError as error:
+            self._waiting.fail(token, error.code)
+            return
+        except Exception:
+            log.exception("marker failed; shard is rebuilt", shard=self.partition)
+            self._waiting.fail(token, ErrorCode.NOT_COORDINATOR)
+            self._fail(ErrorCode.NOT_COORDINATOR)
+            return
+        self._writer.mark(self)
+        self._commit_timeout.arm()
 
     def _refuse(self, outcome: Outcome, context: RequestContext | None, code: ErrorCode) -> None:
         self._waiting.refuse(outcome.replies, code)
@@ -303,7 +329,7 @@ class ShardRuntime:
         if gate is None or (replies and not self._journal.park(gate, replies)):
             self._waiting.answer_all(replies)
         elif replies:
-            self._arm_commit_timeout()
+            self._commit_timeout.arm()
 
     def _run_task(self, shard: GroupCoordinatorShard, task: Task) -> None:
         try:
@@ -318,11 +344,10 @@ class ShardRuntime:
     def take(self) -> list[Append]:
         if self.state is ShardState.FAILED:
             return []
-        wall_ms = self._clock.now().wall_ms
         self._taken_from = self._journal
         return [
             Append(self.log_name, self._owner_epoch, first, last, timestamp_ms, payload)
-            for first, last, timestamp_ms, payload in self._journal.take(wall_ms)
+            for first, last, timestamp_ms, payload in self._journal.take(self._clock.now().wall_ms)
         ]
 
     def done(self, error: LogError | None) -> None:
@@ -337,12 +362,13 @@ class ShardRuntime:
             return
         settled = self._journal.durable()
         self.durable_offset = self._journal.durable_offset
+        self.producers.transactions.durable(self.durable_offset)
         for batch in settled:
             self._waiting.answer_all(batch.replies)
             for completion in batch.completions:
                 self._complete(completion, None)
         self._on_progress(self.partition)
-        self._arm_commit_timeout()
+        self._commit_timeout.arm()
 
     # Failure ------------------------------------------------------------------------------
 
@@ -371,29 +397,3 @@ class ShardRuntime:
             self._waiting.answer_all(make_outcome().urgent)
         except Exception:
             log.exception("giving up the shard failed", shard=self.partition)
-
-    # Timers -------------------------------------------------------------------------------
-
-    def _arm_deadlines(self) -> None:
-        at_ms = self.shard.next_deadline()
-        if at_ms is not None and self.state is ShardState.ACTIVE:
-            self._deadlines.at_latest(at_ms)
-
-    def _on_deadlines(self) -> None:
-        now = self._clock.now()
-        for key in self.shard.pop_due(now.monotonic_ms):
-            if not self.input(partial(self.shard.expire, key, now)):
-                self.shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
-        self._arm_deadlines()
-
-    def _arm_commit_timeout(self) -> None:
-        if self._commit_timeout.at_ms is None and (oldest := self._journal.oldest_ms()) is not None:
-            self._commit_timeout.at_latest(oldest + self._config.offsets_commit_timeout_ms)
-
-    def _on_commit_timeout(self) -> None:
-        """A write that takes too long is refused with a retriable code; it may still commit."""
-        before = self._clock.now().monotonic_ms - self._config.offsets_commit_timeout_ms + 1
-        for replies in self._journal.overdue(before):
-            log.warning("write timed out", shard=self.partition, replies=len(replies))
-            self._waiting.refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self._arm_commit_timeout()

@@ -16,6 +16,7 @@ import structlog
 from coordinator.core.types import RequestToken
 from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
+from protocol.messages.offsets import OffsetFetchGroup
 
 log = structlog.get_logger("groupd.broker")
 
@@ -93,6 +94,15 @@ class WaitingRequests:
     def refuse(self, replies: Iterable[tuple[RequestToken, Any]], code: ErrorCode) -> None:
         """`code` instead of the replies that were meant."""
         for token, _ in replies:
+            self.fail(token, code)
+
+    def time_out(self, replies: Iterable[tuple[RequestToken, Any]]) -> None:
+        """The log takes too long. Older consumers stop at COORDINATOR_NOT_AVAILABLE when they fetch
+        offsets (Kafka 3.9 taught them), so these get NOT_COORDINATOR, as in Kafka."""
+        for token, _ in replies:
+            waiter = self._waiters.get(token)
+            fetch = waiter is not None and isinstance(waiter.request, OffsetFetchGroup)
+            code = ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
             self.fail(token, code)
 
     def steady(self, token: RequestToken, lease: SteadyReply) -> None:

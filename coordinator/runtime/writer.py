@@ -152,7 +152,7 @@ class LogWriter:
             self._count(waiting_since, started_ns)
 
     def _count(self, waiting_since: Sequence[int], started_ns: int) -> None:
-        """One transaction with records of group coordinators, answered now."""
+        """One transaction with records of coordinators, answered now."""
         stats, ended_ns = self.stats, elapsed_ns()
         stats.flushes += 1
         stats.flush.add(ended_ns - started_ns)

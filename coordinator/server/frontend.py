@@ -17,10 +17,13 @@ class Frontend:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        level = broker.config.group_version
+        config = broker.config
         self._api_versions = ApiVersionsReply(
             api_keys=API_RANGES,
-            features=(Feature("group.version", level, 0, 1),),
+            features=(
+                Feature("group.version", config.group_version, 0, 1),
+                Feature("transaction.version", config.transaction_version, 0, 2),
+            ),
             features_epoch=0,
         )
 

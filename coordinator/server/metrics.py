@@ -19,6 +19,8 @@ from coordinator.runtime.broker import Broker
 from coordinator.server.connection import ConnectionStats
 from coordinator.server.families import gauge, total
 from coordinator.server.group_metrics import GroupMetrics
+from coordinator.server.transaction_metrics import TransactionMetrics
+from coordinator.transactions.coordinator import TransactionCoordinator
 from protocol.wire.apis import API_BY_KEY
 
 
@@ -75,7 +77,10 @@ class CoordinatorCollector(Collector):
 
 
 def make_registry(
-    broker: Broker, connections: ConnectionStats, more: Iterable[Callable[[], Collector]] = ()
+    broker: Broker,
+    connections: ConnectionStats,
+    transactions: TransactionCoordinator,
+    more: Iterable[Callable[[], Collector]] = (),
 ) -> CollectorRegistry:
     """A registry of its own, so that several daemons fit into one process."""
     registry = CollectorRegistry()
@@ -84,6 +89,7 @@ def make_registry(
     GCCollector(registry=registry)
     registry.register(GroupMetrics(broker))
     registry.register(CoordinatorCollector(broker, connections))
+    registry.register(TransactionMetrics(transactions))
     for make in more:
         registry.register(make())
     return registry

@@ -29,7 +29,7 @@ def check_batch(
 ) -> tuple[BatchHeader, bytes]:
     """The batch as it will be stored, but for its offsets. Raises ApiError INVALID_RECORD,
     UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE,
-    CORRUPT_MESSAGE, INVALID_TIMESTAMP or INVALID_TXN_STATE."""
+    CORRUPT_MESSAGE or INVALID_TIMESTAMP."""
     if not records:
         raise _invalid("Produce requests must have at least one record batch per partition")
     try:
@@ -96,13 +96,13 @@ def _check_header(header: BatchHeader) -> None:
         )
     if header.is_control:
         raise _invalid("Clients are not allowed to write control records")
+    if header.is_transactional and header.producer_id < 0:
+        raise _invalid("A transactional record batch must have a producer id")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise _invalid(
             f"Invalid sequence number {header.base_sequence} or epoch {header.producer_epoch} in "
             f"a record batch with producer id {header.producer_id}"
         )
-    if header.is_transactional:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not supported by this broker")
 
 
 def _check_timestamps(header: BatchHeader, settings: TopicSettings, now_ms: int) -> None:

@@ -83,6 +83,10 @@ class TopicCatalogue:
     def topic(self, name: str) -> Topic | None:
         return self._by_name.get(name)
 
+    def has_partition(self, name: str, partition: int) -> bool:
+        topic = self.topic(name)
+        return topic is not None and 0 <= partition < topic.partitions
+
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         return self._by_id.get(topic_id)
 

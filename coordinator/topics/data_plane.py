@@ -13,24 +13,30 @@ from typing import Any
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, RequestContext
+from coordinator.producers.verification import NoTransactions
 from coordinator.topics.alter_configs import IncrementalAlterConfigs
+from coordinator.topics.appends import Appends, Writer
 from coordinator.topics.catalogue import TopicCatalogue
 from coordinator.topics.create_partitions import CreatePartitions
 from coordinator.topics.create_topics import CreateTopics
 from coordinator.topics.delete_records import DeleteRecords
 from coordinator.topics.delete_topics import DeleteTopics
 from coordinator.topics.describe_configs import DescribeConfigs
+from coordinator.topics.describe_producers import DescribeProducers
 from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
 from coordinator.topics.list_config_resources import ListConfigResources
 from coordinator.topics.list_offsets import ListOffsets
+from coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers, WriteTxnMarkers
 from coordinator.topics.metadata import Metadata
 from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
 from coordinator.topics.partitions import Partitions
-from coordinator.topics.produce import Produce, Writer
+from coordinator.topics.produce import Produce
 from coordinator.topics.producer_ids import ProducerIds
+from coordinator.topics.verifying import Verifying
+from coordinator.transactions.api import MarkerTarget, TransactionVerifier
 from protocol.messages import TopicId
 from protocol.messages.cluster import (
     DescribeClusterRequest,
@@ -46,6 +52,7 @@ from protocol.messages.data import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
+from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
 from protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -65,9 +72,10 @@ class DataPlane:
 
     `store` must be started. `writer` has the signature of `store.append` and serves calls in
     order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
-    request. `offsets_view` shows the shards' logs. `elapsed` measures long polls (default: `now`),
-    which are a matter between sockets and stay in real time when `now` does not. `wait` is for
-    tests.
+    request. `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
+    `verifier` knows the open transactions. `elapsed` measures long polls
+    (default: `now`), which are a matter between sockets and stay in real time when `now` does
+    not. `wait` is for tests.
     """
 
     def __init__(
@@ -81,13 +89,21 @@ class DataPlane:
         group_configs: GroupConfigFunctions,
         writer: Writer | None = None,
         offsets_view: OffsetsLogView | None = None,
+        verifier: TransactionVerifier | None = None,
+        offsets_markers: MarkerTarget | None = None,
         wait: Wait = wait_for_event,
         elapsed: Callable[[], Instant] | None = None,
     ) -> None:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.group_overrides = GroupOverrides(store, config, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
-        self._produce = Produce(self.partitions, writer or store.append, config, now)
+        self._appends = Appends(self.partitions, writer or store.append)
+        self._verifying = Verifying(verifier or NoTransactions(), config)
+        produce = Produce(self.partitions, self._appends, self._verifying, config, now)
+        self.markers = TransactionMarkers(
+            self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
+        )
+        self.producer_ids = ProducerIds(store)
         metadata = Metadata(self.catalogue, config, nodes)
         self.handlers: Mapping[type, Handler] = MappingProxyType(
             {
@@ -108,14 +124,20 @@ class DataPlane:
                 ListConfigResourcesRequest: ListConfigResources(
                     self.catalogue, config, self.group_overrides
                 ).handle,
-                ProduceRequest: self._produce.handle,
+                ProduceRequest: produce.handle,
                 FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
                 ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
-                InitProducerIdRequest: ProducerIds(store).init,
+                InitProducerIdRequest: self.producer_ids.init,
+                DescribeProducersRequest: DescribeProducers(self.partitions).handle,
+                WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
             }
         )
+
+    def verify_with(self, verifier: TransactionVerifier) -> None:
+        """The transaction coordinator, which itself needs this data plane's `markers`."""
+        self._verifying.verifier = verifier
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""
@@ -124,5 +146,5 @@ class DataPlane:
 
     async def close(self) -> None:
         """Let appends under way finish and wake every waiting fetch. The store stays open."""
-        await self._produce.close()
+        await self._appends.close()
         await self.partitions.close()

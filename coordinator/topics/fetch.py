@@ -1,6 +1,7 @@
 """Fetch (1): read record batches, waiting for new ones.
 
-Rules: only data below the high watermark; at least one batch in the first partition that has data,
+Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
+with the aborted transactions in it; at least one batch in the first partition that has data,
 however large; an error, enough bytes, a limit that is reached or the end of the wait completes
 the request. Waiting costs nothing: appends set an event. Fetch sessions (KIP-227) are not kept:
 every full fetch is answered with session id 0, which tells clients to send full fetches, and a
@@ -29,7 +30,7 @@ from protocol.messages.data import (
     FetchRequest,
 )
 from protocol.records.batch import parse_header
-from storage.log import LogError
+from storage.log import LogCorrupt, LogError
 
 FULL_FETCH_EPOCHS = (0, -1)
 """Session epochs of a fetch that names everything: 0 asks for a session, -1 for none."""
@@ -108,13 +109,20 @@ class Fetch:
                     answer = await self._partition(context, request, topic, asked, reading)
                 except ApiError as error:
                     answer = FetchedPartition(asked.partition, error.code)
-                except LogError:
-                    answer = FetchedPartition(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                except LogError as failed:
+                    answer = self._cannot_read(asked, failed)
                 if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
                     reading.immediate = True
                 fetched.append(answer)
             reading.topics.append(FetchedDataTopic(topic.name, topic.topic_id, tuple(fetched)))
         return reading
+
+    def _cannot_read(self, asked: FetchPartition, error: LogError) -> FetchedPartition:
+        """As Kafka: consumers stop at damage with an error, and ask again after a failure."""
+        self._partitions.cannot_read(error)
+        corrupt = isinstance(error, LogCorrupt)
+        code = ErrorCode.CORRUPT_MESSAGE if corrupt else ErrorCode.KAFKA_STORAGE_ERROR
+        return FetchedPartition(asked.partition, code)
 
     async def _partition(
         self,
@@ -127,21 +135,26 @@ class Fetch:
         found = self._authorized(context, topic, asked.partition)
         log = await self._partitions.readable(found, asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
-        start_offset, end_offset = log.start_offset, log.high_watermark
+        start_offset, high_watermark = log.start_offset, log.high_watermark
+        stable_offset, transactions = log.last_stable_offset, log.producers.transactions
+        committed = request.isolation_level == READ_COMMITTED
+        end_offset = stable_offset if committed else high_watermark
         diverging = _diverging_epoch(log, asked)
         if not start_offset <= asked.fetch_offset <= log.next_offset and diverging is None:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        records = b""
+        records, next_offset = b"", asked.fetch_offset
         if diverging is None and asked.fetch_offset < end_offset:
-            records = await self._records(log, asked, end_offset, reading)
-        reading.watched.append((log, end_offset))
-        committed = request.isolation_level == READ_COMMITTED
+            records, next_offset = await self._records(log, asked, end_offset, reading)
+        reading.watched.append((log, high_watermark))
+        if committed and asked.fetch_offset < log.start_offset:
+            # Deleted while it was read, and with it what is known of aborted transactions.
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return FetchedPartition(
             partition=asked.partition,
-            high_watermark=end_offset,
-            last_stable_offset=end_offset,
+            high_watermark=high_watermark,
+            last_stable_offset=stable_offset,
             log_start_offset=start_offset,
-            aborted=() if committed else None,
+            aborted=transactions.aborted(asked.fetch_offset, next_offset) if committed else None,
             records=records,
             diverging_epoch=diverging,
         )
@@ -149,19 +162,24 @@ class Fetch:
     @staticmethod
     async def _records(
         log: ReadableLog, asked: FetchPartition, end_offset: int, reading: _Pass
-    ) -> bytes:
+    ) -> tuple[bytes, int]:
+        """Whole batches below `end_offset`, and the offset after them."""
         first = reading.size == 0
         limit = min(asked.partition_max_bytes, reading.room)
         payloads = []
         if limit > 0 or first:
             payloads = await log.read(asked.fetch_offset, max(limit, 0), min_one=first)
-        if not payloads or parse_header(payloads[-1]).next_offset < end_offset:
+        # What is not stable yet; nothing to be walked over without open transactions.
+        while payloads and parse_header(payloads[-1]).base_offset >= end_offset:
+            payloads = payloads[:-1]
+        next_offset = parse_header(payloads[-1]).next_offset if payloads else asked.fetch_offset
+        if next_offset < end_offset:
             # A limit cuts it short: there is no point in waiting for more.
             reading.immediate = True
         records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
         reading.size += len(records)
         reading.room -= len(records)
-        return records
+        return records, next_offset
 
     def _authorized(self, context: RequestContext, topic: FetchDataTopic, partition: int) -> Topic:
         if topic.name and not context.allows(Operation.READ, Resource.TOPIC, topic.name):

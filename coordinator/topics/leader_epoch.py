@@ -40,7 +40,8 @@ class OffsetForLeaderEpoch:
             check_leader_epoch(asked.current_leader_epoch)
         except ApiError as error:
             return EpochEndOffset(asked.partition, error.code)
-        except LogError:
+        except LogError as failed:
+            self._partitions.cannot_read(failed)
             return EpochEndOffset(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         epoch, end_offset = end_of_epoch(log, asked.leader_epoch)
         return EpochEndOffset(asked.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -1,7 +1,8 @@
 """ListOffsets (2): offsets by time or by name (earliest, latest, ...).
 
-A timestamp is answered with the first record at or after it. Where a batch can not be
-decompressed, its base offset is the answer: reading from there misses nothing.
+READ_COMMITTED ends at the last stable offset. A timestamp is answered with the first record at or
+after it. Where a batch can not be decompressed, its base offset is the answer: reading from there
+misses nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from coordinator.topics.partition import LEADER_EPOCH, ReadableLog
 from coordinator.topics.partitions import Partitions
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import (
+    READ_COMMITTED,
     ListedOffset,
     ListedOffsetsTopic,
     ListOffsetsPartition,
@@ -59,16 +61,18 @@ class ListOffsets:
                 try:
                     if counts[topic.name, asked.partition] > 1:
                         raise ApiError(ErrorCode.INVALID_REQUEST)
-                    listed.append(await self._one(context, topic.name, asked))
+                    committed = request.isolation_level == READ_COMMITTED
+                    listed.append(await self._one(context, topic.name, asked, committed))
                 except ApiError as error:
                     listed.append(ListedOffset(asked.partition, error.code))
-                except LogError:
+                except LogError as failed:
+                    self._partitions.cannot_read(failed)
                     listed.append(ListedOffset(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR))
             topics.append(ListedOffsetsTopic(topic.name, tuple(listed)))
         return ListOffsetsReply(tuple(topics))
 
     async def _one(
-        self, context: RequestContext, name: str, asked: ListOffsetsPartition
+        self, context: RequestContext, name: str, asked: ListOffsetsPartition, committed: bool
     ) -> ListedOffset:
         if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -78,7 +82,8 @@ class ListOffsets:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         log = await self._partitions.readable(topic, asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
-        found = await self._find(log, asked.timestamp_ms)
+        end_offset = log.last_stable_offset if committed else log.high_watermark
+        found = await self._find(log, asked.timestamp_ms, end_offset)
         if found is None:
             return ListedOffset(asked.partition)
         timestamp_ms, offset = found
@@ -86,14 +91,13 @@ class ListOffsets:
             asked.partition, timestamp_ms=timestamp_ms, offset=offset, leader_epoch=LEADER_EPOCH
         )
 
-    async def _find(self, log: ReadableLog, timestamp_ms: int) -> _Found | None:
+    async def _find(self, log: ReadableLog, timestamp_ms: int, end_offset: int) -> _Found | None:
         if timestamp_ms == LATEST:
-            return -1, log.high_watermark
+            return -1, end_offset
         if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
             return -1, log.start_offset
         if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return None
-        end_offset = log.high_watermark
         if timestamp_ms == MAX_TIMESTAMP:
             found = await self._max_timestamp(log)
         else:

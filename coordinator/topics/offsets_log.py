@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.topics.names import offsets_log_name
 from coordinator.topics.partition import read_durable
 from storage.log import PartitionLogs
@@ -18,6 +19,10 @@ class OffsetsLogView(Protocol):
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard is not served here."""
+        ...
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        """The producers of the shard's log and their transactions; None as above."""
         ...
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
@@ -31,6 +36,9 @@ class NoOffsetsLog:
     """A view without shards: every partition is unknown for now."""
 
     def state(self, partition: int) -> tuple[int, int] | None:
+        return None
+
+    def producers(self, partition: int) -> ProducerStates | None:
         return None
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
@@ -68,6 +76,14 @@ class OffsetsLog:
     @property
     def next_offset(self) -> int:
         return self.high_watermark
+
+    @property
+    def producers(self) -> ProducerStates:
+        return self._view.producers(self._partition) or ProducerStates()
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.producers.transactions.last_stable_offset(self.high_watermark)
 
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
         return await read_durable(self, self._logs, from_offset, max_bytes, min_one=min_one)

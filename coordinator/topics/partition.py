@@ -1,4 +1,4 @@
-"""One topic partition: offsets, producers, readers that wait.
+"""One topic partition: offsets, producers and their transactions, readers that wait.
 
 Rules: offsets are given out at once and in order (`stage`); data becomes readable when the store
 has it (`durable`). After any failed append the object is closed and forgotten: the next user opens
@@ -10,12 +10,19 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.topics.names import log_name
-from coordinator.topics.producer_state import ProducerStates
 from coordinator.topics.tail_cache import TailCache, within
+from coordinator.transactions.api import Marker
 from protocol.messages import TopicId
-from protocol.records.batch import BatchHeader, parse_header, with_base_offset
-from storage.log import Append, LogState, PartitionLogs, StoredBatch
+from protocol.records.batch import (
+    BatchHeader,
+    CorruptBatch,
+    encode_marker,
+    parse_header,
+    with_base_offset,
+)
+from storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
 LEADER_EPOCH = 0
 _RECOVERY_READ_BYTES = 4 << 20
@@ -36,7 +43,15 @@ class ReadableLog(Protocol):
     @property
     def high_watermark(self) -> int: ...
     @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is decided; not above the high watermark."""
+        ...
+
+    @property
     def closed(self) -> bool: ...
+
+    @property
+    def producers(self) -> ProducerStates: ...
 
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
         """Batches below the high watermark, as `PartitionLogs.read`. Raises LogError."""
@@ -88,19 +103,42 @@ class PartitionLog:
         self._cache = cache
         self._waiters: set[asyncio.Event] = set()
 
+    @property
+    def last_stable_offset(self) -> int:
+        stable = self.producers.transactions.last_stable_offset(self.high_watermark)
+        # The beginning of an open transaction may have been deleted.
+        return max(stable, self.start_offset)
+
     def stage(self, header: BatchHeader, payload: bytes) -> Append:
         """Give the batch the next offsets and remember its producer; the caller appends it."""
         base_offset = self.next_offset
-        last_offset = base_offset + header.last_offset_delta
-        self.next_offset = last_offset + 1
         self.producers.appended(header, base_offset)
+        return self._append(
+            base_offset + header.last_offset_delta,
+            header.max_timestamp_ms,
+            with_base_offset(payload, base_offset, LEADER_EPOCH),
+        )
+
+    def stage_marker(self, marker: Marker, timestamp_ms: int) -> Append:
+        """As `stage` for the end of a transaction. Raises ApiError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED."""
+        self.producers.check_marker(marker)
+        self.producers.marked(marker, self.next_offset, timestamp_ms)
+        payload = encode_marker(
+            self.next_offset,
+            LEADER_EPOCH,
+            timestamp_ms,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            commit=marker.committed,
+        )
+        return self._append(self.next_offset, timestamp_ms, payload)
+
+    def _append(self, last_offset: int, max_timestamp_ms: int, payload: bytes) -> Append:
+        base_offset, self.next_offset = self.next_offset, last_offset + 1
         return Append(
-            name=self.name,
-            owner_epoch=self.owner_epoch,
-            base_offset=base_offset,
-            last_offset=last_offset,
-            max_timestamp_ms=header.max_timestamp_ms,
-            payload=with_base_offset(payload, base_offset, LEADER_EPOCH),
+            self.name, self.owner_epoch, base_offset, last_offset, max_timestamp_ms, payload
         )
 
     def durable(self, append: Append) -> None:
@@ -114,10 +152,12 @@ class PartitionLog:
             ),
         )
         self.high_watermark = append.last_offset + 1
+        self.producers.transactions.durable(self.high_watermark)
         self._wake()
 
     def truncated(self, start_offset: int) -> None:
         self.start_offset = max(self.start_offset, start_offset)
+        self.producers.transactions.truncated(self.start_offset)
         self._wake()
 
     def close(self) -> None:
@@ -170,15 +210,19 @@ async def read_durable(
 async def open_partition(
     logs: PartitionLogs, cache: TailCache, topic_id: TopicId, partition: int
 ) -> PartitionLog:
-    """Take the log over and read it once for its producers. Raises LogError."""
+    """Take the log over and read it once for its producers and transactions. Raises LogError."""
     state = await logs.open(log_name(topic_id, partition))
     log = PartitionLog(topic_id, partition, state, logs, cache)
     offset = state.start_offset
     while offset < state.next_offset:
         batches = await logs.read(state.name, offset, _RECOVERY_READ_BYTES)
         if not batches:
-            break
+            raise LogCorrupt(f"log {state.name}: the batch at offset {offset} is missing")
         for batch in batches:
-            log.producers.appended(parse_header(batch.payload), batch.base_offset)
+            try:
+                log.producers.replay(batch.payload, parse_header(batch.payload))
+            except CorruptBatch as error:
+                raise LogCorrupt(f"{state.name} at offset {batch.base_offset}: {error}") from error
         offset = batches[-1].last_offset + 1
+    log.producers.transactions.durable(state.next_offset)
     return log

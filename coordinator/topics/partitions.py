@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.topics.catalogue import Topic, TopicCatalogue
 from coordinator.topics.names import OFFSETS_TOPIC, log_name
@@ -12,7 +14,9 @@ from coordinator.topics.partition import PartitionLog, ReadableLog, open_partiti
 from coordinator.topics.tail_cache import TailCache
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
-from storage.log import LogError, PartitionLogs
+from storage.log import LogCorrupt, LogError, PartitionLogs
+
+log = structlog.get_logger("groupd.topics")
 
 
 class Partitions:
@@ -28,6 +32,7 @@ class Partitions:
         self._open: dict[str, PartitionLog] = {}
         self._opening: dict[str, asyncio.Task[PartitionLog]] = {}
         self._closed = False
+        self._damage: set[str] = set()
         catalogue.add_listener(self._on_metadata)
 
     def resolve(self, name: str, topic_id: TopicId, partition: int) -> Topic:
@@ -85,6 +90,13 @@ class Partitions:
         if self._open.get(log.name) is log:
             del self._open[log.name]
 
+    def cannot_read(self, error: LogError) -> None:
+        """Tell the operator of damage, once each: clients only see an error code, and come back."""
+        reason = str(error)
+        if isinstance(error, LogCorrupt) and reason not in self._damage:
+            self._damage.add(reason)
+            log.error("a partition is damaged", reason=reason)
+
     async def close(self) -> None:
         """Wait for what is being opened, close everything; nothing opens again."""
         self._closed = True
@@ -111,8 +123,3 @@ class Partitions:
         if gone:
             for log in [log for log in self._open.values() if log.topic_id in gone]:
                 self.drop(log)
-
-
-def storage_error(error: LogError) -> ApiError:
-    """The store's failure as clients see it; both codes make them try again."""
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -3,7 +3,8 @@
 Rules: ids are reserved from the store in blocks and never given twice; those of a block that are
 left at a restart are skipped. A producer that shows its id and epoch gets the next epoch of that
 id; when epochs run out, or the id was never given here, it gets a new id.
-Transactions are not offered: a request with a transactional id fails for good.
+Transactional ids are for the transaction coordinator, which is asked first; without one, a request
+with such an id fails for good.
 """
 
 from __future__ import annotations

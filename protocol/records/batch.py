@@ -45,7 +45,7 @@ _HEADER = Struct(">qiibIhiqqqhii")
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
 _OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
+_INT32 = Struct(">i")
 _ATTRIBUTES = Struct(">h")
 _CRC = Struct(">I")
 _MARKER_KEY = Struct(">hh")
@@ -239,6 +239,14 @@ def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
     return header
 
 
+def is_transactional(data: Buffer) -> bool:
+    """Whether a batch starts here that says so; cheap. False where `parse_header` would raise."""
+    if len(data) < HEADER_BYTES or not data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL:
+        return False
+    (length,) = _INT32.unpack_from(data, 8)
+    return data[_MAGIC_AT] == MAGIC and length + _LENGTH_PREFIX_BYTES >= HEADER_BYTES
+
+
 def verify_crc(payload: Buffer, header: BatchHeader | None = None) -> bool:
     """Whether the checksum of one batch is right."""
     header = header or parse_header(payload)
@@ -281,7 +289,7 @@ def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> by
             (
                 _OFFSET.pack(base_offset),
                 view[8:_LENGTH_PREFIX_BYTES],
-                _EPOCH.pack(leader_epoch),
+                _INT32.pack(leader_epoch),
                 view[_MAGIC_AT:],
             )
         )

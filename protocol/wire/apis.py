@@ -12,6 +12,8 @@ from protocol.messages.cluster import ApiRange
 from protocol.wire.registry import Api
 
 _MODULES = (
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
     "api_versions",
     "consumer_group_describe",
     "consumer_group_heartbeat",
@@ -23,7 +25,10 @@ _MODULES = (
     "describe_cluster",
     "describe_configs",
     "describe_groups",
+    "describe_producers",
     "describe_topic_partitions",
+    "describe_transactions",
+    "end_txn",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -34,6 +39,7 @@ _MODULES = (
     "list_config_resources",
     "list_groups",
     "list_offsets",
+    "list_transactions",
     "metadata",
     "offset_commit",
     "offset_delete",
@@ -41,6 +47,8 @@ _MODULES = (
     "offset_for_leader_epoch",
     "produce",
     "sync_group",
+    "txn_offset_commit",
+    "write_txn_markers",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 
 from tests.clients.group import Flavour, Group
 from tests.support.admin import create_topics
+from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer
+from tests.support.raw_member import admin_json
 
 GroupMaker = Callable[[Flavour], Group]
 TopicMaker = Callable[[Mapping[str, int]], dict[str, int]]
@@ -53,6 +56,16 @@ def topics(peer: Peer, unique: str) -> TopicMaker:
     return make
 
 
+def view_of(peer: Peer, group: str) -> str:
+    """What the coordinator says of a group, for the message of a failed test."""
+    if not isinstance(peer, Daemon):
+        return ""
+    try:
+        return json.dumps(admin_json(peer, f"/groups/{group}"), indent=1)
+    except OSError as error:
+        return f"no view of the group: {error}"
+
+
 @pytest.fixture
 def make_group(peer: Peer, unique: str, tmp_path: Path) -> Iterator[GroupMaker]:
     """Makes groups whose processes are gone after the test."""
@@ -60,7 +73,7 @@ def make_group(peer: Peer, unique: str, tmp_path: Path) -> Iterator[GroupMaker]:
 
     def make(flavour: Flavour) -> Group:
         name = f"group-{flavour.name}-{unique}-{len(groups)}"
-        groups.append(Group(flavour, peer.bootstrap, name, tmp_path))
+        groups.append(Group(flavour, peer.bootstrap, name, tmp_path, lambda: view_of(peer, name)))
         return groups[-1]
 
     yield make

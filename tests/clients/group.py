@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,6 @@ FLAVOURS = (
     Flavour("aiokafka", "classic", "range"),
     Flavour("aiokafka", "classic", "sticky"),
     Flavour("kafka_python", "classic", "range"),
-    Flavour("kafka_python", "classic", "cooperative-sticky"),
     Flavour("franz", "consumer", "uniform"),
     Flavour("franz", "consumer", "range"),
     Flavour("franz", "classic", "range"),
@@ -65,8 +64,9 @@ FLAVOURS = (
 GO_CLIENTS = ("franz", "sarama")
 NODE_CLIENTS = ("kafkajs", "platformatic")
 ONE_CHANGE_AT_A_TIME = ("kafka_python",)
-"""A rebalance that starts within another one can hang kafka-python 3.0 for good (its poll never
-returns), whichever the broker. Its groups change only when nothing has moved for `QUIET_S`."""
+"""A rebalance soon after another one can hang kafka-python 3.0 for good (no heartbeat ever again),
+whichever the broker. Its groups change only when nothing has moved for `QUIET_S`, and it is not
+tested with what makes rebalances in pairs: cooperative assignors and topics that change."""
 QUIET_S = 1.5
 BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
 
@@ -104,7 +104,14 @@ class Told:
 class Group:
     """Starts processes of one flavour in one group. Members are numbered across processes."""
 
-    def __init__(self, flavour: Flavour, bootstrap: str, group_id: str, directory: Path) -> None:
+    def __init__(
+        self,
+        flavour: Flavour,
+        bootstrap: str,
+        group_id: str,
+        directory: Path,
+        view: Callable[[], str] = lambda: "",
+    ) -> None:
         self.flavour = flavour
         self.bootstrap = bootstrap
         self.group_id = group_id
@@ -117,6 +124,7 @@ class Group:
         self.committed: list[Told] = []
         self.processes: list[ChildProcess] = []
         self._directory = directory
+        self._view = view
         self._changed_at = 0.0
 
     def spawn(
@@ -266,6 +274,7 @@ class Group:
         said = "\n".join(process.output() for process in self.processes)
         return (
             f"owned {owned}\nerrors {self.errors[-5:]} {self.commit_failures[-5:]}\n{said[-6000:]}"
+            f"\n{self._view()}"
         )
 
     def _wait_quiet(self) -> None:

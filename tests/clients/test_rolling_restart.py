@@ -57,12 +57,13 @@ def test_a_rolling_restart_of_twenty_consumers_loses_nothing(
     load.stop()
     assert len(load.written) > 500
     group.wait_seen(load.written)
+    line = Timeline.of(group)
 
     for process in processes:
         process.write_line("stop")
     for process in processes:
         assert process.wait_exit(30) == 0
     assert group.errors == []
-    assert [move for move in group.moves if move.kind == "lost"] == []
-    assert Timeline.of(group).double_owners(since) == []
+    assert [move for move in line.moves if move.kind == "lost"] == []
+    assert line.double_owners(since) == []
     assert [member.lives for member in group.members.values()] == [2] * 20

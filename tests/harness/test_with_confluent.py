@@ -240,6 +240,31 @@ def test_topics_come_and_go(c: GroupCoordinator) -> None:
         c.produce("refunds", [b"x"])
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_offsets_of_a_transaction_count_when_it_is_committed(
+    c: GroupCoordinator, commits: bool
+) -> None:
+    c.produce("orders", [{"value": b"x", "partition": 0}])
+    consumer = Consumer(settings(c.bootstrap_servers, "billing", "consumer"))
+    consumer.subscribe(["orders"])
+    while consumer.poll(0.1) is None:
+        pass
+    producer = Producer({"bootstrap.servers": c.bootstrap_servers, "transactional.id": "t"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    offsets = [TopicPartition("orders", 0, 1)]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 10)
+    assert c.committed("billing") == {}
+    if commits:
+        producer.commit_transaction(10)
+        assert c.wait_committed("billing", "orders", 0, 1) == 1
+    else:
+        producer.abort_transaction(10)
+        c.settle()
+        assert c.committed("billing") == {}
+    consumer.close()
+
+
 def test_a_fenced_member_cannot_commit(c: GroupCoordinator) -> None:
     """The zombie of every incident review: its commit is refused and moves nothing."""
     c.clock.freeze()

@@ -225,6 +225,8 @@ class Ledger:
             return None
         if request.member_epoch == member.member_epoch:
             return True
+        if request.member_epoch > member.member_epoch:  # also that of a static member that left
+            return False
         if request.member_epoch != member.previous_member_epoch or request.topic_partitions is None:
             return False
         return all(

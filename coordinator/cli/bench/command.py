@@ -35,7 +35,8 @@ def bench(
         figures += _measure(uvloop, flags, partial(_heartbeats, count, window, seconds))
     figures += _measure(uvloop, flags, lambda d: _commits_and_fetches(d, seconds))
     figures += _measure(uvloop, flags, lambda d: workloads.joins_and_memory(d, members))
-    _print(figures, store or "SQLite, synchronous=FULL")
+    # Only the scheme: what follows may hold a password.
+    _print(figures, store.partition(":")[0] if store else "SQLite, synchronous=FULL")
 
 
 async def _heartbeats(

@@ -28,7 +28,7 @@ def updated_member(
     """The member with the request's non-null fields; the same object if nothing differs."""
     if _says_nothing_new(member, context, request):
         return member
-    names = request.subscribed_topic_names
+    names, regex = _subscription(request)
     updated = replace(
         member,
         instance_id=_given(request.instance_id, member.instance_id),
@@ -43,24 +43,33 @@ def updated_member(
         subscribed_topic_names=(
             member.subscribed_topic_names if names is None else canonical_names(names)
         ),
-        subscribed_topic_regex=(
-            member.subscribed_topic_regex
-            if request.subscribed_topic_regex is None
-            else request.subscribed_topic_regex
-        ),
+        subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
         server_assignor=_given(request.server_assignor, member.server_assignor),
         classic=None,
     )
     return member if updated == member else updated
 
 
+def _subscription(
+    request: ConsumerGroupHeartbeatRequest,
+) -> tuple[tuple[str, ...] | None, str | None]:
+    """(names, regex); None = unchanged. A join says all of it: with names only, it has no regex.
+    Clients leave the null of a regex out when they join again, and in Kafka the regex of the life
+    before stays: its topics go to a consumer that does not want them."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    if request.member_epoch == 0:
+        return names or (), regex or ""
+    return names, regex
+
+
 def _says_nothing_new(
     member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> bool:
     """The steady case, without a copy. False is no promise that something differs."""
+    names, regex = _subscription(request)
     return (
-        request.subscribed_topic_names in (None, member.subscribed_topic_names)
-        and request.subscribed_topic_regex in (None, member.subscribed_topic_regex)
+        names in (None, member.subscribed_topic_names)
+        and regex in (None, member.subscribed_topic_regex)
         and request.rebalance_timeout_ms in (-1, member.rebalance_timeout_ms)
         and request.instance_id in (None, member.instance_id)
         and request.rack_id in (None, member.rack_id)

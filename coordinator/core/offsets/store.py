@@ -65,6 +65,10 @@ class OffsetStore:
         for producer_id in sorted(self.pending(group_id).get((topic, partition), ())):
             yield self._pending[producer_id][group_id][topic][partition].value
 
+    def pending_groups(self, producer_id: int) -> list[str]:
+        """The groups in which a producer has a pending offset, sorted."""
+        return sorted(self._pending.get(producer_id, ()))
+
     def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
         partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
         self._count += partition not in partitions

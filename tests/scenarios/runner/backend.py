@@ -80,6 +80,9 @@ class Names:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     members: dict[str, str] = field(default_factory=dict)
     old_topics: dict[bytes, str] = field(default_factory=dict)
+    producers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """(producer id, epoch) by alias."""
+    offsets_partitions: int = 1
 
     def out(self, name: str) -> str:
         """A group or topic."""
@@ -87,6 +90,10 @@ class Names:
 
     def back(self, name: str) -> str:
         return name.removeprefix(self.prefix)
+
+    def producer(self, alias: str) -> tuple[int, int]:
+        """One that has not asked for an identity is a producer that nobody knows."""
+        return self.producers.get(alias, (999_999, 0))
 
     def regex_out(self, regex: str) -> str:
         return f"{self.prefix}({regex})" if self.prefix and regex else regex

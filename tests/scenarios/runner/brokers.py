@@ -66,8 +66,8 @@ class Brokers:
 
 
 def _warm_up(broker: Daemon | KafkaBroker) -> None:
-    """Until the coordinators answer: a real broker creates its offsets topic on demand and loads
-    its partitions one by one."""
+    """Until the coordinators answer: a real broker creates their topics on demand and loads
+    partitions one by one."""
     deadline = time.monotonic() + WARM_UP_S
     answered = 0
     with WireClient(broker.host, broker.port) as client:
@@ -76,7 +76,17 @@ def _warm_up(broker: Daemon | KafkaBroker) -> None:
             group = f"warm-up-{answered}"
             found = client.call("FindCoordinator", 4, coordinator_keys=[group], key_type=0)
             fetched = client.call("OffsetFetch", 8, groups=[{"group_id": group, "topics": None}])
-            if found["coordinators"][0]["error_code"] or fetched["groups"][0]["error_code"]:
+            errors = [found["coordinators"][0]["error_code"], fetched["groups"][0]["error_code"]]
+            errors.append(_warm_up_transactions(client, group))
+            if any(errors):
                 time.sleep(0.1)
             else:
                 answered += 1
+
+
+def _warm_up_transactions(client: WireClient, name: str) -> int:
+    found = client.call("FindCoordinator", 4, coordinator_keys=[name], key_type=1)
+    producer = {"producer_id": -1, "producer_epoch": -1, "transaction_timeout": 60_000}
+    given = client.call("InitProducerId", 4, transactional_id=name, **producer)
+    code: int = found["coordinators"][0]["error_code"] or given["error_code"]
+    return code

@@ -29,6 +29,7 @@ from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.core_shard import CoreShard
 from tests.support.kio_entities import message_class, read_response, request_bytes
 
+TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
 SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}
 
 
@@ -116,6 +117,9 @@ class CoreBackend:
         if ticket.api == "IncrementalAlterConfigs":
             ticket.reply = self._alter_configs(ticket.fields)
             return
+        if ticket.api in TRANSACTION_APIS:
+            ticket.reply = self._transactions(ticket.api, ticket.fields)
+            return
         token = self.broker.submit(context, request, api.failure, resolve)
         self._waiting[ticket.actor] = (ticket, token)
 
@@ -130,6 +134,15 @@ class CoreBackend:
 
     def _allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         return not {(operation, resource, name), (operation, resource, "*")} & self._denied
+
+    def _transactions(self, api: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The transaction coordinator's part: it agrees to everything."""
+        if api != "WriteTxnMarkers":
+            return {"error_code": 0, "producer_id": next(self._ids), "producer_epoch": 0}
+        (marker,) = fields["markers"]
+        code = self.core.write_marker(marker["producer_id"], marker["transaction_result"])
+        partitions = [{"partition_index": 0, "error_code": int(code)}]
+        return {"markers": [{"topics": [{"partitions": partitions}]}]}
 
     def _alter_configs(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The data plane's part, without its store."""

@@ -6,7 +6,7 @@ does over a real log, without tasks and sockets. What every input wrote stays in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,19 @@ REFUSALS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    producer_id: int
+    committed: bool
+
+
+class _OpenTransactions:
+    """Every producer's transaction is open: there is no coordinator to ask."""
+
+    def in_transaction(self, producer_id: int, epoch: int) -> bool:
+        return True
+
+
 @dataclass(slots=True)
 class _Append:
     """One outcome's records on their way."""
@@ -58,7 +71,10 @@ class CoreShard:
         self.shard = make_shard()
         self.state = ShardState.ACTIVE
         self.now_ms = START_MS
-        self.log: list[Record] = []
+        self.producers = _OpenTransactions()
+        self.log: list[Record | _Marker] = []
+        self._writers: dict[int, int] = {}
+        """Producer ids by the `id` of their transactional records."""
         self.written: list[Record] = []
         self.events: list[Event] = []
         self.hold_appends = False
@@ -118,6 +134,13 @@ class CoreShard:
         self.state = ShardState.ACTIVE
         self._settle(self.shard.on_loaded(self.now))
 
+    def write_marker(self, producer_id: int, committed: bool) -> ErrorCode:
+        """As `WriteTxnMarkers` answers it."""
+        if self.state is not ShardState.ACTIVE:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._replay([_Marker(producer_id, committed)])
+        return ErrorCode.NONE
+
     def unload(self) -> None:
         self._answer(self.shard.unload().urgent)
         self.state = ShardState.CLOSED
@@ -132,6 +155,8 @@ class CoreShard:
     def _settle(self, outcome: Outcome) -> None:
         self.events += outcome.events
         if outcome.records:
+            if outcome.transaction is not None:
+                self._writers |= dict.fromkeys(map(id, outcome.records), outcome.transaction[0])
             if outcome.replay:
                 self._replay(outcome.records)
             else:
@@ -196,9 +221,13 @@ class CoreShard:
                 result = error
             self._settle(self.shard.task_done(task, result, self.now))
 
-    def _replay(self, records: list[Record]) -> None:
+    def _replay(self, records: Sequence[Record | _Marker]) -> None:
         for record in records:
-            self.shard.replay(record, AppliedAt(len(self.log)))
+            if isinstance(record, _Marker):
+                self.shard.replay_marker(record.producer_id, record.committed)
+            else:
+                producer_id = self._writers.get(id(record), -1)
+                self.shard.replay(record, AppliedAt(len(self.log), producer_id))
             self.log.append(record)
 
     def _answer(self, replies: list[tuple[int, Any]]) -> None:

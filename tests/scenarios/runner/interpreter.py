@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tests.scenarios.runner.backend import Backend, Ticket
 from tests.scenarios.runner.command import Command, parse_command
 from tests.scenarios.runner.parser import INNER, Block, Scenario
-from tests.scenarios.runner.replies import bind_member, show_reply
+from tests.scenarios.runner.replies import bind_member, bind_producer, show_reply
 from tests.scenarios.runner.requests import VERBS, make_ticket
 
 PARKED = "parked"
@@ -66,6 +66,7 @@ class Execution:
         answered = own + self._released()
         for ticket in answered:
             bind_member(ticket, self._backend.names)
+            bind_producer(ticket, self._backend.names)
         for ticket in answered:
             lines += show_reply(ticket, self._backend.names)
         return lines + [INNER + line for line in self._backend.inner()]

@@ -41,6 +41,12 @@ def bind_member(ticket: Ticket, names: Names) -> None:
         names.members[ticket.actor] = member_id
 
 
+def bind_producer(ticket: Ticket, names: Names) -> None:
+    """A reply that hands out a producer id makes the actor its alias."""
+    if ticket.api == "InitProducerId" and ticket.reply and not ticket.reply["error_code"]:
+        names.producers[ticket.actor] = ticket.reply["producer_id"], ticket.reply["producer_epoch"]
+
+
 def _by_topic(names: Names, topics: Iterable[Plain], key: str = "partitions") -> Partitions:
     return {names.topic_of(topic["topic_id"]): topic[key] for topic in topics}
 
@@ -257,6 +263,12 @@ def _find_coordinator(_: Ticket, reply: Plain, names: Names) -> list[str]:
     return [", ".join(shown) or "none"]
 
 
+def _markers(_: Ticket, reply: Plain, __: Names) -> list[str]:
+    (marker,) = reply["markers"]
+    ((partition,),) = (topic["partitions"] for topic in marker["topics"])
+    return [error_name(partition["error_code"])]
+
+
 def _alter_configs(_: Ticket, reply: Plain, __: Names) -> list[str]:
     return [", ".join(error_name(one["error_code"]) for one in reply["responses"])]
 
@@ -270,6 +282,10 @@ _SHOW: Mapping[str, Callable[[Ticket, Any, Names], list[str]]] = {
     "LeaveGroup": _leave,
     "OffsetCommit": _commit,
     "OffsetFetch": _fetch,
+    "InitProducerId": _heartbeat,
+    "AddOffsetsToTxn": _heartbeat,
+    "TxnOffsetCommit": _commit,
+    "WriteTxnMarkers": _markers,
     "OffsetDelete": _delete_offsets,
     "ListGroups": _list,
     "DescribeGroups": _describe_classic,

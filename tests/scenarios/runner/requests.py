@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coordinator.core.partitioning import partition_for
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.command import (
     Command,
@@ -201,6 +202,64 @@ def _commit(command: Command, names: Names) -> Made:
     )
 
 
+def _init_producer(command: Command, names: Names) -> Made:
+    """The actor is its own transactional id."""
+    fields = {
+        "transactional_id": names.out(command.actor),
+        "transaction_timeout": 60_000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+    return "InitProducerId", 4, fields
+
+
+def _add_offsets(command: Command, names: Names) -> Made:
+    producer_id, epoch = names.producer(command.actor)
+    fields = {
+        "transactional_id": names.out(command.actor),
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "group_id": _group(command, names),
+    }
+    return "AddOffsetsToTxn", 3, fields
+
+
+def _txn_commit(command: Command, names: Names) -> Made:
+    """`id=` names the member, the actor is the producer; `epoch=` is another one than its own."""
+    producer_id, epoch = names.producer(command.actor)
+    version = 5 if command.version is None else command.version
+    generation = -1 if command.number is None else command.number
+    return (
+        "TxnOffsetCommit",
+        version,
+        {
+            "transactional_id": names.out(command.actor),
+            "group_id": _group(command, names),
+            "producer_id": producer_id,
+            "producer_epoch": command.int_of("epoch", epoch),
+            "generation_id": generation,
+            "generation_id_or_member_epoch": generation,
+            "member_id": _member_id(command, names) if "id" in command.options else "",
+            "group_instance_id": command.text_of("instance"),
+            "topics": _offsets(command, names, 0),
+        },
+    )
+
+
+def _marker(command: Command, names: Names) -> Made:
+    """`p MARKER commit`: into the offsets partition of the group, as its coordinator would."""
+    producer_id, epoch = names.producer(command.actor)
+    partition = partition_for(_group(command, names), names.offsets_partitions)
+    marker = {
+        "producer_id": producer_id,
+        "producer_epoch": command.int_of("epoch", epoch),
+        "transaction_result": command.words[0] == "commit",
+        "topics": [{"name": "__consumer_offsets", "partition_indexes": [partition]}],
+        "coordinator_epoch": 0,
+    }
+    return "WriteTxnMarkers", 1, {"markers": [marker]}
+
+
 def _fetch(command: Command, names: Names) -> Made:
     """`foo:0-2` or `{foo:0-2 bar:1}` or `all`; v8+ may ask for `groups=[g,h]`."""
     version = command.version or 9
@@ -292,6 +351,10 @@ VERBS: Mapping[str, Callable[[Command, Names], Made]] = {
     "LEAVE": _leave,
     "COMMIT": _commit,
     "FETCH": _fetch,
+    "PRODUCER": _init_producer,
+    "ADD-OFFSETS": _add_offsets,
+    "TXN-COMMIT": _txn_commit,
+    "MARKER": _marker,
     "DELETE-OFFSETS": _delete_offsets,
     "LIST": _list,
     "DESCRIBE-CLASSIC": _describe_classic,

@@ -27,6 +27,9 @@ class TcpBackend:
         self._settle_s = settle_s
         self._clients: dict[str, WireClient] = {}
         self._waiting: dict[str, Ticket] = {}
+        offsets = [{"topic_id": None, "name": "__consumer_offsets"}]
+        reply = self._admin("Metadata", 12, topics=offsets, allow_auto_topic_creation=False)
+        self.names.offsets_partitions = len(reply["topics"][0]["partitions"])
 
     def _client(self, actor: str) -> WireClient:
         if actor not in self._clients:

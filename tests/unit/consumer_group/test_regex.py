@@ -223,3 +223,15 @@ def test_an_expression_that_matches_nothing_frees_what_its_member_had() -> None:
     shard.finish_task()
     assert resolved(shard, "none.*").topics == ()
     assert shard.group.group_epoch == before + 1
+
+
+def test_a_join_with_names_only_has_no_expression_any_more() -> None:
+    """Clients leave the null out when they join again after an answer that they did not get."""
+    shard = subscribed()
+    assert shard.group.members["m1"].subscribed_topic_regex == "foo*"
+    shard.beat(0, names=["bar"])
+    member = shard.group.members["m1"]
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("bar",), "")
+    shard.beat(0, regex="foo*")
+    member = shard.group.members["m1"]
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == ((), "foo*")

@@ -15,6 +15,8 @@ from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.server.connection import ConnectionStats
 from coordinator.server.metrics import make_registry
+from coordinator.transactions.coordinator import TransactionCoordinator
+from protocol.errors import ErrorCode
 from storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -38,7 +40,10 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     )
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1
-    registry: CollectorRegistry = make_registry(broker, connections)
+    transactions = TransactionCoordinator(
+        config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
+    )
+    registry: CollectorRegistry = make_registry(broker, connections, transactions)
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         if family.name.startswith(("process_", "python_")):
@@ -48,6 +53,15 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         kind = "untyped" if family.type == "unknown" else family.type
         found[name] = (kind, labels)
     return found
+
+
+async def never() -> int:
+    raise AssertionError("nobody asks for a producer id")
+
+
+class NoMarkers:
+    async def write_marker(self, *_: object) -> dict[tuple[str, int], ErrorCode]:
+        raise AssertionError("nothing ends")
 
 
 class _NoGroups:

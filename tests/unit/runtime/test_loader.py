@@ -207,3 +207,24 @@ async def test_other_work_gets_turns_while_a_long_log_is_read() -> None:
     assert turns > 10
     assert bench.shard.loaded_records == 10_000
     await bench.broker.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda batch: batch[:-2] + b"?" + batch[-1:], "wrong checksum"),
+        (lambda batch: (7).to_bytes(8, "big") + batch[8:], "offsets 7 to 7, not 0 to 0"),
+        (lambda batch: batch + batch, "offsets 0 to 0, not 1 to 0"),
+    ],
+    ids=["LG-02 payload", "LG-02 base offset", "LG-02 twice"],
+)
+async def test_a_batch_that_is_not_what_the_row_says_fails_the_shard(
+    change: Any, said: str
+) -> None:
+    bench = Bench(await store_with(change(bytes(encode_batch(0, 0, 0, [offset("g", 1)])))))
+    with capture_logs() as logs:
+        await bench.start()
+    assert bench.shard.state is ShardState.FAILED
+    assert said in logs[-1]["reason"]
+    assert f"{LOG} at offset 0" in logs[-1]["reason"]
+    await bench.broker.close()

@@ -12,7 +12,8 @@ from coordinator.core.metadata_image import TopicImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import EventKind, Outcome
 from coordinator.runtime import broker
-from coordinator.runtime.shard_runtime import EXPIRE_RETRY_MS, ShardState
+from coordinator.runtime.shard_deadlines import EXPIRE_RETRY_MS
+from coordinator.runtime.shard_runtime import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply
 from protocol.messages.cluster import MetadataRequest
@@ -124,7 +125,7 @@ async def test_memory_shows_a_write_to_the_next_request_before_it_is_durable() -
 # Large writes -------------------------------------------------------------------------------
 
 
-async def test_a_write_larger_than_a_batch_is_refused_and_changes_nothing() -> None:
+async def test_lg_24_a_write_larger_than_a_batch_is_refused_and_changes_nothing() -> None:
     bench = await Bench(message_max_bytes=2000, offset_metadata_max_bytes=100_000).start()
     reply = await bench.answer(commit("g", 7, metadata="x" * 4000))
     assert commit_errors(reply) == [ErrorCode.UNKNOWN_SERVER_ERROR]
@@ -163,7 +164,7 @@ async def commit_widely(bench: Bench, partitions: int) -> None:
         assert set(commit_errors(await bench.answer(request))) == {ErrorCode.NONE}
 
 
-async def test_a_sweep_larger_than_a_batch_is_split() -> None:
+async def test_lg_25_a_sweep_larger_than_a_batch_is_split() -> None:
     bench = await Bench(message_max_bytes=4000, offsets_retention_minutes=1).start()
     await commit_widely(bench, 200)
     before = bench.broker.writer.batches

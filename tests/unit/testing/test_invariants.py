@@ -124,6 +124,13 @@ def test_who_may_move_offsets(member: str, epoch: int, what: str | None) -> None
     assert what is None or what in invariants.violations[0]
 
 
+def test_a_transaction_may_move_offsets_of_a_group_in_use() -> None:
+    invariants = checker(consumer_group())
+    details = {"count": 1, "transactional": True}
+    invariants.on_events(0, [Event(EventKind.OFFSETS_COMMITTED, "g", details=details)])
+    assert invariants.violations == []
+
+
 def test_owners_in_memory_are_looked_at_after_every_event() -> None:
     group = consumer_group()
     invariants = checker(group)

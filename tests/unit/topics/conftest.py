@@ -11,6 +11,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, RequestContext, allow_all
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
+from coordinator.transactions.api import Marker
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID
 from protocol.messages.cluster import Node
@@ -64,10 +65,14 @@ class ShardLogs:
 
     def __init__(self):
         self.states = {}
+        self.transactions = {}
         self.waiters = set()
 
     def state(self, partition):
         return self.states.get(partition)
+
+    def producers(self, partition):
+        return self.transactions.get(partition)
 
     def add_waiter(self, partition, event):
         self.waiters.add((partition, event))
@@ -80,6 +85,27 @@ class ShardLogs:
         for watched, event in self.waiters:
             if watched == partition:
                 event.set()
+
+
+class Verifier:
+    """A `TransactionVerifier`: everything is in its transaction, unless a test says otherwise."""
+
+    def __init__(self):
+        self.asked = []
+        self.answers = []
+        """Codes of the next questions; NONE when there are none left."""
+        self.answered = asyncio.Event()
+        self.answered.set()
+
+    def hold(self):
+        """Answer only once `answered` is set."""
+        self.answered.clear()
+
+    async def verify(self, transactional_id, producer_id, producer_epoch, partitions, *, add):
+        self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions), add))
+        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        await self.answered.wait()
+        return dict.fromkeys(partitions, code)
 
 
 def describe_group(config, overrides):
@@ -143,6 +169,7 @@ class Cluster:
         self.clock = ManualClock()
         self.shards = ShardLogs()
         self.nodes = [Node(0, "127.0.0.1", 9092)]
+        self.verifier = Verifier()
         self.ids = 0
         self.plane = None
 
@@ -159,6 +186,7 @@ class Cluster:
             nodes=self.nodes,
             group_configs=GroupConfigFunctions(describe_group, alter_group),
             offsets_view=self.shards,
+            verifier=self.verifier,
             wait=self.clock.wait,
             **parts,
         )
@@ -196,6 +224,24 @@ class Cluster:
         reply = await self.ask(fetch_request(name, (partition, offset), **fields))
         return reply.topics[0].partitions[0]
 
+    async def send(self, name, *values, producer=7, epoch=0, sequence=0, version=LATEST_VERSION):
+        """Transactional records of a producer: (error, base offset)."""
+        records = batch(
+            *values, producer=producer, epoch=epoch, sequence=sequence, transactional=True
+        )
+        request = produce_request(name, 0, records, transactional_id="tx")
+        reply = await self.ask(request, version)
+        result = reply.topics[0].partitions[0]
+        return result.error, result.base_offset
+
+    async def end(
+        self, name, *, commit, producer=7, epoch=0, coordinator_epoch=0, version=1, partition=0
+    ):
+        """Write a marker of that transaction version; its code."""
+        marker = Marker(producer, epoch, commit, coordinator_epoch, version)
+        codes = await self.plane.markers.write_marker(marker, [(name, partition)])
+        return codes[name, partition]
+
     @staticmethod
     async def settle():
         """Let everything run that can run now."""
@@ -214,4 +260,10 @@ async def cluster():
 @pytest.fixture
 def make_cluster():
     """`make_cluster(store, **settings)`: not started."""
+    return Cluster
+
+
+@pytest.fixture(scope="module")
+def make_cluster_class():
+    """As `make_cluster`, for tests that make many of them (hypothesis)."""
     return Cluster

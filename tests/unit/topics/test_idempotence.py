@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from coordinator.topics import producer_state
-from coordinator.topics.producer_state import ProducerStates, last_sequence
+from coordinator.producers import producer_state
+from coordinator.producers.producer_state import ProducerStates, last_sequence
 from protocol.errors import ApiError, ErrorCode
 from protocol.records.batch import encode_batch, parse_header
 

@@ -14,7 +14,7 @@ from coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from protocol.errors import ErrorCode
 from protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from protocol.messages.topics import DeleteTopicsRequest
-from protocol.records.batch import encode_batch, encode_marker, iter_batches, iter_records
+from protocol.records.batch import encode_batch, iter_batches, iter_records
 from storage.log import LogFenced, LogUnavailable
 from storage.memory import MemoryStore
 
@@ -100,14 +100,10 @@ BAD_BATCHES = {
     "negative delta": (patched(GOOD, 23, ">i", -1), ErrorCode.INVALID_RECORD),
     "unknown codec": (patched(GOOD, 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "log append time": (patched(GOOD, 21, ">h", 8), ErrorCode.INVALID_TIMESTAMP),
-    "control": (encode_marker(0, -1, 0, 1, 1, 1, commit=True), ErrorCode.INVALID_RECORD),
+    "control": (encode_batch(0, -1, 0, [(b"", b"")], 1, 1, control=True), ErrorCode.INVALID_RECORD),
     "no sequence": (
         encode_batch(0, -1, 0, [(None, b"v")], 7, 0, -1),
         ErrorCode.INVALID_RECORD,
-    ),
-    "transactional": (
-        encode_batch(0, -1, 1_700_000_000_000, [(None, b"v")], 7, 0, 0, True),
-        ErrorCode.INVALID_TXN_STATE,
     ),
 }
 
@@ -128,12 +124,6 @@ async def test_zstd_needs_version_7(cluster):
     for version, code in ((6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)):
         reply = await cluster.ask(request, version=version)
         assert reply.topics[0].partitions[0].error == code
-
-
-async def test_transactional_requests_fail_cleanly(cluster):
-    await cluster.create("t")
-    refused = await cluster.produce("t", cluster.batch(), transactional_id="x")
-    assert refused.error == ErrorCode.INVALID_TXN_STATE
 
 
 async def test_the_topics_size_limit(cluster):

@@ -9,7 +9,9 @@ from importlib import import_module
 from protocol.wire.registry import Api
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import data_samples as d
+from tests.unit.wire_data import marker_samples as w
 from tests.unit.wire_data import producer_samples as p
+from tests.unit.wire_data import txn_samples as t
 from tests.unit.wire_data.data_samples import Sample
 
 Sampler = Callable[[int], Sample]
@@ -28,9 +30,11 @@ class Case:
 
     @property
     def versions(self) -> range:
-        """What kio knows of the served versions: Produce 0-2 have golden bytes instead."""
+        """What kio knows of the served versions: Produce 0-2 and TxnOffsetCommit 6 have golden
+        bytes instead."""
         least = 3 if self.name == "produce" else self.api.min_version
-        return range(least, self.api.max_version + 1)
+        most = 5 if self.name == "txn_offset_commit" else self.api.max_version
+        return range(least, most + 1)
 
 
 CASES = (
@@ -48,6 +52,18 @@ CASES = (
         (p.init_producer_id, p.init_producer_id_idempotent),
         (p.init_producer_id_reply,),
     ),
+    Case("add_partitions_to_txn", (t.add_partitions_to_txn,), (t.add_partitions_to_txn_reply,)),
+    Case("add_offsets_to_txn", (t.add_offsets_to_txn,), (t.add_offsets_to_txn_reply,)),
+    Case("end_txn", (t.end_txn, t.end_txn_abort), (t.end_txn_reply,)),
+    Case("describe_transactions", (t.describe_transactions,), (t.describe_transactions_reply,)),
+    Case(
+        "list_transactions",
+        (t.list_transactions, t.list_transactions_all),
+        (t.list_transactions_reply,),
+    ),
+    Case("write_txn_markers", (w.write_txn_markers,), (w.write_txn_markers_reply,)),
+    Case("txn_offset_commit", (w.txn_offset_commit,), (w.txn_offset_commit_reply,)),
+    Case("describe_producers", (w.describe_producers,), (w.describe_producers_reply,)),
     Case("create_topics", (a.create_topics,), (a.create_topics_reply,)),
     Case("delete_topics", (a.delete_topics,), (a.delete_topics_reply,)),
     Case("create_partitions", (a.create_partitions,), (a.create_partitions_reply,)),

@@ -11,6 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID
 from protocol.messages import cluster as c
 from protocol.messages import data as d
+from protocol.messages import offsets as o
 from protocol.messages import topics as t
 from protocol.wire.api import (
     create_partitions,
@@ -22,6 +23,7 @@ from protocol.wire.api import (
     list_offsets,
     metadata,
     produce,
+    txn_offset_commit,
 )
 from protocol.wire.reader import MalformedRequest
 
@@ -227,3 +229,19 @@ def test_describe_topic_partitions_null_cursor_is_any_negative_byte() -> None:
         body = bytes.fromhex(f"01 000007d0 {marker} 00")
         decoded = describe_topic_partitions.decode(body, 0, 0)
         assert decoded == c.DescribeTopicPartitionsRequest((), 2000, cursor)
+
+
+def test_txn_offset_commit_v6_names_topics_by_id() -> None:
+    body = bytes.fromhex(
+        "03 7478 02 67 0000000000000007 0003 00000005 02 6d 00"
+        f"02 {TOPIC_ID.hex()} 02 00000001 0000000000000009 ffffffff 00 00 00 00"
+    )
+    partition = o.CommitPartition(1, 9, -1, None)
+    assert txn_offset_commit.decode(body, 0, 6) == o.TxnOffsetCommitRequest(
+        "tx", "g", 7, 3, (o.CommitTopic("", (partition,), TOPIC_ID),), 5, "m", None
+    )
+    errors = (o.PartitionError(1, ErrorCode.STALE_MEMBER_EPOCH),)
+    reply = o.TxnOffsetCommitReply((o.TopicErrors("t", errors, TOPIC_ID),))
+    assert txn_offset_commit.encode(reply, 6) == bytes.fromhex(
+        f"00000000 02 {TOPIC_ID.hex()} 02 00000001 0071 00 00 00"
+    )

@@ -11,7 +11,8 @@ from protocol.errors import ErrorCode
 from tests.unit.wire_data.cases import CASES, VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.oracle import check_reply, read_reply, request_bytes
 
-REPLY_LISTS = ("topics", "responses", "results")
+REPLY_LISTS = ("topics", "responses", "results", "markers")
+REQUEST_LISTS = ("topics", "resources", "markers")
 PARTITIONED = {"produce", "fetch", "list_offsets", "offset_for_leader_epoch", "delete_records"}
 
 versioned = pytest.mark.parametrize(("case", "version"), VERSIONED, ids=VERSIONED_IDS)
@@ -54,7 +55,7 @@ def test_failure_carries_the_code_everywhere(case: Case, version: int) -> None:
 @versioned
 def test_failure_names_every_item_of_the_request(case: Case, version: int) -> None:
     request, _ = case.requests[0](version)
-    asked = getattr(request, "topics", getattr(request, "resources", ()))
+    asked = next((getattr(request, name) for name in REQUEST_LISTS if hasattr(request, name)), ())
     reply = case.api.failure(request, ErrorCode.INVALID_REQUEST, None)
     entity = read_reply(case.name, version, bytes(case.api.encode(reply, version)))
     answered: tuple[Any, ...] = next(
@@ -80,17 +81,25 @@ def test_keys_and_ranges() -> None:
         "delete_records": (21, 0, 2),
         "init_producer_id": (22, 0, 6),
         "offset_for_leader_epoch": (23, 2, 4),
+        "add_partitions_to_txn": (24, 0, 5),
+        "add_offsets_to_txn": (25, 0, 4),
+        "end_txn": (26, 0, 5),
+        "write_txn_markers": (27, 1, 2),
+        "txn_offset_commit": (28, 0, 6),
         "describe_configs": (32, 1, 4),
         "create_partitions": (37, 0, 3),
         "incremental_alter_configs": (44, 0, 1),
         "describe_cluster": (60, 0, 2),
+        "describe_producers": (61, 0, 0),
+        "describe_transactions": (65, 0, 0),
+        "list_transactions": (66, 0, 2),
         "list_config_resources": (74, 0, 1),
         "describe_topic_partitions": (75, 0, 0),
     }
     for case in CASES:
         assert (
             case.api.key
-            == import_module(f"kio.schema.{case.name}.v{case.api.max_version}.request")
+            == import_module(f"kio.schema.{case.name}.v{case.versions[-1]}.request")
             .__dict__[case.api.name + "Request"]
             .__api_key__
         )

@@ -1,0 +1,142 @@
+"""The commands of `groupd groups`: flags and help. The work is imported when a command runs, so
+that no other command waits for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.groups.place import place
+from coordinator.cli.parse import one_of
+from coordinator.cli.times import FORMS
+
+app = typer.Typer(
+    help="Groups: what they are doing, what they committed when, and bringing it back.",
+    no_args_is_help=True,
+)
+
+DEFAULT_ADMIN = "127.0.0.1:9644"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
+Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Read the store of this data directory; its daemon may run or not."),
+]
+Store = Annotated[str | None, typer.Option(help="Read this store (a URL, as for serve) instead.")]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(help="Read __consumer_offsets from this cluster instead, HOST:PORT."),
+]
+
+
+@app.command("list")
+def list_groups(admin: Admin = DEFAULT_ADMIN, output: Format = "table") -> None:
+    """All groups of a running daemon."""
+    from coordinator.cli.groups import live
+
+    live.list_groups(admin, _json(output))
+
+
+@app.command()
+def describe(group: Group, admin: Admin = DEFAULT_ADMIN, output: Format = "table") -> None:
+    """One group of a running daemon: its members, what they hold, and what it waits for."""
+    from coordinator.cli.groups import live
+
+    live.describe(group, admin, _json(output))
+
+
+@app.command()
+def offsets(
+    group: Group,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help=FORMS + ".")] = None,
+    at_log_offset: Annotated[
+        int | None,
+        typer.Option(min=0, help="Up to and with this offset of the group's log."),
+    ] = None,
+    data_dir: DataDir = None,
+    store: Store = None,
+    bootstrap: Bootstrap = None,
+    output: Format = "table",
+) -> None:
+    """What a group has committed, per partition: now, at --at, or at --at-log-offset.
+
+    Transactions count from their commit on; what was deleted or had expired by then is not there.
+    """
+    from coordinator.cli.groups.offsets import show_offsets
+
+    chosen = place(data_dir, store, bootstrap)
+    show_offsets(chosen, group, at, at_log_offset, as_json=_json(output))
+
+
+@app.command()
+def history(
+    group: Group,
+    topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="From then on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Up to then.")] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Members and rebalances in between.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also commits that moved nothing.")] = False,
+    retention_minutes: Annotated[
+        int, typer.Option(min=1, help="offsets.retention.minutes: tells expired from deleted.")
+    ] = 10080,
+    data_dir: DataDir = None,
+    store: Store = None,
+    bootstrap: Bootstrap = None,
+    output: Format = "table",
+) -> None:
+    """Every change of a group's offsets in the order of the log: when, from, to, and by whom.
+
+    Commits carry no member id: "owner" is the member that had the partition at that point of the
+    log, "admin/simple" says that the group had no members then.
+    """
+    from coordinator.cli.groups.history import Wanted, show_history
+
+    chosen = place(data_dir, store, bootstrap)
+    wanted = Wanted.parse(topic, partition, since, until, events=events, every=every)
+    show_history(chosen, group, wanted, retention_minutes * 60_000, as_json=_json(output))
+
+
+@app.command()
+def restore(
+    group: Group,
+    at: Annotated[str, typer.Option(metavar="TIME", help=FORMS + ".")],
+    bootstrap: Annotated[
+        str, typer.Option(help="The running daemon (or another cluster), HOST:PORT.")
+    ] = DEFAULT_BOOTSTRAP,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Write; without it nothing is changed.")
+    ] = False,
+    delete_new: Annotated[
+        bool, typer.Option("--delete-new", help="Delete offsets that did not exist then.")
+    ] = False,
+    data_dir: DataDir = None,
+    store: Store = None,
+    output: Format = "table",
+) -> None:
+    """Bring a group's offsets back to what they were at --at. A dry run unless --apply is given.
+
+    The group must be empty. Its history is read from the cluster at --bootstrap, unless
+    --data-dir or --store names another place; it is written through the group's coordinator.
+
+    Exit code 0: done, nothing to do, or a dry run of what could be applied; 1: refused or
+    failed; 2: a mistake on the command line.
+    """
+    from coordinator.cli.groups.restore import restore_group
+
+    stored = place(data_dir, store, None) if data_dir is not None or store is not None else None
+    as_json = _json(output)
+    restore_group(group, at, bootstrap, stored, apply=apply, delete_new=delete_new, as_json=as_json)
+
+
+def _json(output: str) -> bool:
+    one_of(output, "--format", ("table", "json"))
+    return output == "json"

@@ -1,0 +1,85 @@
+"""`groupd groups history`: who moved an offset, when, and from where to where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.groups.past import extent_at, note, now_ms, run
+from coordinator.cli.groups.place import Place
+from coordinator.cli.groups.show import change_fields, change_line, json_line
+from coordinator.cli.groups.source import Source, open_source
+from coordinator.cli.times import parse_time, show_time
+from coordinator.history.changes import Change, ChangeKind, GroupEvent
+from coordinator.history.replay import changes
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which changes are shown; `until` is a TIME, as the log is read up to there only."""
+
+    topic: str | None
+    partition: int | None
+    since_ms: int | None
+    until: str | None
+    events: bool
+    every: bool
+
+    @classmethod
+    def parse(
+        cls,
+        topic: str | None,
+        partition: int | None,
+        since: str | None,
+        until: str | None,
+        *,
+        events: bool,
+        every: bool,
+    ) -> Wanted:
+        """Raises UsageError."""
+        if partition is not None and topic is None:
+            raise UsageError("--partition needs --topic")
+        since_ms = None if since is None else parse_time(since, now_ms())
+        return cls(topic, partition, since_ms, until, events, every)
+
+    def has(self, change: Change) -> bool:
+        if self.since_ms is not None and change.time_ms < self.since_ms:
+            return False
+        if isinstance(change, GroupEvent):
+            return self.events
+        if change.kind is ChangeKind.SAME and not self.every:
+            return False
+        if self.partition not in (None, change.partition):
+            return False
+        return self.topic in (None, change.topic)
+
+
+def show_history(
+    place: Place, group_id: str, wanted: Wanted, retention_ms: int, *, as_json: bool
+) -> None:
+    """A line a change, as they are read: histories may be long."""
+
+    async def read() -> int:
+        async with open_source(place, group_id) as source:
+            return await _show(source, group_id, wanted, retention_ms, as_json)
+
+    if not run(read()):
+        note(f"no change of group {group_id} there")
+
+
+async def _show(
+    source: Source, group_id: str, wanted: Wanted, retention_ms: int, as_json: bool
+) -> int:
+    extent = await extent_at(source, group_id, wanted.until)
+    earliest_ms = extent.earliest_ms
+    if earliest_ms is not None and (wanted.since_ms is None or wanted.since_ms < earliest_ms):
+        note(f"up to {show_time(earliest_ms)} the log is compacted: told from there on")
+    count = 0
+    async for change in changes(source.batches(), group_id, extent, retention_ms=retention_ms):
+        if wanted.has(change):
+            count += 1
+            if as_json:
+                json_line(change_fields(group_id, change))
+            else:
+                print(change_line(change))
+    return count

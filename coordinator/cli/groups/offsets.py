@@ -1,0 +1,45 @@
+"""`groupd groups offsets`: what a group has committed, now or then."""
+
+from __future__ import annotations
+
+from coordinator.cli.groups.past import note, past_state, run
+from coordinator.cli.groups.place import Place
+from coordinator.cli.groups.show import json_line, offset_fields, table
+from coordinator.cli.groups.source import open_source
+from coordinator.cli.times import show_time
+from coordinator.history.replay import GroupState
+
+COLUMNS = ("topic", "partition", "offset", "leader epoch", "metadata", "committed", "log offset")
+
+
+def show_offsets(
+    place: Place, group_id: str, at: str | None, at_log_offset: int | None, *, as_json: bool
+) -> None:
+    """By topic and partition; nothing on stdout when nothing was committed."""
+
+    async def read() -> tuple[str, GroupState]:
+        async with open_source(place, group_id) as source:
+            return source.name, await past_state(source, group_id, at, at_log_offset)
+
+    log, state = run(read())
+    if not state.offsets:
+        note(f"group {group_id} has nothing committed there ({log} up to {state.as_of_offset})")
+    elif as_json:
+        for offset in state.offsets:
+            json_line(offset_fields(group_id, offset))
+    else:
+        table(
+            COLUMNS,
+            [
+                (
+                    offset.topic,
+                    offset.partition,
+                    offset.offset,
+                    offset.leader_epoch,
+                    offset.metadata or "-",
+                    show_time(offset.commit_time_ms),
+                    offset.log_offset,
+                )
+                for offset in state.offsets
+            ],
+        )

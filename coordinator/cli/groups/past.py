@@ -1,0 +1,84 @@
+"""A point of a group's past, as the flags name it, and what the log can say about it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any, NoReturn, TypeVar
+
+import typer
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.groups.source import Source
+from coordinator.cli.kafka.connection import KafkaError
+from coordinator.cli.times import parse_time, show_time
+from coordinator.history.extent import Extent
+from coordinator.history.replay import GroupState, state_at, survey
+from coordinator.history.stream import UnreadableLog
+from storage.log import LogError
+
+T = TypeVar("T")
+
+EXIT_FAILED = 1
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """`work` to its end. What cannot be read or asked ends the command with exit code 1 and
+    one line; mistakes of the caller (UsageError) with 2."""
+    try:
+        return asyncio.run(work)
+    except (KafkaError, UnreadableLog, LogError) as error:
+        fail(str(error))
+
+
+def fail(reason: str) -> NoReturn:
+    print("groupd: " + " ".join(reason.split()), file=sys.stderr)
+    raise typer.Exit(EXIT_FAILED)
+
+
+def note(text: str) -> None:
+    """For people, beside the output."""
+    print(f"groupd: {text}", file=sys.stderr)
+
+
+async def extent_at(source: Source, group_id: str, at: str | None) -> Extent:
+    """`at`: TIME, None = the end of the log. Raises UsageError for a time that is before what
+    the log can still tell."""
+    at_ms = None if at is None else parse_time(at, now_ms())
+    extent = await survey(source.batches, source.start_offset, group_id, at_ms)
+    earliest_ms = extent.earliest_ms
+    if at_ms is not None and earliest_ms is not None and extent.cut_offset < extent.complete_from:
+        raise UsageError(
+            f"{show_time(at_ms)} is before the history that {source.name} still has: the earliest "
+            f"time that can be answered is {show_time(earliest_ms)} ({earliest_ms})"
+        )
+    return extent
+
+
+async def past_state(
+    source: Source, group_id: str, at: str | None, at_log_offset: int | None = None
+) -> GroupState:
+    """The group at a TIME, after the record at a log offset, or now."""
+    if at is not None and at_log_offset is not None:
+        raise UsageError("--at and --at-log-offset name two points: give one of them")
+    extent = await extent_at(source, group_id, at)
+    cut_offset = extent.cut_offset
+    if at_log_offset is not None:
+        cut_offset = at_log_offset + 1
+        if cut_offset < extent.complete_from:
+            raise UsageError(
+                f"log offset {at_log_offset} of {source.name} is compacted: the earliest that can "
+                f"be answered is {extent.complete_from - 1}"
+            )
+        if cut_offset > extent.end_offset:
+            raise UsageError(
+                f"log offset {at_log_offset} of {source.name} is not written yet: the last one is "
+                f"{extent.end_offset - 1}"
+            )
+    return await state_at(source.batches(), group_id, cut_offset)

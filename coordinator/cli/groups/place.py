@@ -1,0 +1,26 @@
+"""Which log the flags name: that of a store, or that of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.cli.errors import UsageError
+
+DEFAULT_DATA_DIR = Path("./groupd-data")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`bootstrap` None: a store."""
+
+    data_dir: Path
+    store: str | None
+    bootstrap: str | None
+
+
+def place(data_dir: Path | None, store: str | None, bootstrap: str | None) -> Place:
+    """Raises UsageError when more than one place is named."""
+    if bootstrap is not None and (data_dir is not None or store is not None):
+        raise UsageError("--bootstrap reads from a cluster: leave --data-dir and --store out")
+    return Place(data_dir or DEFAULT_DATA_DIR, store, bootstrap)

@@ -1,0 +1,146 @@
+"""How groups, offsets and changes are shown: JSON lines for programs, text for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.cli.times import show_time
+from coordinator.history.changes import (
+    Actor,
+    Author,
+    Change,
+    CommittedOffset,
+    GroupEvent,
+    OffsetChange,
+)
+
+_WIDE = 100_000
+
+
+def json_line(fields: Mapping[str, Any]) -> None:
+    print(json.dumps(fields, separators=(",", ":"), ensure_ascii=False), flush=False)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Numbers stand right. Nothing is cut off: a pipe gets every row on one line."""
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    shown = [[str(cell) for cell in row] for row in rows]
+    for index, name in enumerate(columns):
+        numbers = _are_numbers([row[index] for row in shown])
+        drawn.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in shown:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    with console.capture() as captured:
+        console.print(drawn)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def _are_numbers(cells: list[str]) -> bool:
+    found = [cell for cell in cells if cell != "-"]
+    return bool(found) and all(cell.lstrip("-+").isdecimal() for cell in found)
+
+
+def offset_fields(group_id: str, offset: CommittedOffset) -> dict[str, Any]:
+    return {
+        "group": group_id,
+        "topic": offset.topic,
+        "partition": offset.partition,
+        **_point(offset),
+    }
+
+
+def _point(offset: CommittedOffset) -> dict[str, Any]:
+    return {
+        "offset": offset.offset,
+        "leader_epoch": offset.leader_epoch,
+        "metadata": offset.metadata,
+        "commit_time_ms": offset.commit_time_ms,
+        "log_offset": offset.log_offset,
+        "topic_id": str(UUID(bytes=offset.topic_id)),
+    }
+
+
+def change_fields(group_id: str, change: Change) -> dict[str, Any]:
+    common = {
+        "kind": change.kind.value,
+        "time_ms": change.time_ms,
+        "time": show_time(change.time_ms),
+        "log_offset": change.log_offset,
+        "group": group_id,
+    }
+    if isinstance(change, GroupEvent):
+        event = {"member_id": change.member_id, "epoch": change.epoch}
+        return {"type": "event", **common, **event, "details": dict(change.details)}
+    return {
+        "type": "offset",
+        **common,
+        "topic": change.topic,
+        "partition": change.partition,
+        "from": None if change.before is None else _point(change.before),
+        "to": None if change.after is None else _point(change.after),
+        "by": _author_fields(change.author),
+        "cause": change.cause,
+    }
+
+
+def _author_fields(author: Author) -> dict[str, Any]:
+    return {
+        "actor": author.actor.value,
+        "member_id": author.member_id,
+        "instance_id": author.instance_id,
+        "client_id": author.client_id,
+        "client_host": author.client_host,
+        "epoch": author.epoch,
+        "producer_id": author.producer_id,
+        "producer_epoch": author.producer_epoch,
+    }
+
+
+def change_line(change: Change) -> str:
+    """One line: when, where, what, who, and where in the log."""
+    where = f"@{change.log_offset}"
+    if isinstance(change, GroupEvent):
+        facts = [change.member_id] if change.member_id else []
+        facts += [f"epoch={change.epoch}"] if change.epoch >= 0 else []
+        facts += [f"{key}={value}" for key, value in change.details.items()]
+        words = " ".join([f"* {change.kind.value}", *facts])
+        return f"{show_time(change.time_ms)}  {where:>8}  {words}"
+    place = f"{change.topic}-{change.partition}"
+    line = f"{show_time(change.time_ms)}  {where:>8}  {place}  {change.kind.value:<8} "
+    return f"{line}{_step(change)}  by {_who(change)}"
+
+
+def _step(change: OffsetChange) -> str:
+    before, after = change.before, change.after
+    step = f"{'none' if before is None else before.offset} -> "
+    step += "none" if after is None else str(after.offset)
+    if before is not None and after is not None and before.offset != after.offset:
+        step += f" ({after.offset - before.offset:+d})"
+    return step
+
+
+def _who(change: OffsetChange) -> str:
+    author = change.author
+    words = [author.actor.value]
+    if author.actor is Actor.OWNER:
+        words.append(author.member_id)
+        if author.client_id:
+            words.append(f"client={author.client_id}{author.client_host}")
+    if author.epoch >= 0:
+        words.append(f"epoch={author.epoch}")
+    if author.producer_id >= 0:
+        words.append(f"transaction of producer {author.producer_id}")
+    if change.cause:
+        words.append(f"({change.cause})")
+    return " ".join(words)

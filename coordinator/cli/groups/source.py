@@ -1,0 +1,127 @@
+"""Where a group's log is read from: the store itself, or any cluster that serves
+`__consumer_offsets`. Both are read-only, bounded by the end of the log at the start, and give
+batches one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.groups.place import Place
+from coordinator.cli.kafka import calls
+from coordinator.cli.kafka.cluster import Cluster
+from coordinator.cli.kafka.connection import Connection, KafkaError
+from coordinator.cli.parse import real_port
+from coordinator.core.partitioning import partition_for
+from coordinator.history.stream import header_of, split
+from coordinator.topics.names import OFFSETS_TOPIC, offsets_log_name
+from storage.log import LogState, StoreRefused
+from storage.open import create_reader
+from storage.reader import StoreReader
+
+_OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
+READ_BYTES = 4 * 1024 * 1024
+
+
+class Source(Protocol):
+    """The log of the one partition that a group belongs to."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def start_offset(self) -> int: ...
+
+    def batches(self) -> AsyncIterator[bytes]:
+        """From the start; may be called again."""
+        ...
+
+
+@asynccontextmanager
+async def open_source(place: Place, group_id: str) -> AsyncIterator[Source]:
+    """Raises UsageError when there is nothing to read from."""
+    if place.bootstrap is not None:
+        with Cluster(*real_port(place.bootstrap, "--bootstrap")) as cluster:
+            yield cluster_source(cluster, group_id)
+        return
+    try:
+        reader = create_reader(place.store, place.data_dir)
+        await reader.start()
+    except StoreRefused as error:
+        raise UsageError(str(error)) from None
+    try:
+        yield await _store_source(reader, group_id)
+    finally:
+        await reader.close()
+
+
+async def _store_source(reader: StoreReader, group_id: str) -> Source:
+    logs = {s.name: s for s in await reader.states() if _OFFSETS_LOG.fullmatch(s.name)}
+    if not logs:
+        raise UsageError("the store has no groups yet: no daemon has ever served from it")
+    return _StoreSource(reader, logs[offsets_log_name(partition_for(group_id, len(logs)))])
+
+
+class _StoreSource:
+    def __init__(self, reader: StoreReader, state: LogState) -> None:
+        self.name = state.name
+        self.start_offset = state.start_offset
+        self._end_offset = state.next_offset
+        self._reader = reader
+
+    async def batches(self) -> AsyncIterator[bytes]:
+        offset = self.start_offset
+        while offset < self._end_offset:
+            found = await self._reader.read(self.name, offset, READ_BYTES)
+            if not found:
+                return
+            for stored in found:
+                if stored.base_offset >= self._end_offset:
+                    return
+                for payload in split(stored.payload):
+                    yield payload
+            offset = found[-1].last_offset + 1
+
+
+def cluster_source(cluster: Cluster, group_id: str) -> Source:
+    """Raises KafkaError."""
+    topic = cluster.topics([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
+    if topic is None:
+        raise KafkaError(f"the cluster has no {OFFSETS_TOPIC} yet: nobody has committed anything")
+    partition = partition_for(group_id, len(topic.partitions))
+    return _ClusterSource(cluster.leader(OFFSETS_TOPIC, partition), partition)
+
+
+class _ClusterSource:
+    def __init__(self, leader: Connection, partition: int) -> None:
+        self.name = f"{OFFSETS_TOPIC}-{partition}"
+        self._leader = leader
+        self._partition = partition
+        self.start_offset = self._bound(calls.EARLIEST)
+        self._end_offset = self._bound(calls.LATEST)
+
+    def _bound(self, which: int) -> int:
+        at = (OFFSETS_TOPIC, self._partition)
+        found = calls.list_offsets(self._leader, [at], which)
+        if at not in found:
+            raise KafkaError(f"{self.name} cannot be read now: is its coordinator still loading?")
+        return found[at]
+
+    async def batches(self) -> AsyncIterator[bytes]:
+        offset = self.start_offset
+        while offset < self._end_offset:
+            data = calls.fetch(self._leader, OFFSETS_TOPIC, self._partition, offset, READ_BYTES)
+            before = offset
+            for payload in split(data, whole=False):
+                header = header_of(payload)
+                if header.base_offset >= self._end_offset:
+                    return
+                if header.next_offset > offset:
+                    yield payload
+                    offset = header.next_offset
+            if offset == before:
+                return  # what was left is compacted away

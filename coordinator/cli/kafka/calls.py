@@ -1,0 +1,318 @@
+"""The requests that the command line makes, each in one version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.cli.kafka.connection import Call, Connection, KafkaError
+from protocol.errors import ErrorCode
+from protocol.messages import TopicId
+from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader
+
+METADATA = Call(3, 12, "Metadata", flexible=True)
+FIND_COORDINATOR = Call(10, 2, "FindCoordinator")
+LIST_GROUPS = Call(16, 4, "ListGroups", flexible=True)
+LIST_OFFSETS = Call(2, 2, "ListOffsets")
+FETCH = Call(1, 4, "Fetch")
+OFFSET_COMMIT = Call(8, 7, "OffsetCommit")
+OFFSET_FETCH = Call(9, 5, "OffsetFetch")
+OFFSET_DELETE = Call(47, 0, "OffsetDelete")
+
+EARLIEST, LATEST = -2, -1
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    error: int
+    partition: int
+    leader: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    error: int
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """`brokers`: node id -> host and port."""
+
+    brokers: Mapping[int, tuple[str, int]]
+    topics: Mapping[str, TopicMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffset:
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+def error_name(code: int) -> str:
+    """As Kafka spells it; unknown codes as numbers."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def metadata(connection: Connection, topics: Sequence[str]) -> ClusterMetadata:
+    """Topics that do not exist are absent; none is created."""
+
+    def write(writer: Writer) -> None:
+        def topic(name: str) -> None:
+            writer.uuid(bytes(16))
+            writer.nullable_string(name)
+            writer.end()
+
+        writer.array(topics, topic)
+        writer.boolean(False)
+        writer.boolean(False)
+        writer.end()
+
+    def partition(reader: Reader) -> PartitionMetadata:
+        error, index, leader = reader.int16(), reader.int32(), reader.int32()
+        reader.int32()
+        for _ in range(3):  # replicas, in sync, offline
+            reader.int32_array()
+        reader.end()
+        return PartitionMetadata(error, index, leader)
+
+    def topic(reader: Reader) -> TopicMetadata:
+        error, name, topic_id = reader.int16(), reader.nullable_string() or "", reader.uuid()
+        reader.boolean()
+        partitions = reader.array(partition)
+        reader.int32()
+        reader.end()
+        return TopicMetadata(error, name, topic_id, partitions)
+
+    def broker(reader: Reader) -> tuple[int, tuple[str, int]]:
+        node_id, host, port = reader.int32(), reader.string(), reader.int32()
+        reader.nullable_string()
+        reader.end()
+        return node_id, (host, port)
+
+    def read(reader: Reader) -> ClusterMetadata:
+        reader.int32()
+        brokers = dict(reader.array(broker))
+        reader.nullable_string()
+        reader.int32()
+        found = {entry.name: entry for entry in reader.array(topic)}
+        for entry in list(found.values()):
+            if entry.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                del found[entry.name]
+            elif entry.error:
+                raise KafkaError(f"topic {entry.name}: {error_name(entry.error)}")
+        return ClusterMetadata(brokers, found)
+
+    return connection.call(METADATA, write, read)
+
+
+def find_coordinator(connection: Connection, group_id: str) -> tuple[str, int]:
+    """Host and port of the group's coordinator."""
+
+    def write(writer: Writer) -> None:
+        writer.string(group_id)
+        writer.int8(0)
+
+    def read(reader: Reader) -> tuple[str, int]:
+        reader.int32()
+        error = reader.int16()
+        reader.nullable_string()
+        reader.int32()
+        host, port = reader.string(), reader.int32()
+        if error:
+            raise KafkaError(f"no coordinator of group {group_id}: {error_name(error)}")
+        return host, port
+
+    return connection.call(FIND_COORDINATOR, write, read)
+
+
+def group_states(connection: Connection) -> dict[str, str]:
+    """State by group id, of the groups that this broker coordinates."""
+
+    def write(writer: Writer) -> None:
+        writer.array_length(0)
+        writer.end()
+
+    def group(reader: Reader) -> tuple[str, str]:
+        group_id = reader.string()
+        reader.string()
+        state = reader.string()
+        reader.end()
+        return group_id, state
+
+    def read(reader: Reader) -> dict[str, str]:
+        reader.int32()
+        error = reader.int16()
+        if error:
+            raise KafkaError(f"groups cannot be listed: {error_name(error)}")
+        return dict(reader.array(group))
+
+    return connection.call(LIST_GROUPS, write, read)
+
+
+def list_offsets(
+    connection: Connection, places: Sequence[Place], timestamp: int
+) -> dict[Place, int]:
+    """Offsets of `timestamp` (EARLIEST or LATEST); partitions that fail are absent."""
+
+    def write(writer: Writer) -> None:
+        def partition(place: Place) -> None:
+            writer.int32(place[1])
+            writer.int64(timestamp)
+
+        writer.int32(-1)
+        writer.int8(0)
+        _write_places(writer, places, partition)
+
+    def partition(reader: Reader) -> tuple[int, int, int]:
+        index, error = reader.int32(), reader.int16()
+        reader.int64()
+        return index, error, reader.int64()
+
+    def read(reader: Reader) -> dict[Place, int]:
+        reader.int32()
+        found = reader.array(lambda r: (r.string(), r.array(partition)))
+        return {
+            (name, index): offset
+            for name, parts in found
+            for index, error, offset in parts
+            if not error
+        }
+
+    return connection.call(LIST_OFFSETS, write, read)
+
+
+def fetch(connection: Connection, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
+    """Batches from the one that holds `offset` on; the last one may be cut off."""
+
+    def write(writer: Writer) -> None:
+        for value in (-1, 1000, 1, max_bytes):
+            writer.int32(value)
+        writer.int8(0)
+
+        def fields(_: Place) -> None:
+            writer.int32(partition)
+            writer.int64(offset)
+            writer.int32(max_bytes)
+
+        _write_places(writer, [(topic, partition)], fields)
+
+    def read(reader: Reader) -> bytes:
+        reader.int32()
+        reader.int32()  # one topic
+        reader.string()
+        reader.int32()  # one partition
+        reader.int32()
+        error = reader.int16()
+        reader.int64()
+        reader.int64()
+        reader.nullable_array(lambda r: (r.int64(), r.int64()))
+        data = reader.nullable_bytes() or b""
+        if error:
+            raise KafkaError(f"{topic}-{partition} cannot be read: {error_name(error)}")
+        return data
+
+    return connection.call(FETCH, write, read)
+
+
+def commit_offsets(
+    connection: Connection, group_id: str, offsets: Mapping[Place, FetchedOffset]
+) -> dict[Place, int]:
+    """Commit as an operator does: no member, generation -1. Error codes by partition."""
+
+    def write(writer: Writer) -> None:
+        def partition(place: Place) -> None:
+            wanted = offsets[place]
+            writer.int32(place[1])
+            writer.int64(wanted.offset)
+            writer.int32(wanted.leader_epoch)
+            writer.nullable_string(wanted.metadata)
+
+        writer.string(group_id)
+        writer.int32(-1)
+        writer.string("")
+        writer.nullable_string(None)
+        _write_places(writer, list(offsets), partition)
+
+    def read(reader: Reader) -> dict[Place, int]:
+        reader.int32()
+        return _read_errors(reader)
+
+    return connection.call(OFFSET_COMMIT, write, read)
+
+
+def fetch_offsets(connection: Connection, group_id: str) -> dict[Place, FetchedOffset]:
+    """Everything that the group has committed."""
+
+    def write(writer: Writer) -> None:
+        writer.string(group_id)
+        writer.null_array()
+
+    def partition(reader: Reader) -> tuple[int, FetchedOffset, int]:
+        index, offset, epoch = reader.int32(), reader.int64(), reader.int32()
+        return index, FetchedOffset(offset, epoch, reader.nullable_string() or ""), reader.int16()
+
+    def read(reader: Reader) -> dict[Place, FetchedOffset]:
+        reader.int32()
+        topics = reader.array(lambda r: (r.string(), r.array(partition)))
+        error = reader.int16()
+        found = {}
+        for name, parts in topics:
+            for index, offset, code in parts:
+                error = error or code
+                found[name, index] = offset
+        if error:
+            raise KafkaError(f"offsets of {group_id} cannot be read: {error_name(error)}")
+        return found
+
+    return connection.call(OFFSET_FETCH, write, read)
+
+
+def delete_offsets(
+    connection: Connection, group_id: str, places: Sequence[Place]
+) -> dict[Place, int]:
+    """Error codes by partition."""
+
+    def write(writer: Writer) -> None:
+        writer.string(group_id)
+        _write_places(writer, places, lambda place: writer.int32(place[1]))
+
+    def read(reader: Reader) -> dict[Place, int]:
+        error = reader.int16()
+        reader.int32()
+        if error:
+            return dict.fromkeys(places, error)
+        return _read_errors(reader)
+
+    return connection.call(OFFSET_DELETE, write, read)
+
+
+def _write_places(
+    writer: Writer, places: Sequence[Place], partition: Callable[[Place], None]
+) -> None:
+    """[topic, [partition]] in the older encoding."""
+    by_topic: dict[str, list[Place]] = {}
+    for place in places:
+        by_topic.setdefault(place[0], []).append(place)
+
+    def topic(name: str) -> None:
+        writer.string(name)
+        writer.array(by_topic[name], partition)
+
+    writer.array(list(by_topic), topic)
+
+
+def _read_errors(reader: Reader) -> dict[Place, int]:
+    def partition(r: Reader) -> tuple[int, int]:
+        return r.int32(), r.int16()
+
+    topics = reader.array(lambda r: (r.string(), r.array(partition)))
+    return {(name, index): error for name, parts in topics for index, error in parts}

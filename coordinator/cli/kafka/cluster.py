@@ -1,0 +1,85 @@
+"""A cluster of brokers: which one leads a partition or coordinates a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+
+from coordinator.cli.kafka import calls
+from coordinator.cli.kafka.calls import Place, TopicMetadata
+from coordinator.cli.kafka.connection import Connection, KafkaError
+
+USED = (
+    calls.METADATA,
+    calls.FIND_COORDINATOR,
+    calls.LIST_GROUPS,
+    calls.LIST_OFFSETS,
+    calls.FETCH,
+    calls.OFFSET_COMMIT,
+    calls.OFFSET_FETCH,
+    calls.OFFSET_DELETE,
+)
+
+
+class Cluster:
+    """Context manager. Connections are made when they are needed and kept."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._bootstrap = (host, port)
+        self._connections: dict[tuple[str, int], Connection] = {}
+
+    def __enter__(self) -> Cluster:
+        self.any()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def at(self, address: tuple[str, int]) -> Connection:
+        if address not in self._connections:
+            self._connections[address] = Connection(*address, USED).__enter__()
+        return self._connections[address]
+
+    def any(self) -> Connection:
+        return self.at(self._bootstrap)
+
+    def coordinator(self, group_id: str) -> Connection:
+        return self.at(calls.find_coordinator(self.any(), group_id))
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
+        """Those that exist."""
+        return calls.metadata(self.any(), names).topics
+
+    def leader(self, topic: str, partition: int) -> Connection:
+        found = calls.metadata(self.any(), [topic])
+        entry = found.topics.get(topic)
+        for at in entry.partitions if entry else ():
+            if at.partition == partition and at.leader in found.brokers:
+                return self.at(found.brokers[at.leader])
+        raise KafkaError(f"{topic}-{partition} has no leader now")
+
+    def bounds(self, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+        """First offset and end of partitions; those that cannot be asked are absent."""
+        wanted = set(places)
+        found = calls.metadata(self.any(), sorted({topic for topic, _ in wanted}))
+        by_leader: dict[int, list[Place]] = {}
+        for topic in found.topics.values():
+            for at in topic.partitions:
+                if (topic.name, at.partition) in wanted and at.leader in found.brokers:
+                    by_leader.setdefault(at.leader, []).append((topic.name, at.partition))
+        bounds: dict[Place, tuple[int, int]] = {}
+        for leader, led in by_leader.items():
+            connection = self.at(found.brokers[leader])
+            starts = calls.list_offsets(connection, led, calls.EARLIEST)
+            ends = calls.list_offsets(connection, led, calls.LATEST)
+            bounds.update({at: (starts[at], ends[at]) for at in led if at in starts and at in ends})
+        return bounds

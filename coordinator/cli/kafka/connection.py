@@ -1,0 +1,121 @@
+"""One connection to a broker: frames, headers, and the versions that both sides know.
+
+Every call names one fixed version, which Kafka has since 2.8 and still has in 4.x, so there is
+nothing to negotiate; that the broker has it is checked once, when the connection is made.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from protocol.wire.encode import Writer
+from protocol.wire.reader import MalformedRequest, Reader
+
+CLIENT_ID = "groupd-cli"
+_API_VERSIONS = 18
+_HEAD = Struct(">hhi")
+_LENGTH = Struct(">i")
+_FRAME_BYTES_MAX = 256 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class KafkaError(Exception):
+    """No answer, or one that means no; `str()` is one line."""
+
+
+class Call(NamedTuple):
+    """An API in the one version that is used here."""
+
+    key: int
+    version: int
+    name: str
+    flexible: bool = False
+
+
+class Connection:
+    """Context manager; not for several threads. `calls`: what will be used of the broker."""
+
+    def __init__(
+        self, host: str, port: int, calls: tuple[Call, ...] = (), timeout_s: float = 30.0
+    ) -> None:
+        self.where = f"{host}:{port}"
+        self._calls = calls
+        self._correlation = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as error:
+            raise KafkaError(f"no Kafka broker at {self.where}: {error}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Connection:
+        try:
+            self._check_versions()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def call(self, api: Call, write: Callable[[Writer], None], read: Callable[[Reader], T]) -> T:
+        """Send the body that `write` writes and return what `read` makes of the answer."""
+        self._correlation += 1
+        client_id = CLIENT_ID.encode()
+        writer = Writer(api.flexible)
+        write(writer)
+        head = _HEAD.pack(api.key, api.version, self._correlation)
+        head += len(client_id).to_bytes(2) + client_id + (b"\x00" if api.flexible else b"")
+        frame = head + writer.buffer
+        try:
+            self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
+            (size,) = _LENGTH.unpack(self._receive(4))
+            if not 4 <= size <= _FRAME_BYTES_MAX:
+                raise KafkaError(f"{self.where} does not speak Kafka's protocol")
+            answer = self._receive(size)
+        except OSError as error:
+            raise KafkaError(f"{self.where} did not answer {api.name}: {error}") from None
+        reader = Reader(answer, 0, api.version, flexible=api.flexible)
+        try:
+            if reader.int32() != self._correlation:
+                raise KafkaError(f"{self.where} answers out of order: is it a Kafka broker?")
+            reader.end()
+            return read(reader)
+        except (IndexError, StructError, UnicodeDecodeError, MalformedRequest) as error:
+            raise KafkaError(
+                f"{self.where}: answer to {api.name} not understood: {error}"
+            ) from None
+
+    def _receive(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            data = self._socket.recv(min(size - len(parts), 1 << 20))
+            if not data:
+                raise OSError("the connection was closed")
+            parts += data
+        return bytes(parts)
+
+    def _check_versions(self) -> None:
+        def read(reader: Reader) -> dict[int, tuple[int, int]]:
+            reader.int16()
+            return dict(reader.array(lambda r: (r.int16(), (r.int16(), r.int16()))))
+
+        known = self.call(Call(_API_VERSIONS, 0, "ApiVersions"), lambda _: None, read)
+        for api in self._calls:
+            low, high = known.get(api.key, (0, -1))
+            if not low <= api.version <= high:
+                raise KafkaError(f"{self.where} does not offer {api.name} v{api.version}")

@@ -1,0 +1,122 @@
+"""How far back a log can answer for a group, and where in it an instant lies.
+
+Compaction takes records away that a later one of their key supersedes, and leaves gaps between the
+offsets. A state is certain from the first point on at which nothing can be missing: behind the last
+gap, and behind the first record of every key of the group that may have had an older one in a gap.
+A key that comes twice shows where the compacted part is over at the latest, because of that part
+only the newest record of a key is left; keys that are new after that are really new.
+
+An instant is the part of the log up to the last record written at or before it: a clock that once
+stood too far ahead then hides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.history.stream import GroupStream, UnreadableLog, header_of
+from protocol.records.batch import DELETE_HORIZON, BatchHeader, CorruptBatch, iter_records
+from protocol.records.schema import OffsetCommitKey, RecordKey
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Offsets and times of a log: states can be told for prefixes that end in
+    `complete_from`..`end_offset` (exclusive ends), and surely at `earliest_ms`.
+
+    `earliest_ms` None: from the very beginning. `cut_offset`: where the prefix for the instant
+    asked for ends.
+    """
+
+    complete_from: int
+    earliest_ms: int | None
+    end_offset: int
+    cut_offset: int
+
+
+class Survey:
+    """Takes every batch of a log in order and looks for gaps and for the instant `at_ms` (None:
+    the end of the log). Only headers are read, unless the instant falls into a batch."""
+
+    def __init__(self, start_offset: int, at_ms: int | None = None) -> None:
+        self._at_ms = at_ms
+        self.end_offset = start_offset
+        self.gap_end = start_offset
+        self._cut = start_offset
+
+    @property
+    def cut_offset(self) -> int:
+        return self.end_offset if self._at_ms is None else self._cut
+
+    def add(self, payload: bytes) -> None:
+        """One batch. Raises UnreadableLog."""
+        header = header_of(payload)
+        if header.base_offset > self.end_offset:
+            self.gap_end = header.base_offset
+        if header.record_count <= header.last_offset_delta:
+            self.gap_end = header.next_offset
+        self.end_offset = header.next_offset
+        if self._at_ms is not None:
+            self._move_cut(header, payload, self._at_ms)
+
+    def _move_cut(self, header: BatchHeader, payload: bytes, at_ms: int) -> None:
+        if header.max_timestamp_ms <= at_ms:
+            self._cut = header.next_offset
+        elif _may_begin_before(header, at_ms):
+            try:
+                for record in iter_records(payload):
+                    if record.timestamp_ms <= at_ms:
+                        self._cut = record.offset + 1
+            except CorruptBatch as error:
+                raise UnreadableLog(f"the log is damaged: {error}") from error
+
+
+def _may_begin_before(header: BatchHeader, at_ms: int) -> bool:
+    if header.is_log_append_time:
+        return False
+    # A cleaned batch keeps the time when its tombstones may go in the base timestamp.
+    return bool(header.attributes & DELETE_HORIZON) or header.base_timestamp_ms <= at_ms
+
+
+class Certainty:
+    """Takes every batch of a log with gaps, the last of which ends at `gap_end`: from where on
+    are states of the group certain, and at which time is that?"""
+
+    def __init__(self, group_id: str, gap_end: int) -> None:
+        self.complete_from = gap_end
+        self.earliest_ms: int | None = None
+        self._stream = GroupStream(group_id)
+        self._keys: set[RecordKey] = set()
+        self._compaction_is_over = False
+        # Producers with a key in an open transaction: it takes effect at the marker.
+        self._open: set[int] = set()
+
+    def add(self, payload: bytes) -> None:
+        """One batch. Raises UnreadableLog."""
+        if not self._compaction_is_over:
+            self._look(payload)
+        header = header_of(payload)
+        if self.earliest_ms is None and header.next_offset >= self.complete_from:
+            self.earliest_ms = header.max_timestamp_ms
+
+    def _look(self, payload: bytes) -> None:
+        for entry in self._stream.entries(payload):
+            if entry.record is None:
+                if entry.producer_id in self._open:
+                    self._open.discard(entry.producer_id)
+                    self._uncertain_up_to(entry.offset)
+                continue
+            key = entry.record.key
+            if key in self._keys:
+                self._compaction_is_over = True
+                return
+            self._keys.add(key)
+            if isinstance(key, OffsetCommitKey):
+                self._uncertain_up_to(entry.offset)
+                if entry.producer_id >= 0:
+                    self._open.add(entry.producer_id)
+
+    def _uncertain_up_to(self, offset: int) -> None:
+        if offset >= self.complete_from:
+            self.complete_from = offset + 1
+            self.earliest_ms = None

@@ -1,0 +1,212 @@
+"""A group's offsets along the log: the coordinator's own replay, with every change written down.
+
+Holds the group as it stands after the entries so far, nothing of what came before, so memory
+follows the group's size and not the length of its history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.consumer_group.errors import ReplayError
+from coordinator.core.group import Group
+from coordinator.core.offsets.store import StoredOffset
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.state import ShardState
+from coordinator.core.types import AppliedAt
+from coordinator.history.authors import Authors
+from coordinator.history.changes import (
+    Actor,
+    Author,
+    Change,
+    ChangeKind,
+    CommittedOffset,
+    OffsetChange,
+)
+from coordinator.history.events import events_of
+from coordinator.history.stream import Entry, UnreadableLog
+from protocol.records.schema import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+DEFAULT_RETENTION_MS = CoordinatorConfig().offsets_retention_minutes * 60_000
+
+
+class GroupLedger:
+    """`retention_ms`: of offsets, to tell what expired from what was deleted."""
+
+    def __init__(self, group_id: str, retention_ms: int = DEFAULT_RETENTION_MS) -> None:
+        self.group_id = group_id
+        self._retention_ms = retention_ms
+        self._state = ShardState(CoordinatorConfig(), new_id=str, assignors={})
+        self._shard = GroupCoordinatorShard(self._state)
+        self._store = self._shard.offsets.store
+        self._authors = Authors()
+        # Of offsets that wait for the end of their transaction.
+        self._pending: dict[tuple[int, str, int], Author] = {}
+
+    @property
+    def group(self) -> Group | None:
+        """None before its first record and after its deletion."""
+        return self._state.groups.get(self.group_id)
+
+    def committed(self) -> list[CommittedOffset]:
+        """By topic and partition."""
+        topics = self._store.topics(self.group_id)
+        return [
+            _committed(topic, partition, stored)
+            for topic in sorted(topics)
+            for partition, stored in sorted(topics[topic].items())
+        ]
+
+    def apply(self, batch: Sequence[Entry]) -> list[Change]:
+        """The entries of one batch; what they changed, in their order. Raises UnreadableLog
+        where the coordinator would refuse to load the log."""
+        deleted = any(
+            entry.record is not None
+            and entry.record.value is None
+            and isinstance(entry.record.key, GroupMetadataKey | ConsumerGroupMetadataKey)
+            for entry in batch
+        )
+        changes: list[Change] = []
+        for entry in batch:
+            try:
+                changes += self._apply(entry, deleted)
+            except (ValueError, ReplayError) as error:
+                raise UnreadableLog(
+                    f"the log cannot be replayed at offset {entry.offset}: {error}"
+                ) from error
+        return changes
+
+    def _apply(self, entry: Entry, group_deleted: bool) -> Sequence[Change]:
+        if entry.record is None:
+            return self._end_transaction(entry)
+        key = entry.record.key
+        at = AppliedAt(entry.offset, entry.producer_id, entry.producer_epoch)
+        if not isinstance(key, OffsetCommitKey):
+            events = events_of(entry, self.group)
+            self._shard.replay(entry.record, at)
+            self._authors.group_changed()
+            return events
+        place = (key.topic, key.partition)
+        before = self._store.get(self.group_id, *place)
+        value = entry.record.value
+        if value is None:
+            for producer_id in self._store.pending(self.group_id).get(place, ()):
+                del self._pending[producer_id, key.topic, key.partition]
+            cause = self._cause_of_removal(entry, before, group_deleted)
+            self._shard.replay(entry.record, at)
+            return () if before is None else (_removed(entry, _committed(*place, before), cause),)
+        assert isinstance(value, OffsetCommitValue)
+        author = self._author(entry, key, value)
+        group_type = self._protocol_type()
+        self._shard.replay(entry.record, at)
+        if entry.producer_id >= 0:
+            self._pending[entry.producer_id, key.topic, key.partition] = author
+            return ()
+        after = StoredOffset(value, entry.offset)
+        return (_moved(entry, place, before, after, author, group_type),)
+
+    def _protocol_type(self) -> str:
+        return "" if self.group is None else self.group.protocol_type
+
+    def _author(self, entry: Entry, key: OffsetCommitKey, value: OffsetCommitValue) -> Author:
+        found = self._authors.of(self.group, key.topic, value.topic_id, key.partition)
+        if entry.producer_id < 0:
+            return found
+        return replace(found, producer_id=entry.producer_id, producer_epoch=entry.producer_epoch)
+
+    def _cause_of_removal(
+        self, entry: Entry, before: StoredOffset | None, group_deleted: bool
+    ) -> tuple[ChangeKind, str]:
+        """The log has tombstones, not reasons: an offset whose time was up has expired."""
+        if before is not None and self.group is not None:
+            since_ms = self.group.offset_expiration_base()(before.value.commit_timestamp_ms)
+            own_ms = before.value.expire_timestamp_ms
+            if own_ms != -1:
+                over = entry.timestamp_ms >= own_ms
+            else:
+                over = since_ms is not None and entry.timestamp_ms - since_ms >= self._retention_ms
+            if over:
+                return ChangeKind.EXPIRED, "retention"
+        if group_deleted:
+            return ChangeKind.DELETED, "the group was deleted"
+        return ChangeKind.DELETED, "OffsetDelete, or the topic was deleted"
+
+    def _end_transaction(self, entry: Entry) -> list[Change]:
+        """On COMMIT a pending offset counts from here on, unless a plain commit came after it."""
+        pending = self._store.pending(self.group_id)
+        places = sorted(place for place, ids in pending.items() if entry.producer_id in ids)
+        before = [self._store.get(self.group_id, *place) for place in places]
+        group_type = self._protocol_type()
+        self._shard.replay_marker(entry.producer_id, bool(entry.commit))
+        changes: list[Change] = []
+        for place, old in zip(places, before, strict=True):
+            author = self._pending.pop((entry.producer_id, *place))
+            new = self._store.get(self.group_id, *place)
+            if new is not None and new != old:
+                changes.append(_moved(entry, place, old, new, author, group_type))
+        return changes
+
+
+def _moved(
+    entry: Entry,
+    place: tuple[str, int],
+    before: StoredOffset | None,
+    after: StoredOffset,
+    author: Author,
+    protocol_type: str,
+) -> OffsetChange:
+    if before is None:
+        kind = ChangeKind.FIRST
+    elif after.value.offset == before.value.offset:
+        kind = ChangeKind.SAME
+    elif author.actor is Actor.ADMIN and protocol_type:
+        kind = ChangeKind.RESET
+    else:
+        forward = after.value.offset > before.value.offset
+        kind = ChangeKind.FORWARD if forward else ChangeKind.BACK
+    return OffsetChange(
+        kind,
+        entry.timestamp_ms,
+        entry.offset,
+        *place,
+        None if before is None else _committed(*place, before),
+        _committed(*place, after),
+        author,
+    )
+
+
+def _removed(entry: Entry, before: CommittedOffset, cause: tuple[ChangeKind, str]) -> OffsetChange:
+    kind, words = cause
+    actor = Actor.COORDINATOR if kind is ChangeKind.EXPIRED else Actor.ADMIN
+    return OffsetChange(
+        kind,
+        entry.timestamp_ms,
+        entry.offset,
+        before.topic,
+        before.partition,
+        before,
+        None,
+        Author(actor),
+        words,
+    )
+
+
+def _committed(topic: str, partition: int, stored: StoredOffset) -> CommittedOffset:
+    value = stored.value
+    return CommittedOffset(
+        topic,
+        partition,
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp_ms,
+        stored.log_offset,
+        value.topic_id,
+    )

@@ -1,0 +1,83 @@
+"""Questions to a log: the state at a point, and the changes between two."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from dataclasses import dataclass
+
+from coordinator.history.changes import Change, CommittedOffset
+from coordinator.history.extent import Certainty, Extent, Survey
+from coordinator.history.ledger import DEFAULT_RETENTION_MS, GroupLedger
+from coordinator.history.stream import GroupStream, header_of
+
+Batches = AsyncIterable[bytes]
+"""The batches of one log, in order, each as its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group at a point of the log: `as_of_offset` is the first offset that does not count.
+    `group_type` is "" and `group_state` "Unknown" when the log had no such group."""
+
+    group_id: str
+    as_of_offset: int
+    group_type: str
+    group_state: str
+    offsets: list[CommittedOffset]
+
+
+async def survey(
+    batches: Callable[[], Batches], start_offset: int, group_id: str, at_ms: int | None = None
+) -> Extent:
+    """How far back the log can answer for a group, and where `at_ms` lies in it. Reads the log
+    once, and a second time if it was compacted. Raises UnreadableLog."""
+    surveyor = Survey(start_offset, at_ms)
+    async for payload in batches():
+        surveyor.add(payload)
+    gap_end, end_offset = surveyor.gap_end, surveyor.end_offset
+    if not gap_end:
+        return Extent(0, None, end_offset, surveyor.cut_offset)
+    certainty = Certainty(group_id, gap_end)
+    async for payload in batches():
+        certainty.add(payload)
+    complete_from, earliest_ms = certainty.complete_from, certainty.earliest_ms
+    return Extent(complete_from, earliest_ms or 0, end_offset, surveyor.cut_offset)
+
+
+async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupState:
+    """What was committed when the log ended at `cut_offset`. Raises UnreadableLog."""
+    ledger = GroupLedger(group_id)
+    stream = GroupStream(group_id)
+    async for payload in batches:
+        if header_of(payload).base_offset >= cut_offset:
+            break
+        ledger.apply([e for e in stream.entries(payload) if e.offset < cut_offset])
+    group = ledger.group
+    return GroupState(
+        group_id,
+        cut_offset,
+        "" if group is None else group.type.value,
+        "Unknown" if group is None else group.state_name(),
+        ledger.committed(),
+    )
+
+
+async def changes(
+    batches: Batches,
+    group_id: str,
+    extent: Extent,
+    *,
+    retention_ms: int = DEFAULT_RETENTION_MS,
+) -> AsyncIterator[Change]:
+    """Every change that the log still tells of, up to `extent.cut_offset`, in log order. What
+    lies in the compacted part is replayed but not told: there the steps in between are gone.
+    Raises UnreadableLog."""
+    ledger = GroupLedger(group_id, retention_ms)
+    stream = GroupStream(group_id)
+    async for payload in batches:
+        if header_of(payload).base_offset >= extent.cut_offset:
+            break
+        batch = [e for e in stream.entries(payload) if e.offset < extent.cut_offset]
+        for change in ledger.apply(batch):
+            if change.log_offset >= extent.complete_from:
+                yield change

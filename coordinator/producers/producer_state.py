@@ -1,0 +1,311 @@
+"""What a log remembers of its producers (KIP-98): duplicates, gaps, fencing, open transactions.
+
+Rules are Kafka's. Per producer id: its epoch and its last five batches. A batch with the sequence
+range of one of them is a duplicate and answered with the first append's offset. An older epoch is
+INVALID_PRODUCER_EPOCH; a newer one must start at sequence 0; else the sequence must follow the
+last one (OUT_OF_ORDER_SEQUENCE_NUMBER). A producer that is not known may start anywhere: its
+records may have been deleted (KIP-360), so UNKNOWN_PRODUCER_ID is never answered.
+
+A transactional batch needs an open transaction of its producer and epoch, or a verification that
+is still valid (`coordinator.producers.verification`). A marker ends the transaction. Of
+transaction version 2 it carries an epoch that is one higher, so that no late marker can end a
+later transaction (KIP-890, KIP-1228).
+
+The least recently seen producers without an open transaction are forgotten beyond
+`PRODUCERS_MAX` of a log.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from coordinator.producers.transaction_index import TransactionIndex
+from coordinator.producers.verification import Verification, Verifications
+from coordinator.transactions.api import Marker
+from protocol.errors import ApiError, ErrorCode
+from protocol.records.batch import BatchHeader, decode_marker, iter_records
+
+BATCHES_REMEMBERED = 5
+PRODUCERS_MAX = 10000
+_INT_MAX = 2**31 - 1
+_EPOCH_MAX = 2**15 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedBatch:
+    """Sequences and offsets, all inclusive. `timestamp_ms`: of the append under
+    LogAppendTime, else -1."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """`transaction_offset`: where the open transaction begins; None without one."""
+
+    epoch: int
+    coordinator_epoch: int = -1
+    last_timestamp_ms: int = -1
+    transaction_offset: int | None = None
+    batches: deque[ProducedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    def enter(self, epoch: int) -> None:
+        """Sequences count per epoch."""
+        if self.epoch != epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+def last_sequence(first: int, records: int) -> int:
+    """Sequences wrap from 2^31 - 1 to 0."""
+    return (first + records - 1) & _INT_MAX
+
+
+class ProducerStates:
+    """The producers of one log and their transactions."""
+
+    __slots__ = ("_entries", "_verifications", "transactions")
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[int, ProducerEntry] = OrderedDict()
+        self._verifications = Verifications(PRODUCERS_MAX)
+        self.transactions = TransactionIndex()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def active(self) -> Iterator[tuple[int, ProducerEntry]]:
+        """Every known producer, by id."""
+        return iter(sorted(self._entries.items()))
+
+    # Transactions -------------------------------------------------------------------------
+
+    def in_transaction(self, producer_id: int, epoch: int) -> bool:
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.transaction_offset is not None and entry.epoch == epoch
+
+    def start_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool
+    ) -> Verification | None:
+        """Before the first write of a transaction here: what `check` wants to see after the
+        coordinator's answer; None if the transaction is open already. `bumps_epoch`:
+        transaction version 2. Raises ApiError INVALID_PRODUCER_EPOCH."""
+        self._check_epoch(producer_id, epoch)
+        if self.in_transaction(producer_id, epoch):
+            return None
+        return self._verifications.start(producer_id, epoch, sequence, bumps_epoch)
+
+    def check_verified(
+        self, producer_id: int, epoch: int, verification: Verification | None
+    ) -> None:
+        """May the producer write into its transaction? Raises ApiError INVALID_PRODUCER_EPOCH
+        or INVALID_TXN_STATE."""
+        if self.in_transaction(producer_id, epoch):
+            return
+        self._check_epoch(producer_id, epoch)
+        if not self._verifications.holds(producer_id, verification):
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+            )
+
+    # Data ---------------------------------------------------------------------------------
+
+    def _duplicate_of(self, header: BatchHeader) -> ProducedBatch | None:
+        """The earlier append of the same batch."""
+        entry = self._entries.get(header.producer_id)
+        if header.producer_id < 0 or entry is None or entry.epoch != header.producer_epoch:
+            return None
+        first = header.base_sequence
+        last = last_sequence(first, header.record_count)
+        for batch in entry.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+        return None
+
+    def check(
+        self,
+        header: BatchHeader,
+        verification: Verification | None = None,
+        *,
+        enforced: bool = False,
+    ) -> ProducedBatch | None:
+        """The earlier append if this batch is a duplicate, None if it may be appended.
+        `enforced`: a transactional one must belong to an open or a verified transaction. Raises
+        ApiError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE."""
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return None
+        duplicate = self._duplicate_of(header)
+        if duplicate is not None:
+            return duplicate
+        self._check_epoch(producer_id, header.producer_epoch)
+        if enforced and header.is_transactional:
+            self.check_verified(producer_id, header.producer_epoch, verification)
+        entry = self._entries.get(producer_id)
+        self._verifications.check_sequence(header, has_batches=bool(entry and entry.batches))
+        if entry is None:
+            return None
+        expected = 0
+        if header.producer_epoch == entry.epoch:
+            expected = (entry.last_sequence + 1) & _INT_MAX
+        if header.base_sequence != expected:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {producer_id}: "
+                f"{header.base_sequence} (incoming), {expected} (expected)",
+            )
+        if entry.transaction_offset is not None and not header.is_transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Expected transactional write from producer {producer_id}",
+            )
+        return None
+
+    def _check_epoch(self, producer_id: int, epoch: int) -> None:
+        entry = self._entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last "
+                f"seen epoch {entry.epoch}",
+            )
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        """Remember a batch of data that now stands at `base_offset`, live or while the log is
+        read."""
+        producer_id = header.producer_id
+        if producer_id < 0 or header.is_control or header.base_sequence < 0:
+            return
+        entry = self._entry(producer_id, header.producer_epoch)
+        entry.batches.append(
+            ProducedBatch(
+                header.base_sequence,
+                last_sequence(header.base_sequence, header.record_count),
+                base_offset,
+                base_offset + header.last_offset_delta,
+                header.max_timestamp_ms if header.is_log_append_time else -1,
+            )
+        )
+        entry.last_timestamp_ms = header.max_timestamp_ms
+        if header.is_transactional:
+            self._in_open_transaction(producer_id, entry, base_offset)
+
+    def written(
+        self, producer_id: int, epoch: int, base_offset: int, records: int, timestamp_ms: int
+    ) -> None:
+        """Remember a transactional batch that a coordinator wrote for a producer; it has no
+        sequences worth a check."""
+        entry = self._entry(producer_id, epoch)
+        last = records - 1
+        entry.batches.append(ProducedBatch(0, last, base_offset, base_offset + last, -1))
+        entry.last_timestamp_ms = timestamp_ms
+        self._in_open_transaction(producer_id, entry, base_offset)
+
+    def _in_open_transaction(self, producer_id: int, entry: ProducerEntry, offset: int) -> None:
+        """Transactional data at `offset`: the first of them begins the transaction."""
+        self._verifications.clear(producer_id)
+        if entry.transaction_offset is None:
+            entry.transaction_offset = offset
+            self.transactions.begin(producer_id, offset)
+
+    def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(epoch)
+        entry.enter(epoch)
+        self._entries.move_to_end(producer_id)
+        if len(self._entries) > PRODUCERS_MAX:
+            self._forget_oldest()
+        return entry
+
+    def _forget_oldest(self) -> None:
+        for _ in range(len(self._entries)):
+            producer_id, entry = self._entries.popitem(last=False)
+            if entry.transaction_offset is None:
+                return
+            self._entries[producer_id] = entry
+
+    # Markers ------------------------------------------------------------------------------
+
+    def check_marker(self, marker: Marker) -> None:
+        """May the marker be appended? Raises ApiError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED.
+
+        A marker of version 2 at the last seen epoch is a retry if nothing is open, and goes
+        into the log again (KAFKA-19999)."""
+        entry = self._entries.get(marker.producer_id)
+        if entry is None:
+            return
+        bumped = marker.transaction_version >= 2
+        if bumped and marker.producer_epoch == entry.epoch:
+            stale = entry.transaction_offset is not None and entry.epoch != _EPOCH_MAX
+        else:
+            stale = marker.producer_epoch < entry.epoch
+        if stale:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {marker.producer_epoch} of a marker of producer {marker.producer_id} is "
+                f"not above the last seen epoch {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Coordinator epoch {marker.coordinator_epoch} for producer "
+                f"{marker.producer_id} is older than {entry.coordinator_epoch}",
+            )
+
+    def marked(self, marker: Marker, offset: int, timestamp_ms: int) -> None:
+        """The marker stands at `offset`: the producer's transaction, if any, is over."""
+        self._end(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            offset,
+            timestamp_ms,
+            committed=marker.committed,
+        )
+
+    def replay(self, payload: bytes, header: BatchHeader) -> None:
+        """Take in one stored batch, data or marker. Raises CorruptBatch."""
+        if not header.is_control:
+            self.appended(header, header.base_offset)
+            return
+        for record in iter_records(payload):
+            found = decode_marker(record)
+            if found is not None:
+                self._end(
+                    header.producer_id,
+                    header.producer_epoch,
+                    found.coordinator_epoch,
+                    record.offset,
+                    record.timestamp_ms,
+                    committed=found.committed,
+                )
+
+    def _end(
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        offset: int,
+        timestamp_ms: int,
+        *,
+        committed: bool,
+    ) -> None:
+        entry = self._entry(producer_id, epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp_ms = timestamp_ms
+        self._verifications.ended(producer_id, epoch)
+        first, entry.transaction_offset = entry.transaction_offset, None
+        if first is not None:
+            self.transactions.end(producer_id, first, offset, committed=committed)

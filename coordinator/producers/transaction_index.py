@@ -1,0 +1,81 @@
+"""Transactions of one log: which are open, which were aborted, and up to where all is decided.
+
+Rules are Kafka's. The last stable offset is the first offset of the oldest transaction that is
+open, or whose marker is not durable yet; else the high watermark. A reader of committed data gets
+the batches below it and a list of the aborted transactions that overlap what it was given: it
+leaves out the batches of such a producer from the transaction's first offset up to its ABORT.
+
+An aborted transaction costs 32 bytes until DeleteRecords passes it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict, deque
+
+
+class TransactionIndex:
+    """Rebuilt from the log; told of offsets in the order in which they are given out."""
+
+    __slots__ = ("_ended", "_firsts", "_lasts", "_open", "_producers", "_stable")
+
+    def __init__(self) -> None:
+        # Transactions begin in the order of their first offsets.
+        self._open: OrderedDict[int, int] = OrderedDict()
+        self._ended: deque[tuple[int, int]] = deque()
+        # The aborted ones, by the offset of their marker. `_stable`: the last stable offset after
+        # each: no later one of them begins below it.
+        self._producers, self._firsts = array("q"), array("q")
+        self._lasts, self._stable = array("q"), array("q")
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    @property
+    def aborted_count(self) -> int:
+        return len(self._lasts)
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        self._open[first_offset] = producer_id
+
+    def end(
+        self, producer_id: int, first_offset: int, marker_offset: int, *, committed: bool
+    ) -> None:
+        """The marker of a transaction that was begun stands at `marker_offset`."""
+        del self._open[first_offset]
+        self._ended.append((first_offset, marker_offset))
+        if committed:
+            return
+        self._producers.append(producer_id)
+        self._firsts.append(first_offset)
+        self._lasts.append(marker_offset)
+        self._stable.append(next(iter(self._open), marker_offset + 1))
+
+    def durable(self, high_watermark: int) -> None:
+        """Everything below is in the store: markers there have decided."""
+        while self._ended and self._ended[0][1] < high_watermark:
+            self._ended.popleft()
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Not above `high_watermark`."""
+        unstable = min((first for first, _ in self._ended), default=high_watermark)
+        return min(high_watermark, unstable, next(iter(self._open), high_watermark))
+
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """(producer id, first offset) of the aborted transactions that have a batch or their
+        marker in [from, end), by their markers."""
+        found = []
+        for at in range(bisect_left(self._lasts, from_offset), len(self._lasts)):
+            if self._firsts[at] < end_offset:
+                found.append((self._producers[at], self._firsts[at]))
+            if self._stable[at] >= end_offset:
+                break
+        return tuple(found)
+
+    def truncated(self, start_offset: int) -> None:
+        """Nothing below `start_offset` is read any more."""
+        gone = bisect_left(self._lasts, start_offset)
+        for column in (self._producers, self._firsts, self._lasts, self._stable):
+            del column[:gone]

@@ -1,0 +1,55 @@
+"""The one timer of a shard, at the earliest of its deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import Instant
+from coordinator.runtime.alarm import Alarm
+from coordinator.runtime.clock import Clock
+
+EXPIRE_RETRY_MS = 500
+"""A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
+
+
+class ShardDeadlines:
+    """`shard()`: the one that serves, None while there is none. `expire(key, now)` handles a
+    deadline, False if it failed."""
+
+    __slots__ = ("_alarm", "_clock", "_expire", "_shard")
+
+    def __init__(
+        self,
+        clock: Clock,
+        shard: Callable[[], GroupCoordinatorShard | None],
+        expire: Callable[[DeadlineKey, Instant], bool],
+    ) -> None:
+        self._clock = clock
+        self._shard = shard
+        self._expire = expire
+        self._alarm = Alarm(clock, self._on_due)
+
+    @property
+    def at_ms(self) -> int | None:
+        """When the timer rings; None while it is off."""
+        return self._alarm.at_ms
+
+    def arm(self) -> None:
+        shard = self._shard()
+        at_ms = None if shard is None else shard.next_deadline()
+        if at_ms is not None:
+            self._alarm.at_latest(at_ms)
+
+    def cancel(self) -> None:
+        self._alarm.cancel()
+
+    def _on_due(self) -> None:
+        shard, now = self._shard(), self._clock.now()
+        if shard is None:
+            return
+        for key in shard.pop_due(now.monotonic_ms):
+            if not self._expire(key, now):
+                shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
+        self.arm()

@@ -1,0 +1,159 @@
+"""The group side of transactions: TxnOffsetCommit (28), and markers for `__consumer_offsets`.
+
+Rules (offsets spec, 2.1, 2.2 and 3.4): the transaction coordinator is asked before the shard,
+unless the producer's transaction is open in the shard's log already, or (before v5) verification
+is off; v5 adds the partition to the transaction by the same question. An answer that a marker has
+overtaken is worth nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from coordinator.core.frontend import offsets
+from coordinator.core.offsets.refusals import refuse_txn_commit
+from coordinator.core.types import RequestContext
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.waiting import Waiter
+from coordinator.transactions.api import Marker
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
+
+OFFSETS_TOPIC = "__consumer_offsets"
+ABORTABLE_FROM = 4
+"""Versions that know TRANSACTION_ABORTABLE."""
+ADDS_FROM = 5
+"""Versions that add the partition to the transaction."""
+
+_SHOWN: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+"""What clients see of a refusal that is not made for them (spec 2.2)."""
+
+Place = tuple[str, int]
+
+
+# Commits ------------------------------------------------------------------------------------
+
+
+def txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> None:
+    """The route."""
+    kept, finish = offsets.admit_txn_commit(context, request, broker.image)
+    if kept is None:
+        broker.reply(context, finish(None))
+        return
+    refuse = partial(_refuse, context.api_version)
+    if not broker.started:
+        broker.reply(context, finish(refuse(kept, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)))
+        return
+    if not kept.group_id:
+        broker.reply(context, finish(refuse(kept, ErrorCode.INVALID_GROUP_ID, None)))
+        return
+    shard = broker.shard_of(kept.group_id)
+
+    def commit() -> None:
+        broker.ask(context, shard, kept, refuse, lambda reply: broker.reply(context, finish(reply)))
+
+    async def verify_and_commit() -> None:
+        code = await _verify(broker, shard, context, kept)
+        if code:
+            broker.reply(context, finish(refuse(kept, code, None)))
+        else:
+            commit()
+
+    if _must_verify(broker, shard, context, kept):
+        broker.run(context, verify_and_commit(), request)
+    else:
+        commit()
+
+
+def _refuse(
+    api_version: int, request: TxnOffsetCommitRequest, code: ErrorCode, _: str | None
+) -> TxnOffsetCommitReply:
+    return refuse_txn_commit(request, code, api_version)
+
+
+def _must_verify(
+    broker: Broker, shard: ShardRuntime, context: RequestContext, request: TxnOffsetCommitRequest
+) -> bool:
+    if shard.state is not ShardState.ACTIVE:
+        return False  # refused anyway
+    enforced = broker.config.transaction_partition_verification_enable
+    if not enforced and context.api_version < ADDS_FROM:
+        return False
+    return not shard.producers.in_transaction(request.producer_id, request.producer_epoch)
+
+
+async def _verify(
+    broker: Broker, shard: ShardRuntime, context: RequestContext, request: TxnOffsetCommitRequest
+) -> ErrorCode:
+    """NONE: the shard may be asked, at once."""
+    add = context.api_version >= ADDS_FROM
+    producers = shard.producers
+    producer = request.producer_id, request.producer_epoch
+    place = (OFFSETS_TOPIC, shard.partition)
+    try:
+        # Commits have no sequences.
+        verification = producers.start_verification(*producer, 0, bumps_epoch=add)
+        codes = await broker.verifier.verify(request.transactional_id, *producer, [place], add=add)
+        code = codes.get(place, ErrorCode.NONE)
+        if code:
+            return _shown(code, context.api_version)
+        if shard.producers is not producers:
+            return ErrorCode.NOT_COORDINATOR  # loaded anew meanwhile
+        if broker.config.transaction_partition_verification_enable:
+            producers.check_verified(*producer, verification)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def _shown(code: ErrorCode, api_version: int) -> ErrorCode:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    return _SHOWN.get(code, code)
+
+
+# Markers ------------------------------------------------------------------------------------
+
+
+class OffsetsMarkers:
+    """The `MarkerTarget` of `__consumer_offsets`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def write_marker(
+        self, marker: Marker, partitions: Sequence[Place]
+    ) -> dict[Place, ErrorCode]:
+        """As coordinators see it: codes of a shard that does not serve are its own."""
+        asked = [(place, self._ask(marker, place[1])) for place in partitions]
+        return {place: await answer for place, answer in asked}
+
+    def _ask(self, marker: Marker, partition: int) -> asyncio.Future[ErrorCode]:
+        broker = self._broker
+        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def resolve(code: ErrorCode) -> None:
+            if not answer.done():
+                answer.set_result(code)
+
+        if not 0 <= partition < len(broker.shards):
+            resolve(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif not broker.started:
+            resolve(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            token = broker.waiting.add(Waiter(marker, lambda _, code, __: code, resolve))
+            broker.shards[partition].write_marker(marker, token)
+        return answer

@@ -1,0 +1,1 @@
+"""The transaction coordinator: who may write with which epoch, and how transactions end."""

@@ -1,0 +1,268 @@
+"""TransactionCoordinator: the table of transactional ids with its log, markers and timers.
+
+Requests are coroutines: the table decides at once, the answer waits until the change is durable.
+Also the `TransactionVerifier` of the partitions. Time and producer ids are injected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from typing import Any
+
+import structlog
+
+from coordinator.config import CoordinatorConfig
+from coordinator.runtime.alarm import Alarm
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.shard_state import ShardState
+from coordinator.runtime.writer import LogWriter
+from coordinator.transactions import queries
+from coordinator.transactions.api import MarkerTarget
+from coordinator.transactions.markers import MarkerSender
+from coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
+from coordinator.transactions.state_log import StateLog
+from coordinator.transactions.states import PREPARED, TransactionState
+from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from coordinator.transactions.table import TransactionTable
+from coordinator.transactions.trimmer import Trimmer
+from coordinator.transactions.turns import Turns
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import InitProducerIdRequest
+from protocol.messages.transactions import (
+    DescribedTransaction,
+    EndTxnRequest,
+    ListTransactionsReply,
+    ListTransactionsRequest,
+)
+from storage.log import LogError, PartitionLogs
+
+log = structlog.get_logger("groupd.transactions")
+
+VERIFY_WAIT_MS = 100
+"""How long a write waits for the id's pending change (the completion of the transaction before,
+another partition's add) before the producer is told to try again."""
+
+NextProducerId = Callable[[], Awaitable[int]]
+"""A producer id that nobody ever got. Raises LogError."""
+
+
+class TransactionCoordinator:
+    """Everything about transactional ids on this node."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        logs: PartitionLogs,
+        writer: LogWriter,
+        clock: Clock,
+        next_producer_id: NextProducerId,
+        markers: MarkerTarget,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """committed, aborted, timed_out, expired: since the start."""
+        self.log = StateLog(config, logs, writer, clock, self._loaded, self._applied)
+        self.markers = MarkerSender(self.log, markers, clock)
+        self.trimmer = Trimmer(self.log, logs)
+        self._config = config
+        self._clock = clock
+        self._next_producer_id = next_producer_id
+        self._turns = Turns(clock)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._abort_alarm = Alarm(clock, self._abort_timed_out)
+        self._expire_alarm = Alarm(clock, self._expire)
+
+    # Life ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read the log; if that fails, requests are refused until a later attempt succeeds."""
+        await self.log.load_first()
+
+    async def close(self) -> None:
+        """Refuse what is new, let markers under way be written. What was accepted becomes
+        durable and is answered as long as the writer runs."""
+        self.log.close()
+        self._abort_alarm.cancel()
+        self._expire_alarm.cancel()
+        self._turns.wake_all()
+        await self.log.closed()
+        await self.markers.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    @property
+    def active(self) -> bool:
+        return self.log.state is ShardState.ACTIVE
+
+    def _loaded(self) -> None:
+        for transactional_id in self.log.table.prepared():
+            self.markers.begin(transactional_id)
+        now_ms = self._clock.now().monotonic_ms
+        self._abort_alarm.at_latest(now_ms + self._config.transaction_abort_interval_ms)
+        self._expire_alarm.at_latest(now_ms + self._config.transaction_expiration_interval_ms)
+
+    def _applied(self, change: Change) -> None:
+        state = TransactionState.DEAD if change.metadata is None else change.metadata.state
+        if state in PREPARED:
+            if self.active:  # else the next start does it
+                self.markers.begin(change.transactional_id)
+        else:
+            self._turns.wake(change.transactional_id)
+        if state is TransactionState.COMPLETE_COMMIT:
+            self.counts["committed"] += 1
+        elif state is TransactionState.COMPLETE_ABORT:
+            self.counts["aborted"] += 1
+        elif state is TransactionState.DEAD:
+            self.counts["expired"] += 1
+        if self.trimmer.due():
+            self._spawn(self.trimmer.trim())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Requests -----------------------------------------------------------------------------
+
+    async def init_producer_id(self, request: InitProducerIdRequest) -> Answer:
+        """With a transactional id. An error is in the answer, here and below."""
+        return await self._step(
+            lambda table, now_ms, fresh_id: table.init_producer_id(request, now_ms, fresh_id)
+        )
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int,
+    ) -> ErrorCode:
+        answer = await self._step(
+            lambda table, now_ms, _: table.add_partitions(
+                transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
+            )
+        )
+        return answer.error
+
+    async def end(self, request: EndTxnRequest, *, client_version: int) -> Answer:
+        return await self._step(
+            lambda table, now_ms, fresh_id: table.end(request, client_version, now_ms, fresh_id)
+        )
+
+    def check(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Which partitions are in the open transaction; adds nothing."""
+        try:
+            return self.log.serving().verify(
+                transactional_id, producer_id, producer_epoch, partitions
+            )
+        except ApiError as error:
+            return dict.fromkeys(partitions, error.code)
+
+    async def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> dict[TopicPartition, ErrorCode]:
+        """See `TransactionVerifier`. A change that is just pending is waited for, shortly."""
+        until_ms = self._clock.now().monotonic_ms + VERIFY_WAIT_MS
+        while True:
+            if add:
+                code = await self.add_partitions(
+                    transactional_id,
+                    producer_id,
+                    producer_epoch,
+                    partitions,
+                    client_version=EPOCH_BUMPS,
+                )
+                codes = dict.fromkeys(partitions, code)
+            else:
+                codes = self.check(transactional_id, producer_id, producer_epoch, partitions)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
+                break
+            if not await self._turns.wait(transactional_id, until_ms):
+                break
+        return {
+            partition: ErrorCode.INVALID_PRODUCER_EPOCH
+            if code is ErrorCode.PRODUCER_FENCED
+            else code
+            for partition, code in codes.items()
+        }
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        try:
+            return queries.describe(self.log.serving(), transactional_id)
+        except ApiError as error:
+            return DescribedTransaction(transactional_id, error.code)
+
+    def list(self, request: ListTransactionsRequest) -> ListTransactionsReply:
+        """Raises ApiError."""
+        return queries.list_transactions(self.log.serving(), request, self._clock.now().wall_ms)
+
+    async def _step(self, decide: Callable[[TransactionTable, int, int | None], Step]) -> Answer:
+        fresh_id: int | None = None
+        try:
+            while True:
+                try:
+                    step = decide(self.log.serving(), self._clock.now().wall_ms, fresh_id)
+                except NeedsProducerId:
+                    fresh_id = await self._fresh_id()
+                    continue
+                if isinstance(step, Change):
+                    await self.log.append(step)
+                    return step.answer
+                return step
+        except ApiError as error:
+            return Answer(error.code)
+
+    async def _fresh_id(self) -> int:
+        try:
+            return await self._next_producer_id()
+        except LogError as error:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+
+    # Time ---------------------------------------------------------------------------------
+
+    def _abort_timed_out(self) -> None:
+        if self.active:
+            for transactional_id in self.log.table.timed_out(self._clock.now().wall_ms):
+                self._spawn(self._abort(transactional_id))
+        interval_ms = self._config.transaction_abort_interval_ms
+        self._abort_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
+
+    async def _abort(self, transactional_id: str) -> None:
+        aborted = False
+
+        def decide(table: TransactionTable, now_ms: int, fresh_id: int | None) -> Step:
+            nonlocal aborted
+            change = table.abort_timed_out(transactional_id, now_ms, fresh_id)
+            aborted = change is not None
+            return change or Answer()
+
+        answer = await self._step(decide)
+        if aborted and answer.error is ErrorCode.NONE:
+            self.counts["timed_out"] += 1
+            log.info("transaction timed out", id=transactional_id)
+        elif answer.error is not ErrorCode.NONE:
+            log.warning("timed out, not aborted", id=transactional_id, error=answer.error.name)
+
+    def _expire(self) -> None:
+        if self.active:
+            for change in self.log.table.expired(self._clock.now().wall_ms):
+                self.log.append(change)
+        interval_ms = self._config.transaction_expiration_interval_ms
+        self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)

@@ -1,0 +1,165 @@
+"""The end of a transaction: EndTxn under both transaction versions, and the abort of a producer
+that is shut out.
+
+Under version 1 the epoch stays, so a repeated EndTxn finds the state that it asked for. Under
+version 2 (KIP-890) each end takes a new epoch, which tells a retry (the epoch before) from the
+end of the next transaction (the current one); an abort is fine without a transaction, because
+the client does not know whether its first partition was added:
+
+    state, request     retry              current epoch
+    Empty              PRODUCER_FENCED    abort: new epoch; commit: INVALID_TXN_STATE
+    CompleteAbort      abort: NONE        abort: new epoch; commit: INVALID_TXN_STATE
+    CompleteCommit     commit: NONE       abort: new epoch; commit: INVALID_TXN_STATE
+
+Functions are pure: metadata and what is pending in, a `Step` out; they raise ApiError, or
+NeedsProducerId, before any effect.
+"""
+
+from __future__ import annotations
+
+from coordinator.transactions.metadata import (
+    EPOCH_BUMPS,
+    LAST_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
+from coordinator.transactions.states import AT_REST, PREPARED, TransactionState
+from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.transactions import EndTxnRequest
+
+_RESULT = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+"""Whether a state stands for a commit."""
+
+_DONE = Answer()
+
+
+def end_v1(
+    request: EndTxnRequest, metadata: TransactionMetadata, *, pending: bool, now_ms: int
+) -> Step:
+    """EndTxn up to v4."""
+    if metadata.producer_id != request.producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if metadata.producer_epoch != request.producer_epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if pending:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if metadata.state is TransactionState.ONGOING:
+        prepared = metadata.prepared(
+            commit=request.committed,
+            client_version=0,
+            next_producer_id=NO_PRODUCER_ID,
+            now_ms=now_ms,
+        )
+        return Change(request.transactional_id, prepared)
+    _require_result(metadata, request.committed)
+    if metadata.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Answer()
+
+
+def end_v2(
+    request: EndTxnRequest,
+    metadata: TransactionMetadata,
+    *,
+    pending: bool,
+    now_ms: int,
+    fresh_id: int | None,
+) -> Step:
+    """EndTxn from v5 on. `fresh_id`: a producer id for the case that epochs run out."""
+    if pending:
+        # First of all: the producer may already use an id that is still on its way to the log.
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    overflowed = (
+        metadata.previous_producer_id == request.producer_id
+        and request.producer_epoch == LAST_EPOCH
+        and metadata.producer_epoch == 0
+    )
+    if metadata.producer_id != request.producer_id and not overflowed:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    retried = overflowed or metadata.producer_epoch == request.producer_epoch + 1
+    _check_epoch(request, metadata, bumped=retried and not overflowed, overflowed=overflowed)
+    state = metadata.state
+    if state is TransactionState.ONGOING or (
+        state in AT_REST and not request.committed and not retried
+    ):
+        return _prepare_v2(request, metadata, now_ms, fresh_id)
+    _require_result(metadata, request.committed)
+    if state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if not retried:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    return Answer(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
+
+
+def _check_epoch(
+    request: EndTxnRequest, metadata: TransactionMetadata, *, bumped: bool, overflowed: bool
+) -> None:
+    current = metadata.producer_epoch == request.producer_epoch
+    if metadata.state in PREPARED:
+        valid = bumped
+    elif metadata.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+        valid = bumped or overflowed or current
+    else:
+        valid = current
+    if not valid:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+
+
+def _require_result(metadata: TransactionMetadata, committed: bool) -> None:
+    """INVALID_TXN_STATE unless the transaction ended, or ends, as the request wants it."""
+    if _RESULT.get(metadata.state) is not committed:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+
+
+def _prepare_v2(
+    request: EndTxnRequest, metadata: TransactionMetadata, now_ms: int, fresh_id: int | None
+) -> Change:
+    prepared = metadata.prepared(
+        commit=request.committed,
+        client_version=EPOCH_BUMPS,
+        next_producer_id=_next_producer_id(metadata, fresh_id),
+        now_ms=now_ms,
+    )
+    after = prepared.completed(now_ms)
+    answer = Answer(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+    return Change(request.transactional_id, prepared, answer)
+
+
+def _next_producer_id(metadata: TransactionMetadata, fresh_id: int | None) -> int:
+    if not metadata.epoch_exhausted:
+        return NO_PRODUCER_ID
+    if fresh_id is None:
+        raise NeedsProducerId
+    return fresh_id
+
+
+def fence(
+    transactional_id: str,
+    metadata: TransactionMetadata,
+    *,
+    server_version: int,
+    now_ms: int,
+    fresh_id: int | None,
+    answer: Answer = _DONE,
+) -> Change:
+    """Abort an open transaction and shut its producer out, on timeout or because another one
+    with the same id begins. The new epoch is told to nobody, so no retry can show it."""
+    assert metadata.state is TransactionState.ONGOING
+    if server_version >= EPOCH_BUMPS:
+        prepared = metadata.prepared(
+            commit=False,
+            client_version=server_version,
+            next_producer_id=_next_producer_id(metadata, fresh_id),
+            now_ms=now_ms,
+        )
+    else:
+        prepared = metadata.fenced().prepared(
+            commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms
+        )
+    return Change(transactional_id, prepared, answer)

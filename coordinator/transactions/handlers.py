@@ -1,0 +1,229 @@
+"""The transaction APIs: rights first, then the coordinator, then the codes that a version knows.
+
+Producers before PRODUCER_FENCED was defined are told INVALID_PRODUCER_EPOCH. Rights are Kafka's:
+WRITE on the transactional id to use it, DESCRIBE to see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.partitioning import partition_for
+from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.log_records import by_topic
+from coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from protocol.messages.transactions import (
+    AddedTopic,
+    AddedTransaction,
+    AddOffsetsToTxnReply,
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnReply,
+    AddPartitionsToTxnRequest,
+    AddPartitionsTransaction,
+    DescribedTransaction,
+    DescribeTransactionsReply,
+    DescribeTransactionsRequest,
+    EndTxnReply,
+    EndTxnRequest,
+    ListTransactionsReply,
+    ListTransactionsRequest,
+)
+
+Handler = Callable[[RequestContext, Any], Awaitable[Any]]
+
+_BROKERS_FROM = 4
+"""AddPartitionsToTxn from this version on comes from brokers."""
+
+
+class TransactionHandlers:
+    """`exists(topic, partition)` knows all topics, `idempotent` answers InitProducerId without a
+    transactional id."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        coordinator: TransactionCoordinator,
+        exists: Callable[[str, int], bool],
+        idempotent: Handler,
+    ) -> None:
+        self._config = config
+        self._coordinator = coordinator
+        self._exists = exists
+        self._idempotent = idempotent
+        self.handlers: Mapping[type, Handler] = {
+            InitProducerIdRequest: self.init_producer_id,
+            AddPartitionsToTxnRequest: self.add_partitions,
+            AddOffsetsToTxnRequest: self.add_offsets,
+            EndTxnRequest: self.end,
+            DescribeTransactionsRequest: self.describe,
+            ListTransactionsRequest: self.list,
+        }
+
+    async def init_producer_id(
+        self, context: RequestContext, request: InitProducerIdRequest
+    ) -> InitProducerIdReply:
+        if request.transactional_id is None:
+            reply: InitProducerIdReply = await self._idempotent(context, request)
+            return reply
+        if not _may_write(context, request.transactional_id):
+            return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if (request.producer_id == -1) != (request.producer_epoch == -1):
+            return InitProducerIdReply(ErrorCode.INVALID_REQUEST)
+        answer = await self._coordinator.init_producer_id(request)
+        return InitProducerIdReply(
+            _known(answer.error, context, fenced_from=4),
+            answer.producer_id,
+            answer.producer_epoch if answer.error is ErrorCode.NONE else -1,
+        )
+
+    async def add_partitions(
+        self, context: RequestContext, request: AddPartitionsToTxnRequest
+    ) -> AddPartitionsToTxnReply:
+        """Many transactions at once from brokers, one from a client."""
+        if context.api_version >= _BROKERS_FROM and not context.allows(
+            Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+        ):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        results = await asyncio.gather(
+            *(self._add_to_one(context, transaction) for transaction in request.transactions)
+        )
+        return AddPartitionsToTxnReply(tuple(results))
+
+    async def _add_to_one(
+        self, context: RequestContext, transaction: AddPartitionsTransaction
+    ) -> AddedTransaction:
+        partitions = dict.fromkeys(
+            (topic.name, partition)
+            for topic in transaction.topics
+            for partition in topic.partitions
+        )
+        from_client = context.api_version < _BROKERS_FROM
+        if from_client and not _may_write(context, transaction.transactional_id):
+            denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return _added(transaction, dict.fromkeys(partitions, denied))
+        refused = {
+            partition: code
+            for partition in partitions
+            if (code := self._refusal(context, partition, from_client)) is not ErrorCode.NONE
+        }
+        if refused:
+            # One that is refused makes the others not attempted.
+            rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            return _added(transaction, rest | refused)
+        producer = (
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+        )
+        if transaction.verify_only:
+            return _added(transaction, self._coordinator.check(*producer, partitions.keys()))
+        code = await self._coordinator.add_partitions(
+            *producer, partitions.keys(), client_version=0 if from_client else EPOCH_BUMPS
+        )
+        code = _known(code, context, fenced_from=2)
+        return _added(transaction, dict.fromkeys(partitions, code))
+
+    def _refusal(
+        self, context: RequestContext, partition: TopicPartition, from_client: bool
+    ) -> ErrorCode:
+        topic, index = partition
+        if from_client and (
+            topic in INTERNAL_TOPICS or not context.allows(Operation.WRITE, Resource.TOPIC, topic)
+        ):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not self._exists(topic, index):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+    async def add_offsets(
+        self, context: RequestContext, request: AddOffsetsToTxnRequest
+    ) -> AddOffsetsToTxnReply:
+        """Adds the group's partition of `__consumer_offsets`."""
+        if not _may_write(context, request.transactional_id):
+            return AddOffsetsToTxnReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
+            return AddOffsetsToTxnReply(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        shard = partition_for(request.group_id, self._config.offsets_topic_num_partitions)
+        code = await self._coordinator.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [(OFFSETS_TOPIC, shard)],
+            client_version=0,  # a client of version 2 does not ask
+        )
+        return AddOffsetsToTxnReply(_known(code, context, fenced_from=2))
+
+    async def end(self, context: RequestContext, request: EndTxnRequest) -> EndTxnReply:
+        """v5 is for clients of transaction version 2."""
+        if not _may_write(context, request.transactional_id):
+            return EndTxnReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        version = EPOCH_BUMPS if context.api_version >= 5 else 0
+        answer = await self._coordinator.end(request, client_version=version)
+        return EndTxnReply(
+            _known(answer.error, context, fenced_from=2),
+            answer.producer_id,
+            answer.producer_epoch,
+        )
+
+    async def describe(
+        self, context: RequestContext, request: DescribeTransactionsRequest
+    ) -> DescribeTransactionsReply:
+        return DescribeTransactionsReply(
+            tuple(self._describe_one(context, name) for name in request.transactional_ids)
+        )
+
+    def _describe_one(self, context: RequestContext, transactional_id: str) -> DescribedTransaction:
+        if not _may_describe(context, transactional_id):
+            return DescribedTransaction(
+                transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            )
+        found = self._coordinator.describe(transactional_id)
+        visible = tuple(
+            topic
+            for topic in found.topics
+            if context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        )
+        return replace(found, topics=visible)
+
+    async def list(
+        self, context: RequestContext, request: ListTransactionsRequest
+    ) -> ListTransactionsReply:
+        reply = self._coordinator.list(request)
+        visible = tuple(
+            transaction
+            for transaction in reply.transactions
+            if _may_describe(context, transaction.transactional_id)
+        )
+        return replace(reply, transactions=visible)
+
+
+def _may_write(context: RequestContext, transactional_id: str) -> bool:
+    return context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+
+
+def _may_describe(context: RequestContext, transactional_id: str) -> bool:
+    return context.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id)
+
+
+def _known(code: ErrorCode, context: RequestContext, *, fenced_from: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < fenced_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
+def _added(
+    transaction: AddPartitionsTransaction, codes: Mapping[TopicPartition, ErrorCode]
+) -> AddedTransaction:
+    topics = tuple(
+        AddedTopic(name, tuple((index, codes[name, index]) for index in indexes))
+        for name, indexes in by_topic(frozenset(codes))
+    )
+    return AddedTransaction(transaction.transactional_id, topics)

@@ -1,0 +1,59 @@
+"""Reading the transactional ids back from `__transaction_state`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from coordinator.runtime.loader import LoadFailed, check_batches
+from coordinator.transactions.log_records import from_value
+from coordinator.transactions.table import TransactionTable
+from protocol.records.batch import CorruptBatch, iter_batches, iter_records
+from protocol.records.codec import CorruptRecord, UnknownRecordType
+from protocol.records.transaction_records import decode_key
+from storage.log import LogState, PartitionLogs
+
+log = structlog.get_logger("groupd.transactions")
+
+READ_BYTES = 1024 * 1024
+
+
+async def load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
+    """Replay the log into a fresh `table`; how many records were applied. Raises LogError, and
+    LoadFailed for what cannot be decoded: skipping a decision would undo it."""
+    offset, applied = state.start_offset, 0
+    while offset < state.next_offset:
+        batches = await logs.read(state.name, offset, READ_BYTES)
+        if not batches:
+            raise LoadFailed(
+                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
+            )
+        for stored in batches:
+            try:
+                check_batches(stored)
+                applied += _replay_batch(table, stored.payload)
+            except (CorruptRecord, CorruptBatch, ValueError) as error:
+                raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
+            offset = stored.last_offset + 1
+        await asyncio.sleep(0)
+    return applied
+
+
+def _replay_batch(table: TransactionTable, payload: bytes) -> int:
+    applied = 0
+    for batch in iter_batches(payload):
+        if batch.header.is_control:
+            continue
+        for record in iter_records(batch):
+            if record.key is None:
+                continue
+            try:
+                transactional_id = decode_key(record.key)
+            except UnknownRecordType as unknown:
+                log.warning("unknown record type skipped", type=unknown.record_type)
+                continue
+            metadata = None if record.value is None else from_value(record.value)
+            table.replay(transactional_id, metadata, record.offset)
+            applied += 1
+    return applied

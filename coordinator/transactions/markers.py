@@ -1,0 +1,143 @@
+"""Ends prepared transactions: markers to every partition, then the completion.
+
+One task per transaction. What fails is tried again, with growing pauses, until every partition has
+its marker; a restart begins anew with all of them. A task whose table is no longer the one that
+serves ends, for the next table has a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from coordinator.runtime.clock import Clock
+from coordinator.transactions.api import Marker, MarkerTarget
+from coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition, TransactionMetadata
+from coordinator.transactions.state_log import StateLog
+from coordinator.transactions.states import TransactionState
+from coordinator.transactions.table import TransactionTable
+from protocol.errors import ApiError, ErrorCode
+
+log = structlog.get_logger("groupd.transactions")
+
+BACKOFF_MS = 100
+BACKOFF_MAX_MS = 5_000
+CLOSE_TIMEOUT_S = 1.0
+
+NEEDS_NO_MARKER = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+"""The partition is gone (this node knows all of them), or has seen a later epoch of the producer,
+which it can only have after the end of this transaction."""
+
+
+class MarkerSender:
+    """`begin(id)` for each transaction that is prepared."""
+
+    def __init__(self, state_log: StateLog, target: MarkerTarget, clock: Clock) -> None:
+        self._log = state_log
+        self._target = target
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.written = 0
+        self.retries = 0
+
+    def begin(self, transactional_id: str) -> None:
+        task = asyncio.get_running_loop().create_task(
+            self._finish(self._log.table, transactional_id)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give what is being written a moment; the rest is done after the next start."""
+        if self._tasks:
+            _, late = await asyncio.wait(set(self._tasks), timeout=CLOSE_TIMEOUT_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    async def _finish(self, table: TransactionTable, transactional_id: str) -> None:
+        entry = table.entries[transactional_id]
+        marker = marker_of(entry.metadata, self._log.coordinator_epoch)
+        pause_ms = BACKOFF_MS
+        while entry.unmarked:
+            codes = await self._write(marker, sorted(entry.unmarked))
+            if not self._log.serves(table):
+                return
+            self._take_in(table, transactional_id, codes)
+            if entry.unmarked:
+                self.retries += 1
+                await self._pause(pause_ms)
+                pause_ms = min(2 * pause_ms, BACKOFF_MAX_MS)
+                if not self._log.serves(table):
+                    return
+        try:
+            await self._log.append(table.completion(transactional_id, self._clock.now().wall_ms))
+        except ApiError as error:
+            # The log has failed; the table that follows begins anew.
+            log.info("transaction not completed", id=transactional_id, error=error.code.name)
+
+    async def _write(
+        self, marker: Marker, partitions: list[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        try:
+            return await self._target.write_marker(marker, partitions)
+        except Exception:
+            log.exception("markers cannot be written", producer_id=marker.producer_id)
+            return {}
+
+    def _take_in(
+        self,
+        table: TransactionTable,
+        transactional_id: str,
+        codes: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        done = []
+        for partition, code in sorted(codes.items()):
+            if code is ErrorCode.NONE:
+                self.written += 1
+                done.append(partition)
+            elif code in NEEDS_NO_MARKER:
+                log.info(
+                    "no marker written",
+                    id=transactional_id,
+                    partition=f"{partition[0]}-{partition[1]}",
+                    error=code.name,
+                )
+                done.append(partition)
+            else:
+                log.warning(
+                    "marker is tried again",
+                    id=transactional_id,
+                    partition=f"{partition[0]}-{partition[1]}",
+                    error=code.name,
+                )
+        table.marked(transactional_id, done)
+
+    async def _pause(self, delay_ms: int) -> None:
+        over = asyncio.Event()
+        timer = self._clock.call_at(self._clock.now().monotonic_ms + delay_ms, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+
+
+def marker_of(metadata: TransactionMetadata, coordinator_epoch: int) -> Marker:
+    """Of a prepared transaction."""
+    return Marker(
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        committed=metadata.state is TransactionState.PREPARE_COMMIT,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=2 if metadata.client_version >= EPOCH_BUMPS else 1,
+    )

@@ -1,0 +1,160 @@
+"""TransactionMetadata: what is durable about one transactional id, and how it may change.
+
+Values are frozen; every method that changes something returns the next value, which becomes true
+once its record is durable. Epochs: the largest that a producer ever gets is `LAST_EPOCH`; one more
+is left so that it can always be fenced. With transaction version 2 (KIP-890) the end of every
+transaction takes a new epoch; when they run out, the next producer id is decided when the end is
+prepared and takes effect when it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from coordinator.transactions.states import PREPARED, TransactionState
+from protocol.errors import ApiError, ErrorCode
+
+EPOCH_MAX = 2**15 - 1
+LAST_EPOCH = EPOCH_MAX - 1
+NO_EPOCH = -1
+NO_PRODUCER_ID = -1
+EPOCH_BUMPS = 2
+"""The transaction version from which every transaction ends with a new epoch."""
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMetadata:
+    """`previous_producer_id`: the one before the last change. `next_producer_id`: the one that
+    takes over when the end is complete, -1 without. `last_producer_epoch`: the epoch that a
+    retried InitProducerId may show; it is not in the log, so a restart forgets it. `start_ms`:
+    -1 without a transaction. `client_version`: the client's transaction version, 0 or 2.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    last_update_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = -1
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    last_producer_epoch: int = NO_EPOCH
+    client_version: int = 0
+
+    @property
+    def epoch_exhausted(self) -> bool:
+        return self.producer_epoch >= LAST_EPOCH
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """The transaction that ends now was written under version 2."""
+        return self.client_version >= EPOCH_BUMPS
+
+    def initialised(
+        self, timeout_ms: int, expected_epoch: int | None, now_ms: int
+    ) -> TransactionMetadata:
+        """The next epoch for InitProducerId (KIP-360). `expected_epoch`: what the producer
+        believes; its last one means that it did not get our answer. Raises PRODUCER_FENCED."""
+        retried = expected_epoch == self.last_producer_epoch != NO_EPOCH
+        if (
+            expected_epoch is not None
+            and self.producer_epoch != NO_EPOCH
+            and expected_epoch != self.producer_epoch
+        ):
+            if not retried:
+                raise ApiError(ErrorCode.PRODUCER_FENCED)
+            epoch, last = self.producer_epoch, self.last_producer_epoch
+        else:
+            last = NO_EPOCH if expected_epoch is None else self.producer_epoch
+            epoch = self.producer_epoch + 1
+        return self._emptied(timeout_ms, now_ms, producer_epoch=epoch, last_producer_epoch=last)
+
+    def rotated(
+        self, producer_id: int, timeout_ms: int, now_ms: int, *, record_last: bool
+    ) -> TransactionMetadata:
+        """A new producer id for InitProducerId, because epochs have run out."""
+        last = self.producer_epoch if record_last else NO_EPOCH
+        return self._emptied(
+            timeout_ms,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=0,
+            last_producer_epoch=last,
+        )
+
+    def _emptied(self, timeout_ms: int, now_ms: int, **changes: Any) -> TransactionMetadata:
+        return self._changed(
+            state=TransactionState.EMPTY,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=-1,
+            last_update_ms=now_ms,
+            **changes,
+        )
+
+    def with_partitions(
+        self, added: Iterable[TopicPartition], client_version: int, now_ms: int
+    ) -> TransactionMetadata:
+        """Ongoing, with `added`."""
+        ongoing = self.state is TransactionState.ONGOING
+        return self._changed(
+            state=TransactionState.ONGOING,
+            partitions=self.partitions.union(added),
+            start_ms=self.start_ms if ongoing else now_ms,
+            last_update_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def prepared(
+        self, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
+    ) -> TransactionMetadata:
+        """The decision. From a state without a transaction (an abort under version 2 only) it
+        starts now."""
+        state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+        epoch, last = self.producer_epoch, self.last_producer_epoch
+        if client_version >= EPOCH_BUMPS:
+            epoch, last = min(self.producer_epoch + 1, EPOCH_MAX), self.producer_epoch
+        return self._changed(
+            state=state,
+            producer_epoch=epoch,
+            last_producer_epoch=last,
+            next_producer_id=next_producer_id,
+            start_ms=self.start_ms if self.state is TransactionState.ONGOING else now_ms,
+            last_update_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def fenced(self) -> TransactionMetadata:
+        """With the epoch that shuts the producer out, for an abort under version 1. Nobody is
+        told of it."""
+        return replace(
+            self,
+            producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
+            last_producer_epoch=NO_EPOCH,
+        )
+
+    def completed(self, now_ms: int) -> TransactionMetadata:
+        """Every partition has its marker."""
+        assert self.state in PREPARED
+        committed = self.state is TransactionState.PREPARE_COMMIT
+        producer_id, epoch = self.producer_id, self.producer_epoch
+        if self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID:
+            producer_id, epoch = self.next_producer_id, 0
+        return self._changed(
+            state=TransactionState.COMPLETE_COMMIT
+            if committed
+            else TransactionState.COMPLETE_ABORT,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+            last_update_ms=now_ms,
+        )
+
+    def _changed(self, **changes: Any) -> TransactionMetadata:
+        return replace(self, previous_producer_id=self.producer_id, **changes)

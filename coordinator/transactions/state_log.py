@@ -1,0 +1,235 @@
+"""The coordinator's log at work: load, group commit, fail and reload.
+
+States are those of a shard: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any ->
+CLOSED. A change becomes true in memory when its record is durable, not before. If an append
+fails, or its outcome is unknown, every waiting change is refused with NOT_COORDINATOR, memory is
+dropped and the table is read from the log again, which also settles what was in doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Completion
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.journal import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES, Journal
+from coordinator.runtime.loader import LoadFailed
+from coordinator.runtime.reload import BACKOFF_MS, Reload
+from coordinator.runtime.shard_state import REFUSALS, ShardState
+from coordinator.runtime.writer import LogWriter
+from coordinator.transactions.loader import load_table
+from coordinator.transactions.log_records import to_record
+from coordinator.transactions.metadata import TransactionMetadata
+from coordinator.transactions.states import TransactionState
+from coordinator.transactions.steps import Change
+from coordinator.transactions.table import TransactionTable
+from protocol.errors import ApiError, ErrorCode
+from storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
+
+log = structlog.get_logger("groupd.transactions")
+
+LOG_NAME = "__transaction_state-0"
+_OWNER = "transactions"
+
+HEADROOM_BYTES = 64
+"""What an open transaction leaves free, so that the records of its end always fit."""
+
+
+class StateLog:
+    """A `writer.Source`. `on_loaded()` and `on_applied(change)` are called when the table has
+    been read, and when a change has become true."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        logs: PartitionLogs,
+        writer: LogWriter,
+        clock: Clock,
+        on_loaded: Callable[[], None],
+        on_applied: Callable[[Change], None],
+    ) -> None:
+        self.state = ShardState.LOADING
+        self.table = TransactionTable(config)
+        self.coordinator_epoch = -1
+        """Grows whenever the log changes hands, so that markers of a former owner are fenced."""
+        self.start_offset = 0
+        self.load_ms = self.loaded_records = 0
+        self._config = config
+        self._logs = logs
+        self._writer = writer
+        self._clock = clock
+        self._on_loaded = on_loaded
+        self._on_applied = on_applied
+        self._journal = Journal(0, config.message_max_bytes)
+        self._taken_from = self._journal
+        self._reload = Reload(clock, self._load_again, "reload-transactions")
+        self._flush_waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def durable_offset(self) -> int:
+        return self._journal.durable_offset
+
+    def serving(self) -> TransactionTable:
+        """Raises ApiError while the table cannot be asked."""
+        if self.state is not ShardState.ACTIVE:
+            raise ApiError(REFUSALS[self.state])
+        return self.table
+
+    def serves(self, table: TransactionTable) -> bool:
+        """Whether `table` is still the one; what began with another is to end."""
+        return self.table is table and self.state is ShardState.ACTIVE
+
+    # Loading ------------------------------------------------------------------------------
+
+    async def load_first(self) -> None:
+        """The load at start; if it fails, the coordinator refuses and tries again, unless its
+        log is damaged."""
+        try:
+            await self._load()
+        except (LoadFailed, LogCorrupt) as error:
+            self._fail_loading(error)
+        except LogError as error:
+            self._fail_loading(error)
+            self._reload.start(BACKOFF_MS)
+
+    async def _load(self) -> None:
+        started_ms = self._clock.now().monotonic_ms
+        opened: LogState = await self._logs.open(LOG_NAME)
+        table = TransactionTable(self._config)
+        loaded = await load_table(table, self._logs, opened)
+        if self.state is ShardState.CLOSED:
+            return
+        self.table = table
+        self.loaded_records = loaded
+        self.start_offset = opened.start_offset
+        self.coordinator_epoch = opened.owner_epoch
+        self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
+        self.load_ms = self._clock.now().monotonic_ms - started_ms
+        self.state = ShardState.ACTIVE
+        self._on_loaded()
+
+    async def _load_again(self) -> None:
+        self.state = ShardState.LOADING
+        try:
+            await self._load()
+        except (LoadFailed, LogCorrupt) as error:
+            self._fail_loading(error)
+        except LogError as error:
+            self._fail_loading(error)
+            raise
+        else:
+            log.info("transactions reloaded", ids=len(self.table.entries))
+
+    def _fail_loading(self, error: Exception) -> None:
+        if self.state is not ShardState.CLOSED:
+            self.state = ShardState.FAILED
+        log.error("transactions cannot be loaded", reason=str(error))
+
+    def close(self) -> None:
+        """Refuse everything from now on. What was accepted may still become durable."""
+        self.state = ShardState.CLOSED
+        self._reload.cancel()
+        self._wake()
+
+    async def closed(self) -> None:
+        await self._reload.ended()
+
+    # Appends ------------------------------------------------------------------------------
+
+    def append(self, change: Change) -> asyncio.Future[None]:
+        """Make `change` durable, then true. The future fails with ApiError NOT_COORDINATOR if
+        the log does. Raises ApiError UNKNOWN_SERVER_ERROR if its record is too large, which
+        undoes it."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_looked_at)
+        record = to_record(change.transactional_id, change.metadata)
+        size = (
+            BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES + sum(len(part or b"") for part in record)
+        )
+        if _is_ongoing(change):
+            size += HEADROOM_BYTES
+        if size > self._config.message_max_bytes:
+            self.table.refused(change)
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._accept(change.transactional_id, record, Completion(_OWNER, (change, future)))
+        return future
+
+    def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> None:
+        """Repeat a record that is true already, so that older ones are needed no more."""
+        self._accept(transactional_id, to_record(transactional_id, metadata), None)
+
+    async def flushed(self) -> bool:
+        """Wait until what was accepted is durable; False if the log failed."""
+        table, end_offset = self.table, self._journal.next_offset
+        while self.serves(table) and self._journal.durable_offset < end_offset:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._flush_waiters.append(waiter)
+            await waiter
+        return self.serves(table)
+
+    def _wake(self) -> None:
+        waiters, self._flush_waiters = self._flush_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _accept(
+        self,
+        transactional_id: str,
+        record: tuple[bytes, bytes | None],
+        completion: Completion | None,
+    ) -> None:
+        self.table.entries[transactional_id].offset = self._journal.next_offset
+        now_ms = self._clock.now().monotonic_ms
+        self._journal.accept([record], (transactional_id,), [], completion, now_ms)
+        self._writer.mark(self)
+
+    def take(self) -> list[Append]:
+        if self.state is ShardState.FAILED:
+            return []
+        self._taken_from = self._journal
+        return [
+            Append(LOG_NAME, self.coordinator_epoch, first, last, timestamp_ms, payload)
+            for first, last, timestamp_ms, payload in self._journal.take(self._clock.now().wall_ms)
+        ]
+
+    def done(self, error: LogError | None) -> None:
+        if self._taken_from is not self._journal:
+            return  # settled by the reload that replaced the journal
+        if error is not None:
+            self._fail(error)
+            return
+        for batch in self._journal.durable():
+            for completion in batch.completions:
+                change, future = completion.data
+                self.table.applied(change)
+                if not future.done():
+                    future.set_result(None)
+                self._on_applied(change)
+        self._wake()
+
+    def _fail(self, error: LogError) -> None:
+        log.error("append failed", log=LOG_NAME, reason=str(error))
+        if self.state is ShardState.ACTIVE:
+            self.state = ShardState.FAILED
+            self._reload.start(0)
+        for batch in self._journal.failed():
+            for completion in batch.completions:
+                _, future = completion.data
+                if not future.done():
+                    future.set_exception(ApiError(ErrorCode.NOT_COORDINATOR))
+        self._wake()
+
+
+def _is_ongoing(change: Change) -> bool:
+    return change.metadata is not None and change.metadata.state is TransactionState.ONGOING
+
+
+def _looked_at(future: asyncio.Future[None]) -> None:
+    """Whoever waited may have gone; the failure is in the log already."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,320 @@
+"""TransactionTable: all transactional ids of the coordinator, as a state machine.
+
+Pure: no clock, no I/O, nothing awaited; time is `now_ms` (wall clock, because it is persisted). A
+request gives a `Step`: an `Answer`, or a `Change` whose record must become durable first. From
+then until `applied` or `refused` the id is *pending* and refuses every other change with
+CONCURRENT_TRANSACTIONS. A prepared transaction stays pending until its markers are written and
+its completion is applied. ApiError and NeedsProducerId are raised before any effect.
+
+A failed append has no undo: the shell drops the table and loads another one from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from coordinator.config import CoordinatorConfig
+from coordinator.transactions.end import end_v1, end_v2, fence
+from coordinator.transactions.metadata import (
+    EPOCH_BUMPS,
+    LAST_EPOCH,
+    NO_EPOCH,
+    TopicPartition,
+    TransactionMetadata,
+)
+from coordinator.transactions.states import AT_REST, PREPARED, TransactionState
+from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import InitProducerIdRequest
+from protocol.messages.transactions import EndTxnRequest
+
+_FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+"""What a new producer is told while the transaction of the old one is aborted."""
+
+
+class Entry:
+    """One transactional id. `pending`: the state that it is going to, None if it rests;
+    `unmarked`: partitions that still lack the marker of a prepared end; `offset`: of its newest
+    record in the log."""
+
+    __slots__ = ("metadata", "offset", "pending", "unmarked")
+
+    def __init__(self, metadata: TransactionMetadata) -> None:
+        self.metadata = metadata
+        self.pending: TransactionState | None = None
+        self.unmarked: set[TopicPartition] = set()
+        self.offset = -1
+
+
+class TransactionTable:
+    """See the module."""
+
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self._config = config
+        self.entries: dict[str, Entry] = {}
+
+    # Requests -----------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, now_ms: int, fresh_id: int | None
+    ) -> Step:
+        """InitProducerId with a transactional id."""
+        transactional_id = self._checked_init(request)
+        entry = self.entries.get(transactional_id)
+        if entry is None:
+            metadata = self._new_metadata(request, now_ms, fresh_id)
+        elif entry.pending is not None:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            metadata = entry.metadata
+        expected = _expected_epoch(request, metadata)
+        if metadata.state in PREPARED:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if metadata.state is TransactionState.ONGOING:
+            return self._begin(
+                fence(
+                    transactional_id,
+                    metadata,
+                    server_version=self._config.transaction_version,
+                    now_ms=now_ms,
+                    fresh_id=fresh_id,
+                    answer=_FENCING,
+                )
+            )
+        timeout_ms = request.transaction_timeout_ms
+        if metadata.epoch_exhausted and expected in (None, metadata.producer_epoch):
+            if fresh_id is None:
+                raise NeedsProducerId
+            after = metadata.rotated(fresh_id, timeout_ms, now_ms, record_last=expected is not None)
+        else:
+            after = metadata.initialised(timeout_ms, expected, now_ms)
+        answer = Answer(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+        if entry is None:
+            self.entries[transactional_id] = Entry(metadata)
+        return self._begin(Change(transactional_id, after, answer))
+
+    def _checked_init(self, request: InitProducerIdRequest) -> str:
+        if not request.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if request.enable_2pc:
+            # As a broker on which two-phase commit is not enabled (KIP-939).
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.keep_prepared_txn:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if not 0 < request.transaction_timeout_ms <= self._config.transaction_max_timeout_ms:
+            raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        return request.transactional_id
+
+    def _new_metadata(
+        self, request: InitProducerIdRequest, now_ms: int, fresh_id: int | None
+    ) -> TransactionMetadata:
+        if len(self.entries) >= self._config.max_transactional_ids:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        if fresh_id is None:
+            raise NeedsProducerId
+        return TransactionMetadata(fresh_id, NO_EPOCH, request.transaction_timeout_ms, now_ms)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+        now_ms: int,
+    ) -> Step:
+        """AddPartitionsToTxn, AddOffsetsToTxn, and the implicit add of version 2."""
+        entry = self._entry(transactional_id)
+        if entry.pending is not None:
+            # First of all: the producer may already use an id that is on its way to the log.
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        metadata = entry.metadata
+        _check_producer(metadata, producer_id, producer_epoch)
+        if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
+            partitions
+        ):
+            return Answer()
+        return self._begin(
+            Change(transactional_id, metadata.with_partitions(partitions, client_version, now_ms))
+        )
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Which partitions are in the open transaction. What is pending does not matter: the
+        append itself is checked once more by the partition."""
+        metadata = self._entry(transactional_id).metadata
+        _check_producer(metadata, producer_id, producer_epoch)
+        return {
+            partition: ErrorCode.NONE
+            if partition in metadata.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+
+    def end(
+        self, request: EndTxnRequest, client_version: int, now_ms: int, fresh_id: int | None
+    ) -> Step:
+        """EndTxn."""
+        entry = self._entry(request.transactional_id)
+        pending = entry.pending is not None
+        if client_version >= EPOCH_BUMPS:
+            step = end_v2(
+                request, entry.metadata, pending=pending, now_ms=now_ms, fresh_id=fresh_id
+            )
+        else:
+            step = end_v1(request, entry.metadata, pending=pending, now_ms=now_ms)
+        return self._begin(step) if isinstance(step, Change) else step
+
+    def _entry(self, transactional_id: str) -> Entry:
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        entry = self.entries.get(transactional_id)
+        if entry is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return entry
+
+    # Time ---------------------------------------------------------------------------------
+
+    def timed_out(self, now_ms: int) -> list[str]:
+        """Ids whose transaction has been open for too long."""
+        return sorted(
+            transactional_id
+            for transactional_id, entry in self.entries.items()
+            if _times_out(entry, now_ms)
+        )
+
+    def abort_timed_out(
+        self, transactional_id: str, now_ms: int, fresh_id: int | None
+    ) -> Change | None:
+        """None if it has ended meanwhile."""
+        entry = self.entries.get(transactional_id)
+        if entry is None or not _times_out(entry, now_ms):
+            return None
+        change = fence(
+            transactional_id,
+            entry.metadata,
+            server_version=self._config.transaction_version,
+            now_ms=now_ms,
+            fresh_id=fresh_id,
+        )
+        self._begin(change)
+        return change
+
+    def expired(self, now_ms: int) -> list[Change]:
+        """Tombstones of the ids that nobody has used for `transactional.id.expiration.ms`."""
+        before_ms = now_ms - self._config.transactional_id_expiration_ms
+        gone = sorted(
+            transactional_id
+            for transactional_id, entry in self.entries.items()
+            if entry.pending is None
+            and entry.metadata.state in AT_REST
+            and entry.metadata.last_update_ms <= before_ms
+        )
+        changes = [Change(transactional_id, None) for transactional_id in gone]
+        for change in changes:
+            self._begin(change)
+        return changes
+
+    # Markers ------------------------------------------------------------------------------
+
+    def marked(self, transactional_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions have their marker, or need none."""
+        self.entries[transactional_id].unmarked.difference_update(partitions)
+
+    def completion(self, transactional_id: str, now_ms: int) -> Change:
+        """The last step of a prepared end, once nothing is unmarked."""
+        entry = self.entries[transactional_id]
+        assert not entry.unmarked
+        return Change(transactional_id, entry.metadata.completed(now_ms))
+
+    # The log ------------------------------------------------------------------------------
+
+    def _begin(self, change: Change) -> Change:
+        state = TransactionState.DEAD if change.metadata is None else change.metadata.state
+        self.entries[change.transactional_id].pending = state
+        return change
+
+    def refused(self, change: Change) -> None:
+        """The record of `change` cannot be written: it never happened."""
+        entry = self.entries[change.transactional_id]
+        entry.pending = None
+        if entry.metadata.producer_epoch == NO_EPOCH:
+            del self.entries[change.transactional_id]
+
+    def applied(self, change: Change) -> None:
+        """The record of `change` is durable."""
+        if change.metadata is None:
+            del self.entries[change.transactional_id]
+        else:
+            _install(self.entries[change.transactional_id], change.metadata)
+
+    def replay(
+        self, transactional_id: str, metadata: TransactionMetadata | None, offset: int
+    ) -> None:
+        """A record of the log, at load."""
+        if metadata is None:
+            self.entries.pop(transactional_id, None)
+            return
+        entry = self.entries.get(transactional_id)
+        if entry is None:
+            entry = self.entries[transactional_id] = Entry(metadata)
+        _install(entry, metadata)
+        entry.offset = offset
+
+    def prepared(self) -> Iterator[str]:
+        """Ids whose transaction is decided and not complete: their markers are to be written."""
+        yield from sorted(
+            transactional_id
+            for transactional_id, entry in self.entries.items()
+            if entry.metadata.state in PREPARED
+        )
+
+
+def _install(entry: Entry, metadata: TransactionMetadata) -> None:
+    entry.metadata = metadata
+    entry.pending, entry.unmarked = None, set()
+    if metadata.state in PREPARED:
+        entry.pending = metadata.completed(0).state
+        entry.unmarked = set(metadata.partitions)
+
+
+def _times_out(entry: Entry, now_ms: int) -> bool:
+    metadata = entry.metadata
+    return (
+        entry.pending is None
+        and metadata.state is TransactionState.ONGOING
+        and metadata.start_ms + metadata.timeout_ms < now_ms
+    )
+
+
+def _check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
+    if metadata.producer_id != producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if metadata.producer_epoch != producer_epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if metadata.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def _expected_epoch(request: InitProducerIdRequest, metadata: TransactionMetadata) -> int | None:
+    """The epoch that a producer shows which goes on after an error (KIP-360); None from a new
+    one. PRODUCER_FENCED for an id that is not the current one, unless the id was just created,
+    or epochs ran out and the producer did not hear of its new id."""
+    if request.producer_id == -1:
+        return None
+    known = (
+        metadata.producer_epoch == NO_EPOCH
+        or metadata.producer_id == request.producer_id
+        or (
+            metadata.previous_producer_id == request.producer_id
+            and request.producer_epoch >= LAST_EPOCH
+        )
+    )
+    if not known:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    return request.producer_epoch

@@ -1,0 +1,55 @@
+"""`kill -9` at random moments: what was acknowledged stays, what was refused stays away.
+
+`make crash ROUNDS=1000` runs more rounds than these. GROUPD_CRASH_ROUNDS sets their number here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.crash.rounds import KINDS, Rounds
+from tests.crash.stores import STORES
+
+pytestmark = pytest.mark.crash
+
+ROUNDS = int(os.environ.get("GROUPD_CRASH_ROUNDS", "100"))
+ROUND_TIMEOUT_S = 6
+
+
+@pytest.mark.timeout(60 + ROUNDS * ROUND_TIMEOUT_S)
+@pytest.mark.parametrize("store", sorted(STORES))
+async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
+    tmp_path: Path, store: str
+) -> None:
+    rounds = Rounds(tmp_path / store, seed=7, store=store)
+    try:
+        await rounds.run(ROUNDS)
+    finally:
+        await rounds.close()
+    # Otherwise it has shown little.
+    assert rounds.commits > 20 * ROUNDS
+    assert sum(committer.refusals for committer in rounds.committers) > ROUNDS
+    assert sum(producer.acknowledged for producer in rounds.producers) > ROUNDS
+    if ROUNDS >= 50:
+        assert set(rounds.counts) == set(KINDS)
+        assert all(worker.highest > 5 for worker in [*rounds.members, *rounds.classic])
+
+
+async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:
+    """The checks themselves: an older copy of a store must not pass."""
+    rounds = Rounds(tmp_path / "store", seed=3, store="sqlite")
+    directory = tmp_path / "store" / "data"
+    try:
+        await rounds.run(1)
+        shutil.copytree(directory, tmp_path / "older")
+        await rounds.run(2)
+        assert await rounds.losses() == set()
+        shutil.rmtree(directory)
+        shutil.copytree(tmp_path / "older", directory)
+        assert await rounds.losses() >= {"Committer", "Producer", "ConsumerMember"}
+    finally:
+        await rounds.close()

@@ -1,0 +1,35 @@
+"""docs/history.md: its commands exist, and what it says of kinds and actors is complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from coordinator.cli.groups.command import app
+from coordinator.history.changes import Actor, ChangeKind, EventKind
+from coordinator.history.restore import Action
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "history.md").read_text()
+COMMANDS = re.findall(r"^\$ groupd groups (.+)$", PAGE, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_example_is_a_command(line: str) -> None:
+    name, *arguments = shlex.split(line)
+    group: Any = typer.main.get_command(app)
+    context = group.commands[name].make_context(name, arguments)
+    assert context.params["group"] == "billing"
+
+
+def test_there_are_examples_of_every_command_that_reads_the_log() -> None:
+    assert {line.split()[0] for line in COMMANDS} == {"offsets", "history", "restore"}
+
+
+@pytest.mark.parametrize("kind", [ChangeKind, Actor, EventKind, Action])
+def test_every_word_in_the_output_is_explained(kind: Any) -> None:
+    assert [word.value for word in kind if f"`{word.value}`" not in PAGE] == []

@@ -1,0 +1,180 @@
+"""A transaction coordinator on a memory store, with a clock that stands still and markers that a
+test decides about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import NO_TOKEN, RequestContext, allow_all
+from coordinator.runtime.writer import LogWriter
+from coordinator.testing.clock import ManualClock
+from coordinator.transactions.api import Marker
+from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.transactions.handlers import TransactionHandlers
+from protocol.errors import ErrorCode
+from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsTransaction,
+    DescribedTransaction,
+    EndTxnReply,
+    EndTxnRequest,
+    TxnTopic,
+)
+from storage.memory import MemoryStore
+
+TIMEOUT_MS = 60_000
+T0, T1 = ("t", 0), ("t", 1)
+FENCED = ErrorCode.PRODUCER_FENCED
+CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
+MAPPING = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+BAD_STATE = ErrorCode.INVALID_TXN_STATE
+NONE = ErrorCode.NONE
+
+
+class Markers:
+    """A `MarkerTarget` that remembers. `held`: nothing is answered until `release`; `codes`: what
+    a partition answers, NONE by default; an Exception is raised."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Marker, tuple[tuple[str, int], ...]]] = []
+        self.codes: dict[tuple[str, int], ErrorCode] = {}
+        self.error: Exception | None = None
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def hold(self) -> None:
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
+    async def write_marker(
+        self, marker: Marker, partitions: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], ErrorCode]:
+        self.calls.append((marker, tuple(partitions)))
+        await self._open.wait()
+        if self.error is not None:
+            raise self.error
+        return {partition: self.codes.get(partition, NONE) for partition in partitions}
+
+
+class Bench:
+    """`start` it; `stop` or `kill` it; `restart` makes another one on the same store."""
+
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        ids: count[int] | None = None,
+        clock: ManualClock | None = None,
+        **config: Any,
+    ) -> None:
+        self.store = store or MemoryStore()
+        self.settings = config
+        self.config = CoordinatorConfig(**config)
+        self.clock = clock or ManualClock()
+        self.ids = ids or count(1000)
+        self.markers = Markers()
+        self.writer = LogWriter(self.store)
+        self.coordinator = TransactionCoordinator(
+            self.config, self.store, self.writer, self.clock, self.next_id, self.markers
+        )
+        self.handlers = TransactionHandlers(
+            self.config, self.coordinator, self.exists, self.idempotent
+        ).handlers
+
+    async def next_id(self) -> int:
+        await asyncio.sleep(0)
+        return next(self.ids)
+
+    @staticmethod
+    def exists(topic: str, partition: int) -> bool:
+        return topic in ("t", "__consumer_offsets") and 0 <= partition < 50
+
+    @staticmethod
+    async def idempotent(_: RequestContext, __: InitProducerIdRequest) -> InitProducerIdReply:
+        return InitProducerIdReply(producer_id=7, producer_epoch=0)
+
+    async def start(self) -> Bench:
+        await self.store.start()
+        self.writer.start()
+        await self.coordinator.load()
+        await settle()
+        return self
+
+    async def stop(self) -> None:
+        self.markers.release()
+        await self.coordinator.close()
+        await self.writer.close()
+
+    async def restart(self, **config: Any) -> Bench:
+        await self.stop()
+        fresh = Bench(self.store, self.ids, self.clock, **{**self.settings, **config})
+        return await fresh.start()
+
+    async def ask(self, request: Any, version: int, allows: Any = allow_all) -> Any:
+        context = RequestContext(NO_TOKEN, version, "client", allows=allows)
+        return await self.handlers[type(request)](context, request)
+
+    # Short forms ----------------------------------------------------------------------------
+
+    async def init(
+        self, producer_id: int = -1, epoch: int = -1, name: str = "x", **fields: Any
+    ) -> tuple[ErrorCode, int, int]:
+        request = InitProducerIdRequest(
+            name, fields.pop("timeout_ms", TIMEOUT_MS), producer_id, epoch, **fields
+        )
+        reply = await self.ask(request, 5)
+        return reply.error, reply.producer_id, reply.producer_epoch
+
+    async def begin(
+        self, *partitions: tuple[str, int], v2: bool = False, name: str = "x"
+    ) -> tuple[int, int]:
+        """A producer with an open transaction; its id and epoch."""
+        error, producer_id, epoch = await self.init(name=name)
+        assert error is NONE
+        assert await self.add(producer_id, epoch, *partitions, v2=v2, name=name) is NONE
+        return producer_id, epoch
+
+    async def add(
+        self,
+        producer_id: int,
+        epoch: int,
+        *partitions: tuple[str, int],
+        v2: bool = False,
+        name: str = "x",
+    ) -> ErrorCode:
+        """By AddPartitionsToTxn v3, or v5 as brokers send it for version 2."""
+        topics = (TxnTopic("t", tuple(index for _, index in partitions or (T0,))),)
+        asked = AddPartitionsTransaction(name, producer_id, epoch, topics)
+        reply = await self.ask(AddPartitionsToTxnRequest((asked,)), 5 if v2 else 3)
+        (code,) = {code for _, code in reply.transactions[0].topics[0].partitions}
+        return code
+
+    async def end(
+        self, producer_id: int, epoch: int, commit: bool, v2: bool = False, name: str = "x"
+    ) -> EndTxnReply:
+        reply: EndTxnReply = await self.ask(
+            EndTxnRequest(name, producer_id, epoch, commit), 5 if v2 else 4
+        )
+        return reply
+
+    def shown(self, name: str = "x") -> DescribedTransaction:
+        return self.coordinator.describe(name)
+
+    @property
+    def state(self) -> str:
+        return self.shown().state
+
+
+async def settle(turns: int = 40) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+def marker(producer_id: int, epoch: int, committed: bool, version: int, owner: int = 1) -> Marker:
+    return Marker(producer_id, epoch, committed, owner, version)
