@@ -54,9 +54,7 @@ def serve(
         list[str] | None,
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
-    profile: Annotated[
-        str, typer.Option(help="Settings below --config and --set: default or test.")
-    ] = "default",
+    profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
