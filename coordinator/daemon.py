@@ -9,10 +9,10 @@ durable and is answered, store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -31,14 +31,9 @@ from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.server.admin_groups import GroupRoutes
-from coordinator.server.admin_http import AdminServer
-from coordinator.server.admin_routes import AdminRoutes
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection import ConnectionStats, Requests
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
-from coordinator.server.log_metrics import LogCollector
-from coordinator.server.metrics import make_registry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
 from coordinator.topics.names import OFFSETS_PARTITIONS
@@ -48,6 +43,9 @@ from protocol.errors import ApiError
 from protocol.messages.cluster import Node
 from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
+
+if TYPE_CHECKING:
+    from coordinator.server.admin_http import AdminServer
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -61,11 +59,12 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True)
 class DaemonOptions:
-    """What the command line decides. Addresses are (host, port); port 0 = any free one."""
+    """What the command line decides. Addresses are (host, port); port 0 = any free one.
+    `admin` None: no admin port."""
 
     listen: tuple[str, int] = ("127.0.0.1", 9092)
     advertised: tuple[str, int] | None = None
-    admin: tuple[str, int] = ("127.0.0.1", 9644)
+    admin: tuple[str, int] | None = ("127.0.0.1", 9644)
     data_dir: Path = Path("groupd-data")
     store_url: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
@@ -73,15 +72,32 @@ class DaemonOptions:
 
 
 class Daemon:
-    """One broker process: everything between `start` and `stop`."""
+    """One broker process: everything between `start` and `stop`.
 
-    def __init__(self, options: DaemonOptions, clock: Clock | None = None) -> None:
+    For embedders: `clock` is the time of groups, offsets and records; sockets and long polls stay
+    in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
+    `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
+    every decoded request but repeated heartbeats (`groupd.steady.replies.enable`).
+    """
+
+    def __init__(
+        self,
+        options: DaemonOptions,
+        clock: Clock | None = None,
+        *,
+        socket_clock: Clock | None = None,
+        store: Store | None = None,
+        wrap: Callable[[Requests], Requests] | None = None,
+    ) -> None:
         self.options = options
         self.kafka_address = ("", 0)
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._config = options.config
         self._clock: Clock = clock or SystemClock()
+        self._socket_clock = socket_clock or self._clock
+        self._given_store = store
+        self._wrap = wrap
         self._nodes: list[Node] = []
         self._assignors: Mapping[str, PartitionAssignor] = {}
         self._store: Store
@@ -95,6 +111,16 @@ class Daemon:
         self._stopping = False
         self._assembled = False
 
+    @property
+    def broker(self) -> Broker:
+        """There once the store is open."""
+        return self._broker
+
+    @property
+    def data_plane(self) -> DataPlane:
+        """There once the store is open."""
+        return self._data_plane
+
     # Start --------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -103,7 +129,9 @@ class Daemon:
             self._assignors = load_assignors(self._config.consumer_assignors)
             # Members vote for the names that the assignors give themselves.
             self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
-            self._store = create_store(self.options.store_url, self.options.data_dir)
+            self._store = self._given_store or create_store(
+                self.options.store_url, self.options.data_dir
+            )
             await self._store.start()
         except (StoreRefused, ConfigError) as refused:
             raise CannotStart(str(refused)) from refused
@@ -145,6 +173,7 @@ class Daemon:
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
             offsets_markers=OffsetsMarkers(self._broker),
+            elapsed=self._socket_clock.now,
         )
         transactions = self._make_transactions()
         self._broker.start_writer()
@@ -206,27 +235,42 @@ class Daemon:
         await self._store.put_config(resource, name, key, wanted)
 
     async def _open_ports(self) -> None:
-        frontend = Frontend(self._broker)
-        self._listener = KafkaListener(self._config, self._clock, frontend, self.connections)
+        requests: Requests = Frontend(self._broker)
+        if self._wrap is not None:
+            requests = self._wrap(requests)
+        self._listener = KafkaListener(
+            self._config, self._socket_clock, requests, self.connections, self._clock
+        )
         self.kafka_address = await self._listener.start(*self.options.listen)
         host, port = self._advertised()
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
+        if self.options.admin is not None:
+            await self._open_admin(self.options.admin)
+
+    async def _open_admin(self, address: tuple[str, int]) -> None:
+        # Imported late: an embedded broker mostly has no admin port.
+        from coordinator.server.admin_groups import GroupRoutes
+        from coordinator.server.admin_http import AdminServer
+        from coordinator.server.admin_routes import AdminRoutes
+        from coordinator.server.log_metrics import LogCollector
+        from coordinator.server.metrics import make_registry
+
         registry = make_registry(
             self._broker,
             self.connections,
             self._transactions,
             [lambda: LogCollector(self._cleaner, self._stalls)],
         )
-        shown = self._shown_options()
+        shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
         admin = AdminServer(routes)
         try:
-            self.admin_address = await admin.start(*self.options.admin)
+            self.admin_address = await admin.start(*address)
         except OSError as error:
-            raise cannot_listen(*self.options.admin, "--admin", error) from error
+            raise cannot_listen(*address, "--admin", error) from error
         shown["admin"] = list(self.admin_address)
         self._admin = admin
 
@@ -254,11 +298,11 @@ class Daemon:
             except ApiError as error:
                 raise CannotStart(f"--topic {name}:{partitions}: {error.message}") from error
 
-    def _shown_options(self) -> dict[str, Any]:
+    def _shown_options(self, admin: tuple[str, int]) -> dict[str, Any]:
         return {
             "listen": list(self.kafka_address),
             "advertised": [self._nodes[0].host, self._nodes[0].port],
-            "admin": list(self.options.admin),  # until the real port is known
+            "admin": list(admin),  # until the real port is known
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],
         }

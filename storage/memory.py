@@ -47,7 +47,7 @@ class MemoryStore:
     `fail_next_replace`, `hold_appends` and `release_appends`."""
 
     def __init__(self, cluster_id: str | None = None) -> None:
-        self._cluster_id = cluster_id or new_cluster_id()
+        self.known_cluster_id = cluster_id or new_cluster_id()
         self._logs: dict[str, _Log] = {}
         self._topics: dict[bytes, StoredTopic] = {}
         self._configs: dict[tuple[int, str, str], str] = {}
@@ -235,7 +235,7 @@ class MemoryStore:
 
     async def cluster_id(self) -> str:
         self._check_open()
-        return self._cluster_id
+        return self.known_cluster_id
 
     async def topics(self) -> list[StoredTopic]:
         """By name."""

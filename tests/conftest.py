@@ -1,4 +1,4 @@
-"""When a test fails that talks to a started peer, the peer's log is part of the report."""
+"""The plugins that the tests use, and the log of a started peer in the report of a failed test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from coordinator.testing import pytest_plugin
 from tests.support.postgres import PostgresServer
+
+pytest_plugins = ["pytester"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where groupd is installed, its entry point has done so already."""
+    if not config.pluginmanager.has_plugin("groupd"):
+        config.pluginmanager.register(pytest_plugin, "groupd")
 
 
 @pytest.fixture(scope="session")

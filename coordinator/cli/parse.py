@@ -9,6 +9,7 @@ from typing import Any
 
 from coordinator.cli.errors import UsageError
 from coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from coordinator.profiles import PROFILES
 from coordinator.topics.names import INTERNAL_TOPICS
 
 
@@ -82,9 +83,14 @@ def config_file(path: Path) -> dict[str, str]:
         raise UsageError(f"--config {path}: not valid TOML: {error}") from None
 
 
-def build_config(path: Path | None, sets: Iterable[str]) -> CoordinatorConfig:
-    """The defaults, then the file, then `--set`, checked as a whole."""
-    settings = config_file(path) if path is not None else {}
+def build_config(
+    path: Path | None, sets: Iterable[str], profile: str = "default"
+) -> CoordinatorConfig:
+    """The defaults, then the profile, the file, `--set`, checked as a whole."""
+    one_of(profile, "--profile", tuple(PROFILES))
+    settings = dict(PROFILES[profile])
+    if path is not None:
+        settings.update(config_file(path))
     settings.update(key_value(item) for item in sets)
     try:
         return with_settings(CoordinatorConfig(), settings)

@@ -56,6 +56,7 @@ def serve(
         list[str] | None,
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
+    profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -76,10 +77,9 @@ def serve(
         data_dir=data_dir,
         store_url=store,
         topics=tuple(topic(item) for item in topics or ()),
-        config=build_config(config, sets or ()),
+        config=build_config(config, sets or (), profile),
     )
     configure_logging(log_format, log_level)
-
     try:
         _serve(Daemon(options))
     except CannotStart as error:

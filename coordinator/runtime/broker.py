@@ -74,6 +74,8 @@ class Broker:
         self.processing = Durations()
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
+        self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
+        """Called with a shard's number and what has just happened in it. Must not raise."""
         self.progress_listeners: list[Callable[[int], None]] = []
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
@@ -121,6 +123,13 @@ class Broker:
     def loading(self) -> int:
         """Shards that do not serve yet."""
         return sum(shard.state is not ShardState.ACTIVE for shard in self.shards)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits for the log, and no data request but long polls is under way."""
+        if self.writer.busy or len(self._tasks) > len(self._reads):
+            return False
+        return all(shard.state is not ShardState.LOADING for shard in self.shards)
 
     @property
     def failed(self) -> list[str]:
@@ -260,6 +269,8 @@ class Broker:
                 self.timeline.add(event, wall_ms)
             self.event_counts[event.kind.value] += _weight(event)
             log_event(partition, event)
+        for listener in self.event_listeners:
+            listener(partition, events)
 
     def _on_progress(self, partition: int) -> None:
         for listener in self.progress_listeners:

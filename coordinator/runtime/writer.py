@@ -70,6 +70,7 @@ class LogWriter:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._closed = False
+        self._flushing = False
         self.stats = WriterStats()
         self.transactions = 0
         self.batches = 0
@@ -107,11 +108,18 @@ class LogWriter:
         """Logs with records that wait for the next transaction."""
         return len(self._dirty)
 
+    @property
+    def busy(self) -> bool:
+        """Something waits or is being appended."""
+        return self._flushing or bool(self._dirty)
+
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
+            self._flushing = True
             while self._dirty:
                 await self._flush()
+            self._flushing = False
             self._wake.clear()
             if self._closing:
                 self._closed = True

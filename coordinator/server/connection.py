@@ -138,7 +138,8 @@ class Connection(asyncio.Protocol):
     """asyncio protocol of one accepted socket."""
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
-                 stats: ConnectionStats, registry: set[Connection]) -> None:  # fmt: skip
+                 stats: ConnectionStats, registry: set[Connection],
+                 sessions: Clock | None = None) -> None:  # fmt: skip
         self._config = config
         self._clock = clock
         self._requests = requests
@@ -149,7 +150,7 @@ class Connection(asyncio.Protocol):
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
-        self.steady = SteadyTable(clock)
+        self.steady = SteadyTable(sessions or clock)
         self._reading = True
         self._draining = False
         self._pumping = False

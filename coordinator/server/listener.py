@@ -29,13 +29,20 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 
 class KafkaListener:
-    """All connections of one listening socket."""
+    """All connections of one listening socket. `sessions`: the clock that repeated heartbeats
+    renew sessions by, if it is not the one of the sockets."""
 
     def __init__(
-        self, config: CoordinatorConfig, clock: Clock, requests: Requests, stats: ConnectionStats
+        self,
+        config: CoordinatorConfig,
+        clock: Clock,
+        requests: Requests,
+        stats: ConnectionStats,
+        sessions: Clock | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
+        self._sessions = sessions or clock
         self._requests = requests
         self._stats = stats
         self._connections: set[Connection] = set()
@@ -80,7 +87,8 @@ class KafkaListener:
                 connection.abort()
 
     def _connection(self) -> Connection:
-        return Connection(self._config, self._clock, self._requests, self._stats, self._connections)
+        return Connection(self._config, self._clock, self._requests, self._stats,
+                          self._connections, self._sessions)  # fmt: skip
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms

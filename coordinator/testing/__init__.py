@@ -1,1 +1,44 @@
+"""groupd as the integration-test harness for consumer code; the reference is docs/testing.md.
 
+Everything is imported on first use: the pytest plugin lives in this package and must cost a test
+run that does not use it nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coordinator.testing.errors import (
+        HarnessError,
+        InvariantViolation,
+        RequestRefused,
+        WaitTimeout,
+    )
+    from coordinator.testing.harness import GroupCoordinator
+    from coordinator.testing.records import TestRecord
+
+__all__ = [
+    "GroupCoordinator",
+    "HarnessError",
+    "InvariantViolation",
+    "RequestRefused",
+    "TestRecord",
+    "WaitTimeout",
+]
+
+_HOMES = {
+    "GroupCoordinator": "harness",
+    "TestRecord": "records",
+    **dict.fromkeys(
+        ("HarnessError", "InvariantViolation", "RequestRefused", "WaitTimeout"), "errors"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

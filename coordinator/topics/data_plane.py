@@ -73,7 +73,9 @@ class DataPlane:
     `store` must be started. `writer` has the signature of `store.append` and serves calls in
     order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
     request. `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
-    `verifier` knows the open transactions. `wait` is for tests.
+    `verifier` knows the open transactions. `elapsed` measures long polls
+    (default: `now`), which are a matter between sockets and stay in real time when `now` does
+    not. `wait` is for tests.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class DataPlane:
         verifier: TransactionVerifier | None = None,
         offsets_markers: MarkerTarget | None = None,
         wait: Wait = wait_for_event,
+        elapsed: Callable[[], Instant] | None = None,
     ) -> None:
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.group_overrides = GroupOverrides(store, config, group_configs)
@@ -122,7 +125,7 @@ class DataPlane:
                     self.catalogue, config, self.group_overrides
                 ).handle,
                 ProduceRequest: produce.handle,
-                FetchRequest: Fetch(self.partitions, config, now, wait).handle,
+                FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
                 ListOffsetsRequest: ListOffsets(self.partitions).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,

@@ -67,12 +67,12 @@ class Fetch:
         self,
         partitions: Partitions,
         config: CoordinatorConfig,
-        now: Callable[[], Instant],
+        elapsed: Callable[[], Instant],
         wait: Wait = wait_for_event,
     ) -> None:
         self._partitions = partitions
         self._config = config
-        self._now = now
+        self._elapsed = elapsed
         self._wait = wait
 
     async def handle(self, context: RequestContext, request: FetchRequest) -> FetchReply:
@@ -80,10 +80,10 @@ class Fetch:
             return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         enough = min(request.min_bytes, max_bytes)
-        deadline_ms = self._now().monotonic_ms + request.max_wait_ms
+        deadline_ms = self._elapsed().monotonic_ms + request.max_wait_ms
         while True:
             reading = await self._read(context, request, max_bytes)
-            left_ms = deadline_ms - self._now().monotonic_ms
+            left_ms = deadline_ms - self._elapsed().monotonic_ms
             if reading.immediate or reading.size >= enough or left_ms <= 0 or not reading.watched:
                 return FetchReply(topics=tuple(reading.topics))
             await self._wait_for_data(reading, left_ms)

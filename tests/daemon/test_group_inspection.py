@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemon import Daemon
+from coordinator.testing import GroupCoordinator
 from tests.support.kio_entities import Plain
-from tests.support.peer import FAST_SETTINGS
 from tests.support.raw_member import (
     RawMember,
     admin_json,
@@ -23,23 +22,18 @@ SESSION_MS, REBALANCE_MS = 3000, 1000
 MakeMember = Callable[[str, str], RawMember]
 
 
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
+@pytest.fixture
+def daemon(groupd_factory: Callable[..., GroupCoordinator]) -> GroupCoordinator:
+    return groupd_factory(
         topics={"orders": 4},
-        settings={**FAST_SETTINGS, "group.consumer.session.timeout.ms": str(SESSION_MS)},
+        config={"group.consumer.session.timeout.ms": SESSION_MS},
+        clock="frozen",
+        admin=("127.0.0.1", 0),
     )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
 
 
 @pytest.fixture
-def make_member(daemon: Daemon) -> Iterator[MakeMember]:
+def make_member(daemon: GroupCoordinator) -> Iterator[MakeMember]:
     ids = topic_ids(daemon)
     made: list[RawMember] = []
 
@@ -60,7 +54,7 @@ def deadlines(shown: Plain, kind: str) -> dict[str, int]:
     return {one["member_id"]: one["in_ms"] for one in shown["deadlines"] if one["kind"] == kind}
 
 
-def causes(daemon: Daemon, group: str, kind: str) -> list[tuple[str, str]]:
+def causes(daemon: GroupCoordinator, group: str, kind: str) -> list[tuple[str, str]]:
     events = admin_json(daemon, f"/groups/{group}/events")
     return [(one["member_id"], one["cause"]) for one in events if one["event"] == kind]
 
@@ -77,7 +71,9 @@ def full_house(make_member: MakeMember, group: str, **fields: Any) -> list[RawMe
     return [first, second, third]
 
 
-def test_a_blocked_member_shows_who_blocks_it(daemon: Daemon, make_member: MakeMember) -> None:
+def test_a_blocked_member_shows_who_blocks_it(
+    daemon: GroupCoordinator, make_member: MakeMember
+) -> None:
     first, second, third = full_house(make_member, "billing")
     shown = admin_json(daemon, "/groups/billing")
     assert (shown["type"], shown["state"]) == ("consumer", "Reconciling")
@@ -116,7 +112,7 @@ def test_a_blocked_member_shows_who_blocks_it(daemon: Daemon, make_member: MakeM
 
 
 def test_events_tell_who_bumped_the_epoch_and_what_was_revoked(
-    daemon: Daemon, make_member: MakeMember
+    daemon: GroupCoordinator, make_member: MakeMember
 ) -> None:
     first, _, third = full_house(make_member, "history")
     bumps = causes(daemon, "history", "group-epoch-bumped")
@@ -136,8 +132,11 @@ def test_events_tell_who_bumped_the_epoch_and_what_was_revoked(
     assert sequence == sorted(sequence)
 
 
-def test_events_tell_who_was_fenced_and_why(daemon: Daemon, make_member: MakeMember) -> None:
+def test_events_tell_who_was_fenced_and_why(
+    daemon: GroupCoordinator, make_member: MakeMember
+) -> None:
     _, second, third = full_house(make_member, "fenced", rebalance_timeout=REBALANCE_MS)
+    daemon.clock.advance(REBALANCE_MS)
     (slow,) = wait_for_events(daemon, "fenced", "member-fenced")
     assert slow["member_id"] == "c2"
     assert slow["cause"] == f"partitions not revoked within {REBALANCE_MS} ms"
@@ -147,6 +146,7 @@ def test_events_tell_who_was_fenced_and_why(daemon: Daemon, make_member: MakeMem
     assert second.beat()["error_code"] == 25  # UNKNOWN_MEMBER_ID
 
     # Nobody speaks any more: the sessions end.
+    daemon.clock.advance(SESSION_MS, keep_connected=False)
     silent = wait_for_events(daemon, "fenced", "member-fenced", count=3)[1:]
     assert {one["member_id"] for one in silent} == {"c1", "c3"}
     assert {one["cause"] for one in silent} == {"no heartbeat within the session timeout"}
@@ -154,7 +154,7 @@ def test_events_tell_who_was_fenced_and_why(daemon: Daemon, make_member: MakeMem
 
 
 def test_a_target_that_waits_for_its_interval_is_shown(
-    daemon: Daemon, make_member: MakeMember
+    daemon: GroupCoordinator, make_member: MakeMember
 ) -> None:
     with WireClient(daemon.host, daemon.port) as client:
         config = {
@@ -175,7 +175,7 @@ def test_a_target_that_waits_for_its_interval_is_shown(
     assert "consumer-next-target" not in str(admin_json(daemon, "/groups/billing"))
 
 
-def test_a_classic_group_shows_whom_it_waits_for(daemon: Daemon) -> None:
+def test_a_classic_group_shows_whom_it_waits_for(daemon: GroupCoordinator) -> None:
     subscription = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
     joined = {
         "group_id": "old",
@@ -197,12 +197,14 @@ def test_a_classic_group_shows_whom_it_waits_for(daemon: Daemon) -> None:
     assert causes(daemon, "old", "rebalance-started") == [("", f"member {member} joined")]
 
 
-def test_what_is_not_there(daemon: Daemon) -> None:
+def test_what_is_not_there(daemon: GroupCoordinator) -> None:
     assert admin_json(daemon, "/groups/no-such-group") is None
     assert admin_json(daemon, "/groups/no-such-group/events") == []
 
 
-def test_an_id_with_a_slash_is_percent_encoded(daemon: Daemon, make_member: MakeMember) -> None:
+def test_an_id_with_a_slash_is_percent_encoded(
+    daemon: GroupCoordinator, make_member: MakeMember
+) -> None:
     make_member("team/a b", "c1").join(["orders"])
     assert admin_json(daemon, "/groups/team%2Fa%20b")["group_id"] == "team/a b"
     assert admin_json(daemon, "/groups/team%2Fa%20b/events")[0]["event"] == "group-created"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.daemon import Daemon
-from tests.support.peer import FAST_SETTINGS
+from coordinator.testing import GroupCoordinator
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, settle, topic_ids
 from tests.support.wire_client import WireClient
@@ -20,23 +19,13 @@ Scrape = dict[tuple[str, str], float]
 
 
 @pytest.fixture
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
-        topics={"orders": 4, "doomed": 2},
-        settings=FAST_SETTINGS,
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+def daemon(groupd_factory: Callable[..., GroupCoordinator]) -> GroupCoordinator:
+    return groupd_factory(topics={"orders": 4, "doomed": 2}, admin=("127.0.0.1", 0))
 
 
-def scrape(daemon: Daemon) -> Scrape:
+def scrape(daemon: GroupCoordinator) -> Scrape:
     """(name, value of the only label or "") -> value."""
-    with urllib.request.urlopen(daemon.admin_url + "/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"{daemon.admin_url}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     return {
         (sample.name, "".join(sample.labels.values())): sample.value
@@ -45,31 +34,14 @@ def scrape(daemon: Daemon) -> Scrape:
     }
 
 
-def commit(client: WireClient, group: str, topic: str, partitions: int) -> None:
-    offsets = [
-        {"partition_index": number, "committed_offset": 1, "committed_leader_epoch": -1}
-        for number in range(partitions)
-    ]
-    reply = client.call(
-        "OffsetCommit",
-        8,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=[{"name": topic, "partitions": offsets}],
-    )
-    errors = {one["error_code"] for topic in reply["topics"] for one in topic["partitions"]}
-    assert errors == {0}
-
-
-def test_groups_offsets_and_rebalances_are_counted(daemon: Daemon) -> None:
+def test_groups_offsets_and_rebalances_are_counted(daemon: GroupCoordinator) -> None:
     members = [RawMember(daemon, "kip848", name, topic_ids(daemon)) for name in ("m1", "m2")]
     for member in members:
         member.join(["orders"])
     settle(*members)
     with WireClient(daemon.host, daemon.port) as client:
-        commit(client, "simple", "orders", 4)
-        commit(client, "simple", "doomed", 2)
+        daemon.commit("simple", {"orders": dict.fromkeys(range(4), 1)})
+        daemon.commit("simple", {"doomed": dict.fromkeys(range(2), 1)})
         deleted = client.call(
             "OffsetDelete",
             0,
@@ -77,8 +49,7 @@ def test_groups_offsets_and_rebalances_are_counted(daemon: Daemon) -> None:
             topics=[{"name": "orders", "partitions": [{"partition_index": 3}]}],
         )
         assert deleted["error_code"] == 0
-        topic = {"name": "doomed", "topic_id": None}
-        client.call("DeleteTopics", 6, topics=[topic], timeout=10_000)
+    daemon.delete_topic("doomed")
     key = (PREFIX + "offset_count", "")
     wait_until(lambda: scrape(daemon)[key] == 3, 10, "offsets of the deleted topic are gone")
 
@@ -108,12 +79,11 @@ def test_groups_offsets_and_rebalances_are_counted(daemon: Daemon) -> None:
         member.close()
 
 
-def test_durations_add_up(daemon: Daemon) -> None:
+def test_durations_add_up(daemon: GroupCoordinator) -> None:
     before = scrape(daemon)
     assert before[(PREFIX + "event_purgatory_time_ms_max", "")] == 0
-    with WireClient(daemon.host, daemon.port) as client:
-        for _ in range(20):
-            commit(client, "simple", "orders", 4)
+    for _ in range(20):
+        daemon.commit("simple", {"orders": dict.fromkeys(range(4), 1)})
     found = scrape(daemon)
     for kind in ("event_processing", "event_purgatory", "batch_linger", "batch_flush"):
         shares = [

@@ -6,9 +6,8 @@ import json
 import time
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import Any, Protocol
 
-from tests.support.daemon import Daemon
 from tests.support.kio_entities import Plain
 from tests.support.process import POLL_S, WaitTimeout
 from tests.support.wire_client import WireClient
@@ -16,12 +15,23 @@ from tests.support.wire_client import WireClient
 Owned = dict[str, list[int]]
 
 
+class Served(Protocol):
+    """A broker with an admin port: a started daemon, or one of the harness."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def admin_url(self) -> str | None: ...
+
+
 class RawMember:
     """One member with a connection of its own. `epoch` and `owned` follow the replies; what it owns
     is only sent when a test says so."""
 
     def __init__(
-        self, daemon: Daemon, group: str, member: str, topic_ids: dict[str, bytes]
+        self, daemon: Served, group: str, member: str, topic_ids: dict[str, bytes]
     ) -> None:
         self.client = WireClient(daemon.host, daemon.port, member)
         self.group, self.member = group, member
@@ -77,17 +87,17 @@ def settle(*members: RawMember, timeout_s: float = 10.0) -> None:
             raise WaitTimeout(f"members do not settle: {after}")
 
 
-def topic_ids(daemon: Daemon) -> dict[str, bytes]:
+def topic_ids(daemon: Served) -> dict[str, bytes]:
     """Ids of all topics by name."""
     with WireClient(daemon.host, daemon.port) as client:
         reply = client.call("Metadata", 12, topics=None)
     return {topic["name"]: topic["topic_id"] for topic in reply["topics"]}
 
 
-def admin_json(daemon: Daemon, path: str) -> Any:
+def admin_json(daemon: Served, path: str) -> Any:
     """The answer of the admin port; None for 404."""
     try:
-        with urllib.request.urlopen(daemon.admin_url + path, timeout=5) as answer:
+        with urllib.request.urlopen(f"{daemon.admin_url}{path}", timeout=5) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -96,7 +106,7 @@ def admin_json(daemon: Daemon, path: str) -> Any:
             raise
 
 
-def wait_for_events(daemon: Daemon, group: str, kind: str, count: int = 1) -> list[Plain]:
+def wait_for_events(daemon: Served, group: str, kind: str, count: int = 1) -> list[Plain]:
     """The events of one kind, once there are so many."""
     deadline = time.monotonic() + 15
     while True:

@@ -86,7 +86,7 @@ def commit_txn_offsets(
         records=records,
         replies=[(token, TxnOffsetCommitReply(topics))],
         gate=request.group_id,
-        events=_events(request, records),
+        events=_events(request, records, transactional=True),
         transaction=(request.producer_id, request.producer_epoch),
     )
 
@@ -197,15 +197,20 @@ def _results(
     )
 
 
-def _events(request: Request, records: Sequence[Record]) -> list[Event]:
+def _events(
+    request: Request, records: Sequence[Record], *, transactional: bool = False
+) -> list[Event]:
     if not records:
         return []
+    details: dict[str, object] = {"count": len(records)}
+    if transactional:
+        details["transactional"] = True
     return [
         Event(
             EventKind.OFFSETS_COMMITTED,
             request.group_id,
             request.member_id,
             request.generation_or_epoch,
-            details={"count": len(records)},
+            details=details,
         )
     ]

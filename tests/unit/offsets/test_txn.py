@@ -33,7 +33,10 @@ def test_of_46_of_49_accepted_commit_belongs_to_the_producer(shard: Shard, name:
     # A transactional commit does not restart the session.
     assert group.session_restarts == []
     (event,) = shard.outcome.events
-    assert (event.kind, event.details) == (EventKind.OFFSETS_COMMITTED, {"count": 1})
+    assert (event.kind, event.details) == (
+        EventKind.OFFSETS_COMMITTED,
+        {"count": 1, "transactional": True},
+    )
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, 22), (6, 69)])

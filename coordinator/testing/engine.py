@@ -1,0 +1,253 @@
+"""An embedded broker with everything that tests want of it, on one event loop.
+
+The engine owns the daemon, its clock, its store and its watchers; all of it is used on the loop
+that started it. `coordinator.testing.operations` acts on it, whoever asks: a thread, another
+process, or HTTP. A restart makes a new daemon around the same clock, store and watchers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.config import CoordinatorConfig, with_settings
+from coordinator.core.group import Group
+from coordinator.core.inspection.group import inspect_group
+from coordinator.core.types import NO_TOKEN, Event, EventKind, RequestContext
+from coordinator.daemon import Daemon, DaemonOptions
+from coordinator.profiles import PROFILES
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.shard_state import ShardState
+from coordinator.server.connection import Requests
+from coordinator.testing.controlled_clock import ControlledClock
+from coordinator.testing.errors import RequestRefused
+from coordinator.testing.invariants import Invariants
+from coordinator.testing.liveness import Liveness
+from coordinator.testing.report import timeline_text
+from coordinator.testing.store import WatchedStore
+from coordinator.testing.traffic import Traffic
+from coordinator.testing.watch import Watch
+from protocol.errors import ErrorCode
+from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+
+REBALANCES = frozenset({EventKind.TARGET_INSTALLED, EventKind.REBALANCE_COMPLETED})
+SETTLE_TURNS = 3
+"""Turns of the loop in which what has come in over sockets is read and what was put off is run."""
+GROUPS_MAX = 2000
+"""Groups whose rebalances are counted; the one that has been quiet for longest goes first."""
+
+
+@dataclass(frozen=True)
+class HarnessOptions:
+    """What `GroupCoordinator.start` was given; crosses to another process."""
+
+    topics: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    profile: str = "test"
+    clock: str | float = "real"
+    listen: tuple[str, int] = ("127.0.0.1", 0)
+    admin: tuple[str, int] | None = None
+
+
+class Engine:
+    """One embedded broker. `wrap_outer(requests)` may add a layer between the connections and
+    the note-taking one: faults go there."""
+
+    def __init__(
+        self,
+        options: HarnessOptions,
+        wrap_outer: Callable[[Requests], Requests] | None = None,
+    ) -> None:
+        self.options = options
+        self.config = make_config(options)
+        self.clock = ControlledClock(options.clock)
+        self.clock.before_timer = self._before_timer
+        self.store = WatchedStore()
+        self.watch = Watch()
+        self.liveness = Liveness(lambda: self.broker)
+        self.invariants = Invariants(self.group, lambda group: timeline_text(self.events(group)))
+        self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
+        """Committed offsets as they are durable, by group, topic and partition."""
+        self.rebalances: Counter[str] = Counter()
+        """Target assignments of consumer groups, completed generations of classic ones."""
+        self.seen: OrderedDict[str, None] = OrderedDict()
+        """Groups that had events, the latest last."""
+        self.kafka = options.listen
+        self.keep_connected = True
+        self._wrap_outer = wrap_outer
+        self._topics = dict(options.topics)
+        self._daemon: Daemon | None = None
+        self._traffic: Traffic | None = None
+        self._attach_store()
+
+    # Life
+
+    async def start(self) -> None:
+        """Raises coordinator.daemon.CannotStart."""
+        daemon = Daemon(
+            DaemonOptions(
+                listen=self.kafka,
+                admin=self.options.admin,
+                topics=tuple(self._topics.items()),
+                config=self.config,
+            ),
+            self.clock,
+            socket_clock=SystemClock(),
+            store=self.store,
+            wrap=self._wrap,
+        )
+        await daemon.start()
+        self._daemon = daemon
+        self.kafka = daemon.kafka_address
+        self.broker.event_listeners += (self._on_events, self.invariants.on_events)
+        self.broker.event_listeners.append(self.watch.changed)
+        self.broker.progress_listeners.append(self.watch.changed)
+        self.watch.changed()
+
+    async def stop(self) -> None:
+        """A second call does nothing."""
+        daemon, self._daemon = self._daemon, None
+        if daemon is not None:
+            await daemon.stop()
+        self.clock.close()
+
+    async def restart(self, *, lose_memory: bool) -> None:
+        """Stop and start on the same port, with the same logs, or with none and no topics."""
+        await self.stop()
+        self._topics = {}
+        self.liveness.forget()
+        if lose_memory:
+            self.store = WatchedStore(self.store.known_cluster_id)
+            self._attach_store()
+            self.offsets.clear()
+            self.invariants.reset()
+            if self._traffic is not None:
+                self._traffic.epochs.clear()
+        await self.start()
+
+    def _wrap(self, requests: Requests) -> Requests:
+        epochs = {} if self._traffic is None else self._traffic.epochs
+        self._traffic = Traffic(requests, self.liveness, self.watch.changed)
+        self._traffic.epochs = epochs
+        return self._traffic if self._wrap_outer is None else self._wrap_outer(self._traffic)
+
+    def _attach_store(self) -> None:
+        self.store.listeners += (self._note_offsets, self.invariants.on_records)
+
+    # What is there
+
+    @property
+    def daemon(self) -> Daemon:
+        if self._daemon is None:
+            raise RequestRefused("the broker is not running")
+        return self._daemon
+
+    @property
+    def broker(self) -> Broker:
+        return self.daemon.broker
+
+    def group(self, group_id: str) -> Group | None:
+        """The live group; None also while its shard does not serve."""
+        shard = self.broker.shard_of(group_id)
+        if shard.state is not ShardState.ACTIVE:
+            return None
+        return shard.shard.state.groups.get(group_id)
+
+    def describe(self, group_id: str) -> dict[str, Any] | None:
+        """As `/groups/{id}` of the admin port."""
+        shard = self.broker.shard_of(group_id)
+        if shard.state is not ShardState.ACTIVE:
+            return None
+        return inspect_group(shard.shard.state, group_id, self.clock.now())
+
+    def rests(self, group_id: str) -> bool:
+        """All that is known of the group is durable."""
+        shard = self.broker.shard_of(group_id)
+        return shard.rests(shard.shard, group_id)
+
+    def acknowledged(self, group_id: str, member_id: str) -> int:
+        """The highest epoch that the member has named in a heartbeat; 0 = none."""
+        return 0 if self._traffic is None else self._traffic.epochs.get((group_id, member_id), 0)
+
+    def events(self, group_id: str) -> list[dict[str, Any]]:
+        return [] if self._daemon is None else self.broker.timeline.of(group_id)
+
+    async def ask(self, request: Any, api_version: int) -> Any:
+        """A request by the way that those of clients take. Raises RequestRefused."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def resolve(reply: Any) -> None:
+            if not future.done():
+                future.set_result(reply)
+
+        context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
+        self.broker.submit(context, request, _refused, resolve)
+        reply = await future
+        if isinstance(reply, RequestRefused):
+            raise reply
+        return reply
+
+    async def settle(self) -> None:
+        """Until all that has come in is durable and answered. What a fault holds back is not
+        waited for."""
+        turns = 0
+        while turns < SETTLE_TURNS:
+            await asyncio.sleep(0)
+            if self.broker.idle or self.store.held_appends:
+                turns += 1
+            else:
+                turns = 0
+
+    async def advance(self, ms: int, *, keep_connected: bool) -> int:
+        """See `Operations.advance`."""
+        self.keep_connected = keep_connected
+        await self.settle()
+        fired = await self.clock.advance(ms, self._settle_effects)
+        await self.settle()
+        return fired
+
+    async def _settle_effects(self) -> None:
+        """Days of retention are thousands of timers, most of which find nothing to do."""
+        if self.broker.writer.busy:
+            await self.settle()
+
+    # Listeners
+
+    def _before_timer(self, monotonic_ms: int) -> None:
+        if self.keep_connected and self._daemon is not None:
+            self.liveness.renew(monotonic_ms)
+
+    def _on_events(self, _: int, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.kind in REBALANCES:
+                self.rebalances[event.group_id] += 1
+            self.seen[event.group_id] = None
+            self.seen.move_to_end(event.group_id)
+        while len(self.seen) > GROUPS_MAX:
+            quiet, _value = self.seen.popitem(last=False)
+            self.rebalances.pop(quiet, None)
+
+    def _note_offsets(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record.key, OffsetCommitKey):
+                place = (record.key.group, record.key.topic, record.key.partition)
+                if isinstance(record.value, OffsetCommitValue):
+                    self.offsets[place] = record.value
+                else:
+                    self.offsets.pop(place, None)
+
+
+def make_config(options: HarnessOptions) -> CoordinatorConfig:
+    """The profile, then `config`. Raises ConfigError."""
+    settings = dict(PROFILES[options.profile])
+    for key, value in options.config.items():
+        settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return with_settings(CoordinatorConfig(), settings)
+
+
+def _refused(request: Any, code: ErrorCode, message: str | None) -> RequestRefused:
+    return RequestRefused(f"{code.name}: {message or type(request).__name__}")

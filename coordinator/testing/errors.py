@@ -1,0 +1,19 @@
+"""What the harness raises. Each carries one text, so that it survives the way between processes."""
+
+from __future__ import annotations
+
+
+class HarnessError(Exception):
+    """The harness was used in a way that cannot work, or its broker is gone."""
+
+
+class RequestRefused(HarnessError):
+    """The broker answered a request of the harness with an error; `str()` starts with its name."""
+
+
+class WaitTimeout(AssertionError):
+    """A wait ran out of time; `str()` says what was waited for, what is, and what blocks."""
+
+
+class InvariantViolation(AssertionError):
+    """The coordinator broke one of its promises; `str()` holds the trace."""

@@ -1,0 +1,325 @@
+"""`GroupCoordinator`: a broker beside the code under test.
+
+It runs on a thread (or in a process) of its own with its own event loop, so neither side blocks the
+other. Plain methods may be called from any thread; `aio` has the same calls as coroutines for any
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterable, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+from coordinator.testing.child_process import ChildProcess
+from coordinator.testing.engine import HarnessOptions
+from coordinator.testing.errors import HarnessError
+from coordinator.testing.loop_thread import LoopThread
+from coordinator.testing.operations import Operations, Places
+from coordinator.testing.records import RecordLike, TestRecord
+from coordinator.testing.waits import TIMEOUT_S
+
+
+class Host(Protocol):
+    """Where the broker runs."""
+
+    def start(self) -> Future[Any]: ...
+    def call(self, name: str, *args: Any, **options: Any) -> Future[Any]: ...
+    def close(self) -> None: ...
+
+
+class _Coroutines:
+    """`Operations` from another loop, by name."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Operations, name):
+            raise AttributeError(name)
+
+        async def call(*args: Any, **options: Any) -> Any:
+            return await asyncio.wrap_future(self._host.call(name, *args, **options))
+
+        return call
+
+
+class Clock:
+    """The coordinator's time; the modes are described in docs/testing.md."""
+
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def advance(self, ms: int, *, keep_connected: bool = True) -> int:
+        """See `Operations.advance`."""
+        return int(self._coordinator._call("advance", ms, keep_connected=keep_connected))
+
+    def freeze(self) -> None:
+        """Time stands still; only `advance` moves it."""
+        self._coordinator._call("set_clock", "frozen")
+
+    def run(self, factor: float = 1.0) -> None:
+        """Time runs, at real speed or `factor` times as fast."""
+        self._coordinator._call("set_clock", factor)
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, as the coordinator sees them."""
+        return int(self._coordinator._call("now")[1])
+
+
+class GroupCoordinator:
+    """A running broker: `with GroupCoordinator.start(topics={"orders": 6}) as c:`.
+
+    At the end of a `with` block that did not fail the invariants are checked (`check`). Every
+    method is described at its namesake in `Operations`.
+    """
+
+    def __init__(self, options: HarnessOptions, *, process: bool = False) -> None:
+        self._host: Host = ChildProcess(options) if process else LoopThread(options)
+        self._addresses = (("", 0), ("", 0))
+        self._closed = False
+        self.clock = Clock(self)
+        self.aio = cast(Operations, _Coroutines(self._host))
+        """The same methods as coroutines: `await c.aio.wait_stable("billing", members=2)`."""
+
+    # Life
+
+    @classmethod
+    def start(
+        cls,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        *,
+        clock: str | float = "real",
+        profile: str = "test",
+        process: bool = False,
+        listen: tuple[str, int] = ("127.0.0.1", 0),
+        admin: tuple[str, int] | None = None,
+    ) -> GroupCoordinator:
+        """Start a broker in memory and wait until it serves.
+
+        `topics`: name -> partitions. `config`: Kafka's keys over the profile (`groupd config`).
+        `clock`: "real", "frozen" or a factor. `process`: in a process of its own. `admin`: where
+        the admin port listens; None = nowhere. Raises coordinator.daemon.CannotStart,
+        coordinator.config.ConfigError.
+        """
+        made = cls(
+            HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin),
+            process=process,
+        )
+        try:
+            made._host.start().result()
+            made._addresses = made._call("addresses")
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    @classmethod
+    def start_async(
+        cls,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        **options: Any,
+    ) -> Starting:
+        """`start` for coroutines: `async with GroupCoordinator.start_async(...) as c:`, or `await`
+        it and call `close_async` yourself."""
+        return Starting(cls, topics, config, options)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Stop it. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._host.close()
+
+    async def close_async(self) -> None:
+        """`close` without blocking the caller's loop."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> GroupCoordinator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None and not self._closed:
+                self.check()
+        finally:
+            self.close()
+
+    # Where it is
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """ "127.0.0.1:34567", as clients want it."""
+        host, port = self._addresses[0]
+        return f"{host}:{port}"
+
+    @property
+    def host(self) -> str:
+        return self._addresses[0][0]
+
+    @property
+    def port(self) -> int:
+        return self._addresses[0][1]
+
+    @property
+    def admin_url(self) -> str | None:
+        """The base of the admin port's URLs; None without one."""
+        host, port = self._addresses[1]
+        return f"http://{host}:{port}" if port else None
+
+    # Topics and records
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        self._call("create_topic", name, partitions, config)
+
+    def create_topics(self, topics: Mapping[str, int]) -> None:
+        self._call("create_topics", topics)
+
+    def delete_topic(self, name: str) -> None:
+        self._call("delete_topic", name)
+
+    def topics(self) -> dict[str, int]:
+        return cast("dict[str, int]", self._call("topics"))
+
+    def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
+        return cast("list[TestRecord]", self._call("produce", topic, list(records)))
+
+    def records(self, topic: str, partition: int | None = None) -> list[TestRecord]:
+        return cast("list[TestRecord]", self._call("records", topic, partition))
+
+    # Groups and offsets
+
+    def commit(self, group: str, offsets: Places) -> None:
+        self._call("commit", group, offsets)
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        return cast("dict[tuple[str, int], int]", self._call("committed", group))
+
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        return cast("dict[tuple[str, int], int]", self._call("lag", group))
+
+    def groups(self) -> list[dict[str, Any]]:
+        return cast("list[dict[str, Any]]", self._call("groups"))
+
+    def describe(self, group: str) -> dict[str, Any] | None:
+        return cast("dict[str, Any] | None", self._call("describe", group))
+
+    def events(self, group: str) -> list[dict[str, Any]]:
+        return cast("list[dict[str, Any]]", self._call("events", group))
+
+    def rebalances(self, group: str) -> int:
+        return cast(int, self._call("rebalances", group))
+
+    def report(self) -> str:
+        return cast(str, self._call("report"))
+
+    # Waiting
+
+    def wait_stable(
+        self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
+    ) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._wait("wait_stable", group, members, timeout))
+
+    def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
+        return cast("list[str]", self._wait("wait_members", group, count, timeout))
+
+    def wait_epoch(self, group: str, member: str, epoch: int, timeout: float = TIMEOUT_S) -> int:
+        return cast(int, self._wait("wait_epoch", group, member, epoch, timeout))
+
+    def wait_released(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        member: str | None = None,
+        timeout: float = TIMEOUT_S,
+    ) -> str | None:
+        found = self._wait("wait_released", group, topic, partition, member, timeout)
+        return cast("str | None", found)
+
+    def wait_owned(self, group: str, topic: str, partition: int, timeout: float = TIMEOUT_S) -> str:
+        return cast(str, self._wait("wait_owned", group, topic, partition, timeout))
+
+    def wait_committed(
+        self, group: str, topic: str, partition: int, offset: int, timeout: float = TIMEOUT_S
+    ) -> int:
+        return cast(int, self._wait("wait_committed", group, topic, partition, offset, timeout))
+
+    def wait_rebalances(self, group: str, count: int, timeout: float = TIMEOUT_S) -> int:
+        return cast(int, self._wait("wait_rebalances", group, count, timeout))
+
+    # Trouble
+
+    def check(self) -> None:
+        self._call("check")
+
+    def settle(self) -> None:
+        self._call("settle")
+
+    def restart(self, *, lose_memory: bool = False) -> None:
+        self._call("restart", lose_memory=lose_memory)
+
+    def _call(self, name: str, *args: Any, **options: Any) -> Any:
+        return self._host.call(name, *args, **options).result()
+
+    def _wait(self, name: str, *args: Any) -> Any:
+        """A wait blocks; on a loop it would block the very clients that it waits for."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._call(name, *args)
+        raise HarnessError(f"{name} would block the running event loop: await c.aio.{name}(...)")
+
+
+class Starting:
+    """A broker that is about to start; await it, or use it in `async with`."""
+
+    def __init__(
+        self,
+        cls: type[GroupCoordinator],
+        topics: Mapping[str, int] | None,
+        config: Mapping[str, object] | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._start = lambda: cls.start(topics, config, **options)
+        self._started: GroupCoordinator | None = None
+
+    def __await__(self) -> Generator[Any, None, GroupCoordinator]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> GroupCoordinator:
+        self._started = await self._begin()
+        return self._started
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        started = self._started
+        if started is None:
+            return
+        try:
+            if error is None:
+                await started.aio.check()
+        finally:
+            await started.close_async()
+
+    async def _begin(self) -> GroupCoordinator:
+        return await asyncio.to_thread(self._start)

@@ -1,0 +1,118 @@
+"""The pytest plugin: `groupd`, `groupd_session`, `groupd_factory` and the marker `groupd`.
+
+It is loaded in every pytest run of an environment that has groupd installed, so it imports nothing
+of groupd before a test asks for a broker. The fixtures are plain ones: they work for plain tests,
+for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from coordinator.testing.harness import GroupCoordinator
+
+MARKER = (
+    "groupd(topics=None, config=None, **options): what the broker of the fixture `groupd` is "
+    "started with, as GroupCoordinator.start takes it"
+)
+SECTION = "groupd events"
+REPORT_MAX = 20_000
+_BROKERS = pytest.StashKey[list["GroupCoordinator"]]()
+
+Factory = Callable[..., "GroupCoordinator"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture
+def groupd_factory(request: pytest.FixtureRequest) -> Iterator[Factory]:
+    """Starts as many brokers as the test wants: `groupd_factory(topics={"orders": 6})`. At the end
+    all are checked and closed."""
+    started = request.node.stash.setdefault(_BROKERS, [])
+    yield _starter(started)
+    _end(started)
+
+
+@pytest.fixture
+def groupd(request: pytest.FixtureRequest, groupd_factory: Factory) -> GroupCoordinator:
+    """A fresh broker, in memory, on a port of its own; see the marker `groupd`."""
+    return groupd_factory(**_options(request.node))
+
+
+@pytest.fixture(scope="session")
+def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]:
+    """One broker for the whole session (of each xdist worker). Tests that share it should use
+    topics and groups of their own. Its invariants are checked at the end."""
+    started = request.session.stash.setdefault(_BROKERS, [])
+    yield _starter(started)()
+    _end(started)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test says what the groups of its brokers did."""
+    report = yield
+    if report.failed and call.when != "teardown":
+        for broker in _used_by(item):
+            report.sections.append((SECTION, _history(broker)))
+    return report
+
+
+def _options(node: pytest.Item) -> dict[str, Any]:
+    """The marker nearest to the test wins, key by key; topics and configs add up."""
+    options: dict[str, Any] = {"topics": {}, "config": {}}
+    for marker in reversed(list(node.iter_markers("groupd"))):
+        if marker.args:
+            raise pytest.UsageError(f"{node.nodeid}: the marker groupd takes keywords only")
+        for key, value in marker.kwargs.items():
+            merges = key in ("topics", "config")
+            options[key] = {**options[key], **value} if merges else value
+    return options
+
+
+def _starter(started: list[GroupCoordinator]) -> Factory:
+    def start(**options: Any) -> GroupCoordinator:
+        from coordinator.testing.harness import GroupCoordinator
+
+        broker = GroupCoordinator.start(**options)
+        started.append(broker)
+        return broker
+
+    return start
+
+
+def _end(started: list[GroupCoordinator]) -> None:
+    """Close all; the first violation fails the test."""
+    failures: list[BaseException] = []
+    for broker in started:
+        try:
+            if not broker.closed:
+                broker.check()
+        except AssertionError as violation:
+            failures.append(violation)
+        finally:
+            broker.close()
+    started.clear()
+    if failures:
+        raise failures[0]
+
+
+def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
+    own = item.stash.get(_BROKERS, [])
+    shared = getattr(item, "funcargs", {}).get("groupd_session")
+    return [*own, *([shared] if shared is not None else [])]
+
+
+def _history(broker: GroupCoordinator) -> str:
+    if broker.closed:
+        return "(the broker is closed)"
+    text = broker.report() or "(no group has done anything)"
+    return text if len(text) <= REPORT_MAX else "...\n" + text[-REPORT_MAX:]

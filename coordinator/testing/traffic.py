@@ -1,0 +1,48 @@
+"""Stands between the connections and the broker and takes note of who said what.
+
+It is the innermost of what `Daemon(wrap=...)` may put there: what does not get through to the
+broker (a fault holds it back) was not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.server.connection import Requests, Slot
+from coordinator.testing.liveness import Liveness, MemberKey
+from protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
+from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from protocol.wire.registry import Api
+
+
+class Traffic:
+    """A `Requests`. `epochs`: the highest epoch (or generation) that each member has named in a
+    heartbeat, which is how a client acknowledges it."""
+
+    def __init__(self, inner: Requests, liveness: Liveness, changed: Callable[[], None]) -> None:
+        self._inner = inner
+        self._liveness = liveness
+        self._changed = changed
+        self.epochs: dict[MemberKey, int] = {}
+
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        self._liveness.heard(request, slot.connection)
+        said = _epoch(request)
+        self._inner.submit(slot, api, request)
+        if said is not None:
+            key = (request.group_id, request.member_id)
+            if said > self.epochs.get(key, 0):
+                self.epochs[key] = said
+                self._changed()
+
+    def forget(self, slot: Slot) -> None:
+        self._inner.forget(slot)
+
+
+def _epoch(request: Any) -> int | None:
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return request.member_epoch
+    if isinstance(request, HeartbeatRequest | SyncGroupRequest):
+        return request.generation_id
+    return None

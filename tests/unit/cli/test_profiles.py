@@ -1,0 +1,47 @@
+"""`--profile`: below --config and --set; every key and value is one that there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.parse import build_config
+from coordinator.config import FIELDS_BY_KEY
+from coordinator.profiles import PROFILES
+
+INTERVAL = "group.consumer.heartbeat.interval.ms"
+
+
+def test_the_default_profile_changes_nothing() -> None:
+    assert build_config(None, (), "default") == build_config(None, ())
+
+
+def test_the_test_profile_makes_groups_quick() -> None:
+    config = build_config(None, (), "test")
+    assert config.group_initial_rebalance_delay_ms == 0
+    assert config.consumer_assignment_interval_ms == 0
+    assert config.consumer_session_timeout_ms == 45_000
+    assert config.consumer_min_session_timeout_ms == config.group_min_session_timeout_ms == 1
+
+
+def test_file_and_set_win_over_the_profile(tmp_path: Path) -> None:
+    path = tmp_path / "c.properties"
+    path.write_text(f"{INTERVAL}=70\ngroup.initial.rebalance.delay.ms=9\n")
+    config = build_config(path, [f"{INTERVAL}=80"], "test")
+    assert config.consumer_heartbeat_interval_ms == 80
+    assert config.group_initial_rebalance_delay_ms == 9
+
+
+def test_an_unknown_profile() -> None:
+    with pytest.raises(UsageError, match="--profile fast: must be default or test"):
+        build_config(None, (), "fast")
+
+
+def test_the_table_in_the_reference_is_the_profile() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    for key, value in PROFILES["test"].items():
+        entry = FIELDS_BY_KEY[key]
+        default = str(entry.default).lower() if isinstance(entry.default, bool) else entry.default
+        assert f"| `{key}` | {default} | {value} |" in page
