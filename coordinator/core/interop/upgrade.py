@@ -12,6 +12,7 @@ it, so no partition changes hands by the conversion itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from coordinator.config import CoordinatorConfig
@@ -34,6 +35,7 @@ from coordinator.core.consumer_group.timer_keys import SESSION
 from coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     classic_metadata,
+    owned_partitions,
     subscription_of,
     target_of,
 )
@@ -41,6 +43,7 @@ from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.state import ShardState
 from coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages import TopicId
 from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from protocol.records.schema import Record
 
@@ -61,7 +64,8 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
     """Changes nothing. Raises GROUP_ID_NOT_FOUND with the reason when the group must stay."""
     _check(state.config, classic)
     try:
-        members = [_member(classic, one, state.image) for one in classic.sorted_members()]
+        holdings = _holdings(classic, state.image)
+        members = [_member(classic, *one) for one in holdings]
         return _built(state, classic, members)
     except MalformedSubscription as error:
         raise _refused(classic, f"a member's embedded protocol is malformed: {error}") from error
@@ -114,14 +118,42 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
     )
 
 
+def _holdings(
+    classic: ClassicGroup, image: MetadataImage
+) -> list[tuple[ClassicGroupMember, Subscription, Assignment]]:
+    """Members, their subscriptions, and what they are taken to own: their last assignment. A
+    rebalance that was interrupted has cleared that; then it is what they said when they joined,
+    as far as nobody else has it. Kafka frees it, although a cooperative member still reads it."""
+    found: list[tuple[ClassicGroupMember, Subscription, Assignment]] = []
+    claims: list[int] = []
+    taken: Counter[tuple[TopicId, int]] = Counter()
+    for member in classic.sorted_members():
+        subscription = _subscription(classic, member)
+        last = classic.held_assignments.get(member.member_id, member.assignment)
+        held = target_of(last, image)
+        if not last:
+            held = {
+                owned.topic_id: owned.partitions for owned in owned_partitions(subscription, image)
+            }
+            claims.append(len(found))
+        taken.update((topic, number) for topic, numbers in held.items() for number in numbers)
+        found.append((member, subscription, held))
+    for index in claims:
+        member, subscription, held = found[index]
+        alone = {
+            topic: tuple(number for number in numbers if taken[topic, number] == 1)
+            for topic, numbers in held.items()
+        }
+        kept = {topic: numbers for topic, numbers in alone.items() if numbers}
+        found[index] = (member, subscription, kept)
+    return found
+
+
 def _member(
-    classic: ClassicGroup, member: ClassicGroupMember, image: MetadataImage
+    classic: ClassicGroup, member: ClassicGroupMember, subscription: Subscription, held: Assignment
 ) -> ConsumerGroupMember:
-    """STABLE at the generation, with the partitions of its last assignment."""
-    subscription = _subscription(classic, member)
+    """STABLE at the generation, with the partitions that it holds."""
     epoch = classic.generation
-    last = classic.held_assignments.get(member.member_id, member.assignment)
-    held = target_of(last, image)
     return ConsumerGroupMember(
         member.member_id,
         epoch,

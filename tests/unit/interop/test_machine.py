@@ -239,3 +239,20 @@ Migration.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestMigration = Migration.TestCase
+
+
+def test_an_upgrade_in_an_interrupted_rebalance_frees_nothing_that_is_read() -> None:
+    """The third classic member interrupts the rebalance that the second one started."""
+    machine = Migration()
+    machine.start(policy="bidirectional", eager=False, interval=0, first=[])
+    machine.start_classic("c1", 1)
+    machine.start_classic("c2", 3)
+    machine.start_classic("static", 0)
+    machine.start_consumer("m1", 1)
+    group = machine.bench.state.groups[GROUP]
+    assert isinstance(group, ConsumerGroup)
+    assert machine.clients["c1"].owned == set(PARTITIONS)
+    for _ in range(10):
+        machine.one_owner_each()
+        machine.everybody_steps(1)
+    assert machine.clients["c1"].owned < set(PARTITIONS)
