@@ -16,10 +16,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clients", default=",".join(CLIENTS), help="one for each worker")
     parser.add_argument("--protocol", choices=("consumer", "classic"), default="consumer")
+    parser.add_argument("--transaction-version", choices=("1", "2"), default="2")
     options = parser.parse_args()
+    settings = {"groupd.transaction.version": options.transaction_version}
     directory = Path(tempfile.mkdtemp(prefix="groupd-chaos-"))
     print(f"seed {options.seed} in {directory}", flush=True)
-    chaos = Chaos(directory, options.seed, options.clients.split(","), options.protocol)
+    clients = options.clients.split(",")
+    chaos = Chaos(directory, options.seed, clients, options.protocol, settings)
     try:
         chaos.run(options.seconds)
         print(chaos.summary(), flush=True)

@@ -11,6 +11,7 @@ import signal
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -26,7 +27,7 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
-KINDS = {"kill": 8, "stop": 2, "freeze": 3, "daemon": 2}
+KINDS = {"kill": 8, "stop": 2, "freeze": 3, "daemon": 4}
 """What happens, by weight: a worker is killed, leaves, or stands still until others may have its
 partitions and its transaction is aborted; the daemon is killed."""
 PAUSE_S, FREEZE_S = (0.3, 2.0), (1.0, 8.0)
@@ -43,7 +44,14 @@ ENDED = re.compile(r'^groupd_transactions_total\{result="(\w+)"\} (\S+)$', re.MU
 class Chaos:
     """`run` makes it all happen, once. Close it afterwards."""
 
-    def __init__(self, directory: Path, seed: int, clients: list[str], protocol: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        clients: Sequence[str],
+        protocol: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.happened: Counter[str] = Counter()
         self.transactions: Counter[str] = Counter()
         """As the daemon has counted them; what ended right before it was killed is missing."""
@@ -51,7 +59,7 @@ class Chaos:
         self._random = Random(seed)
         self._clients, self._protocol = clients, protocol
         self._directory = directory
-        self._peer = make_peer(directory / "peer", settings=SETTINGS)
+        self._peer = make_peer(directory / "peer", settings={**SETTINGS, **(settings or {})})
         self._slots: list[Worker] = []
         self._ids = [f"x{slot}" for slot in range(len(clients))]
         self._frozen: dict[int, float] = {}
@@ -84,10 +92,11 @@ class Chaos:
         self._peer.stop()
 
     def _rampage(self, topology: Topology, seconds: float) -> None:
-        kinds = self._random.sample(list(KINDS), len(KINDS))  # each once, then by weight
+        first = self._random.sample(list(KINDS), len(KINDS))  # each once, then by weight
+        kind = first.pop()
         began = time.monotonic()
         next_at, waiting_since = began + self._random.uniform(*PAUSE_S), 0.0
-        while (now := time.monotonic()) < began + seconds or kinds:
+        while (now := time.monotonic()) < began + seconds or set(self.happened) != set(KINDS):
             topology.feeder.feed(int((now - began) * RECORDS_PER_S) - topology.feeder.given)
             for slot in [slot for slot, until in self._frozen.items() if until <= now]:
                 self._thaw(slot)
@@ -96,12 +105,12 @@ class Chaos:
             time.sleep(STEP_S)
             if now < next_at:
                 continue
-            kind = kinds[-1] if kinds else self._random.choices(list(KINDS), [*KINDS.values()])[0]
             waiting_since = waiting_since or now
             if not self._happens(kind, patient=now < waiting_since + VICTIM_S):
                 continue
             self.happened[kind] += 1
-            kinds = kinds[:-1]
+            drawn = self._random.choices(list(KINDS), list(KINDS.values()))[0]
+            kind = first.pop() if first else drawn
             next_at, waiting_since = time.monotonic() + self._random.uniform(*PAUSE_S), 0.0
 
     def _happens(self, kind: str, *, patient: bool) -> bool:
@@ -134,7 +143,9 @@ class Chaos:
 
     def _start(self, slot: int) -> Worker:
         assert self._topology is not None
-        return self._topology.start(self._clients[slot], self._protocol, self._ids[slot])
+        return self._topology.start(
+            self._clients[slot], self._protocol, self._ids[slot], "cooperative-sticky"
+        )
 
     def _thaw(self, slot: int) -> None:
         del self._frozen[slot]

@@ -20,14 +20,12 @@ SECONDS = float(os.environ.get("GROUPD_CHAOS_SECONDS", "25"))
 
 @pytest.mark.timeout(SECONDS + 900)
 @pytest.mark.parametrize(
-    ("clients", "protocol"),
-    [(CLIENTS, "consumer"), (("confluent",) * 3, "classic")],
-    ids=["mixed-consumer", "confluent-classic"],
+    ("protocol", "version"),
+    [("consumer", "2"), ("classic", "1")],
+    ids=["KIP-848-TV2", "classic-TV1"],
 )
-def test_every_record_once_whoever_is_killed(
-    tmp_path: Path, clients: tuple[str, ...], protocol: str
-) -> None:
-    chaos = Chaos(tmp_path, seed=11, clients=list(clients), protocol=protocol)
+def test_every_record_once_whoever_is_killed(tmp_path: Path, protocol: str, version: str) -> None:
+    chaos = Chaos(tmp_path, 11, CLIENTS, protocol, {"groupd.transaction.version": version})
     try:
         chaos.run(SECONDS)
     except AssertionError as error:

@@ -1,7 +1,8 @@
 """A topology that reads, processes and writes exactly once: what feeds it, its workers, the judge.
 
 The workers copy every record into the same partition of another topic. So the output, read with
-read_committed, must be the input, partition by partition and in order, whatever was killed meanwhile.
+read_committed, must be the input, partition by partition and in order, whatever was killed
+meanwhile.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ RESTARTING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._R
 
 
 class Feeder:
-    """Gives a topic its records, the numbers from 0, round-robin; exactly once, whatever restarts."""
+    """Gives a topic its records, the numbers from 0, round-robin and exactly once."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.given = 0
@@ -249,7 +250,7 @@ class Topology:
         return worker
 
     def told(self, event: str) -> tuple[int, int]:
-        """Transactions and records that the workers have told of; the killed ones not of their last."""
+        """How often the workers have told of it, and with how many records in all."""
         return (
             sum(worker.events[event] for worker in self.workers),
             sum(worker.records[event] for worker in self.workers),

@@ -24,9 +24,9 @@ LOOPS = (
     ("confluent", "classic", "range"),
     ("confluent", "classic", "cooperative-sticky"),
     ("java", "consumer", ""),
-    ("java", "classic", ""),
+    ("java", "classic", "range"),
     ("franz", "consumer", ""),
-    ("franz", "classic", ""),
+    ("franz", "classic", "cooperative-sticky"),
 )
 
 

@@ -1,10 +1,11 @@
 """A worker that reads, processes and writes exactly once, on confluent-kafka (librdkafka).
 
-Copies every record of `--source` into the same partition of `--target`, in transactions that take the
-offsets along. The Java and Go drivers have the same command line and tell the same on stdout, one
-JSON object a line: `assignment` (partitions owned), `committed` and `aborted` (a transaction, with
-the number of its records), `again` (a call that is repeated), `error`, `anew` (what was fatal: the worker goes on with a new consumer
-and a new producer), `closed`. SIGTERM or end of stdin: it commits what is open and leaves; SIGUSR1: the stacks on stderr.
+Copies every record of `--source` into the same partition of `--target`, in transactions that take
+the offsets along. The Java and Go drivers have the same command line and tell the same on stdout,
+one JSON object a line: `assignment` (partitions owned), `committed` and `aborted` (a transaction,
+with the number of its records), `error`, `anew` (what was fatal: the worker goes on with a new
+consumer and a new producer), `closed`; this one also `again` (a call that is repeated). SIGTERM or
+end of stdin: it commits what is open and leaves. SIGUSR1: the stacks on stderr.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import (
 // processor is a worker that reads, processes and writes exactly once, with franz-go's GroupTransactSession.
 // The command line and the events are those of tests/clients/drivers/confluent_processor.py.
 type processor struct {
-	bootstrap, group, source, target, protocol, transactionalID string
-	sessionTimeoutMs, transactionTimeoutMs, records, workMs     int
+	bootstrap, group, source, target, protocol, assignor, transactionalID string
+	sessionTimeoutMs, transactionTimeoutMs, records, workMs               int
 
 	lock  sync.Mutex
 	owned map[int32]bool
@@ -54,8 +54,8 @@ func runProcessor(arguments []string) {
 	flags.IntVar(&made.sessionTimeoutMs, "session-timeout-ms", 6000, "classic only")
 	flags.IntVar(&made.transactionTimeoutMs, "transaction-timeout-ms", 60000, "of the transactional id")
 	flags.IntVar(&made.records, "records", 25, "most of a transaction")
-	flags.IntVar(&made.workMs, "work-ms", 0, "before offsets are sent")
-	flags.String("assignor", "", "not used")
+	flags.IntVar(&made.workMs, "work-ms", 0, "twice of it between producing and the end of a transaction")
+	flags.StringVar(&made.assignor, "assignor", "", "classic only; range if empty")
 	_ = flags.Parse(arguments) // ExitOnError
 	stop, stopping := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -98,6 +98,7 @@ func (p *processor) settings() []kgo.Opt {
 	}
 	return append(
 		settings,
+		kgo.Balancers(franzBalancers[p.assignor]()),
 		kgo.SessionTimeout(time.Duration(p.sessionTimeoutMs)*time.Millisecond),
 		kgo.HeartbeatInterval(300*time.Millisecond))
 }

@@ -86,6 +86,10 @@ final class ProcessCommand {
         config.put("reconnect.backoff.max.ms", "500");
         config.put("group.protocol", options.get("protocol"));
         if ("classic".equals(options.get("protocol"))) {
+            String assignor = options.getOrDefault("assignor", "");
+            config.put(
+                    "partition.assignment.strategy",
+                    ConsumeCommand.ASSIGNORS.get(assignor.isEmpty() ? "range" : assignor));
             config.put("session.timeout.ms", options.get("session-timeout-ms"));
             config.put("heartbeat.interval.ms", "300");
         }
