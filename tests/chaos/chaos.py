@@ -22,15 +22,17 @@ from tests.support.peer import make_peer
 
 PARTITIONS = 6
 RECORDS_PER_S = 150
-SESSION_MS, TRANSACTION_MS = 3_000, 5_000
+SESSION_MS, TRANSACTION_MS = 3_000, 6_000
 SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
-KINDS = {"kill": 8, "stop": 2, "freeze": 3, "daemon": 4}
+KINDS = {"kill": 8, "stop": 2, "freeze": 5, "daemon": 4}
 """What happens, by weight: a worker is killed, leaves, or stands still until others may have its
 partitions and its transaction is aborted; the daemon is killed."""
-PAUSE_S, FREEZE_S = (0.3, 2.0), (1.0, 8.0)
+PAUSE_S, FREEZE_S = (0.3, 2.0), (2.0, 8.0)
+WORST_MOMENT = 0.7
+"""How often a worker freezes right before it ends a transaction, and not just anywhere."""
 SAME_ID = 0.6
 """How often the next worker has the transactional id of the one before, and so fences it; otherwise
 what that one has left waits for its timeout."""
@@ -129,7 +131,10 @@ class Chaos:
         slot = self._random.choice(slots)
         worker = self._slots[slot]
         if kind == "freeze":
-            worker.process.send_signal(signal.SIGSTOP)
+            if self._random.random() < WORST_MOMENT:
+                worker.freeze()
+            else:
+                worker.process.send_signal(signal.SIGSTOP)
             self._frozen[slot] = time.monotonic() + self._random.uniform(*FREEZE_S)
             return True
         if kind == "kill":
@@ -149,7 +154,7 @@ class Chaos:
 
     def _thaw(self, slot: int) -> None:
         del self._frozen[slot]
-        self._slots[slot].process.send_signal(signal.SIGCONT)
+        self._slots[slot].thaw()
 
     def _count_transactions(self) -> None:
         if isinstance(self._peer, Daemon):

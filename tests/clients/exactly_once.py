@@ -162,6 +162,7 @@ class Worker:
         """Transactions and records by event: `committed`, `aborted`."""
         self.owned: list[int] = []
         self.told: list[str] = []
+        self._freezing = False
         self.process = ChildProcess(
             command,
             stderr_path=log,
@@ -177,6 +178,9 @@ class Worker:
         self.records[kind] += event.get("records", 0)
         if kind == "assignment":
             self.owned = event["owned"]
+        elif kind == "offsets":
+            if self._freezing:
+                self.process.send_signal(signal.SIGSTOP)
         elif kind != "committed":
             self.told.append(f"{time.strftime('%H:%M:%S')} {line}")
 
@@ -186,6 +190,14 @@ class Worker:
         code = self.process.wait_exit(STOP_S)
         assert code in (0, 143), self.describe()
         assert self.events["closed"] == 1, self.describe()
+
+    def freeze(self) -> None:
+        """SIGSTOP at the worst moment: with offsets in a transaction that is about to end."""
+        self._freezing = True
+
+    def thaw(self) -> None:
+        self._freezing = False
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self.process.kill()

@@ -2,10 +2,11 @@
 
 Copies every record of `--source` into the same partition of `--target`, in transactions that take
 the offsets along. The Java and Go drivers have the same command line and tell the same on stdout,
-one JSON object a line: `assignment` (partitions owned), `committed` and `aborted` (a transaction,
-with the number of its records), `error`, `anew` (what was fatal: the worker goes on with a new
-consumer and a new producer), `closed`; this one also `again` (a call that is repeated). SIGTERM or
-end of stdin: it commits what is open and leaves. SIGUSR1: the stacks on stderr.
+one JSON object a line: `assignment` (partitions owned), `offsets` (they are in the transaction,
+which is to end soon), `committed` and `aborted` (a transaction, with the number of its records),
+`error`, `anew` (what was fatal: the worker goes on with a new consumer and a new producer),
+`closed`; this one also `again` (a call that is repeated). SIGTERM or end of stdin: it commits what
+is open and leaves. SIGUSR1: the stacks on stderr.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ class Worker:
             retrying(
                 lambda: self._producer.send_offsets_to_transaction(places, group, CALL_S),
             )
+            emit("offsets")
             time.sleep(self._options.work_ms / 1000)
             retrying(lambda: self._producer.commit_transaction(CALL_S))
         except KafkaException as error:

@@ -159,8 +159,9 @@ func (p *processor) process(session *kgo.GroupTransactSession, fetches kgo.Fetch
 		copied := &kgo.Record{Topic: p.target, Partition: record.Partition, Value: record.Value}
 		session.Produce(background, copied, promise.Promise())
 	})
-	time.Sleep(2 * time.Duration(p.workMs) * time.Millisecond)
 	failed := promise.Err()
+	say("offsets", nil) // nearly: End sends them
+	time.Sleep(2 * time.Duration(p.workMs) * time.Millisecond)
 	committed, err := session.End(background, kgo.TransactionEndTry(failed == nil))
 	if err != nil {
 		return err

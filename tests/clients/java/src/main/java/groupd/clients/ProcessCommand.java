@@ -135,6 +135,7 @@ final class ProcessCommand {
             }
             Thread.sleep(workMs);
             producer.sendOffsetsToTransaction(next, consumer.groupMetadata());
+            Events.emit(Map.of("event", "offsets"));
             Thread.sleep(workMs);
             producer.commitTransaction();
             Events.emit(Map.of("event", "committed", "records", records.count()));
