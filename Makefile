@@ -26,7 +26,7 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile $(ARGS)
 
-check: dev-setup ## Format, lint, types, imports, unit tests: under a minute
+check: dev-setup ## Format, lint, types, imports, unit tests: a minute or two
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -51,10 +51,11 @@ demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 bench: $(STAMPS)/bench ## Throughput and memory
 	$(BIN)/python -m coordinator bench $(ARGS)
 
-oracle: $(STAMPS)/oracle ## Fetch a real broker; then GROUPD_PEER=kafka make test ARGS=tests/clients
+oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the scenario files against it
+	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
-dev-setup: $(STAMPS)/test
-test-setup: $(STAMPS)/test $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
+dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -74,13 +75,17 @@ $(STAMPS)/venv: scripts/venv.sh
 $(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
-EXTRA_run :=
+EXTRA_run := [postgres]
 EXTRA_test := [test,dev]
-EXTRA_bench := [bench]
+EXTRA_bench := [bench,postgres]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
 	scripts/toolchain.sh
 	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
+	scripts/toolchain.sh postgresql
+	@touch $@
 
 $(STAMPS)/java: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/java/pom.xml $(JAVA_SOURCES)
 	mvn -q -B -Dstyle.color=never -f tests/clients/java/pom.xml compile

@@ -143,6 +143,31 @@ class CoordinatorConfig:
     offsets_topic_replication_factor: int = setting(
         "offsets.topic.replication.factor", 3, "Accepted for compatibility.", low=1, high=32767
     )
+    history_retention_ms: int = setting(
+        "groupd.history.retention.ms",
+        604800000,
+        "How long the log of the coordinator stays as it was written; then only the newest record "
+        "per key is kept. 0 = not at all, -1 = for ever.",
+        low=-1,
+    )
+    log_cleaner_enable: bool = setting(
+        "log.cleaner.enable", True, "Compact the log of the coordinator in the background."
+    )
+    log_cleaner_backoff_ms: int = setting(
+        "log.cleaner.backoff.ms", 15000, "How often the cleaner looks for something to do.", low=1
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        "log.cleaner.min.compaction.lag.ms",
+        0,
+        "Records younger than this are not compacted.",
+        low=0,
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        "log.cleaner.delete.retention.ms",
+        86400000,
+        "How long a compacted log keeps tombstones and markers for its readers.",
+        low=0,
+    )
     # Topics
     auto_create_topics_enable: bool = setting(
         "auto.create.topics.enable", True, "Create a topic when a client asks for its metadata."

@@ -24,8 +24,10 @@ from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.state import ShardState
 from coordinator.runtime.broker import Broker
+from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock, SystemClock
 from coordinator.runtime.ids import new_id, new_topic_id
+from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.runtime.transactions import OffsetsMarkers
@@ -35,14 +37,15 @@ from coordinator.server.admin_routes import AdminRoutes
 from coordinator.server.connection import ConnectionStats
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
+from coordinator.topics.names import OFFSETS_PARTITIONS
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
 from protocol.messages.cluster import Node
-from protocol.messages.topics import RESOURCE_BROKER
 from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
 
@@ -50,9 +53,6 @@ log = structlog.get_logger("groupd.daemon")
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that are none to connect to."""
-
-OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
-"""Where the store remembers with how many shards it was made."""
 
 
 class CannotStart(Exception):
@@ -87,6 +87,8 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self._cleaner: Cleaner
+        self._stalls = LoopStalls()
         self._transactions: TransactionCoordinator
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
@@ -115,6 +117,7 @@ class Daemon:
             # After the shards, which take markers too.
             await self._transactions.load()
             await self._create_topics()
+            self._cleaner.start()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
             raise CannotStart(str(refused)) from refused
@@ -131,6 +134,7 @@ class Daemon:
         self._broker = Broker(
             self._config, self._make_shard, self._store, self._clock, group_routes(), failure_for
         )
+        self._cleaner = Cleaner(self._store, self._broker.shards, self._config, self._clock.now)
         self._data_plane = DataPlane(
             self._config,
             self._store,
@@ -144,6 +148,7 @@ class Daemon:
         )
         transactions = self._make_transactions()
         self._broker.start_writer()
+        self._stalls.start()
         self._assembled = True
         await self._data_plane.start()
         self._broker.image = self._data_plane.catalogue.image
@@ -208,7 +213,12 @@ class Daemon:
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node]
         self._broker.node = node
-        registry = make_registry(self._broker, self.connections, self._transactions)
+        registry = make_registry(
+            self._broker,
+            self.connections,
+            self._transactions,
+            [lambda: LogCollector(self._cleaner, self._stalls)],
+        )
         shown = self._shown_options()
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -276,16 +286,23 @@ class Daemon:
             self._listener.close_listener()
             self._listener.stop_reading()
         try:
+            await self._cleaner.close()
             await self._transactions.close()
             await self._data_plane.close()
             await self._broker.close()
         finally:
+            self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()
             if self._admin is not None:
                 await self._admin.close()
             await self._store.close()
         log.info("stopped")
+
+    async def lost(self) -> str:
+        """Waits until another process has taken the store over, whose groups are not ours any
+        more; one line that says so."""
+        return await self._store.lost()
 
     async def _abandon(self) -> None:
         """A start that failed half-way: give back ports and locks."""
@@ -297,10 +314,12 @@ class Daemon:
             await self._admin.close()
         try:
             if self._assembled:
+                await self._cleaner.close()
                 await self._transactions.close()
                 await self._data_plane.close()
                 await self._broker.close()
         finally:
+            self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()
             await self._store.close()

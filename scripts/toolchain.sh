@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# What the client tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or
-# newer) and npm. Root gets what is missing from Debian's packages; anybody else is told the one command.
+# What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm
+# and PostgreSQL (13 or newer), of which the tests start a server of their own. With the argument postgresql: that
+# alone. Root gets what is missing from Debian's packages; anybody else is told the one command.
 # Go 1.21 or newer will do: it fetches the toolchain that tests/clients/go/go.mod names by itself.
 set -euo pipefail
+
+only=${1:-}
 
 # at_least HAVE WANTED: versions like 20.19.4
 at_least() {
@@ -22,7 +25,28 @@ node_is_new_enough() {
     command -v node >/dev/null && at_least "$(node --version | tr -d v)" 20.19
 }
 
+# Debian keeps the server's programs off PATH.
+postgres_is_new_enough() {
+    local found
+    found=$(command -v postgres || find /usr/lib/postgresql -path '*/bin/postgres' 2>/dev/null | sort -V | tail -n 1)
+    [ -n "$found" ] && [ -x "$(dirname "$(readlink -f "$found")")/initdb" ] &&
+        at_least "$("$found" --version | sed -E 's/^postgres \(PostgreSQL\) ([0-9.]+).*/\1/')" 13
+}
+
+# Debian's package would make a database cluster and start it as a service; nobody needs that one.
+without_a_cluster() {
+    local settings=/etc/postgresql-common/createcluster.d/groupd-tests.conf
+    mkdir -p "$(dirname "$settings")"
+    echo "create_main_cluster = false" >"$settings"
+    local result=0
+    "$@" || result=$?
+    rm -f "$settings"
+    return "$result"
+}
+
 missing_packages() {
+    postgres_is_new_enough || echo postgresql
+    [ "$only" != postgresql ] || return 0
     java_is_new_enough || echo default-jdk-headless
     command -v mvn >/dev/null || echo maven
     go_is_new_enough || echo golang-go
@@ -36,9 +60,9 @@ if [ ${#missing[@]} -eq 0 ]; then
 fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    DEBIAN_FRONTEND=noninteractive without_a_cluster apt-get install -y -qq --no-install-recommends "${missing[@]}"
 else
-    echo "The client tests need ${missing[*]}. Run: sudo apt-get install ${missing[*]}" >&2
+    echo "The tests need ${missing[*]}. Run: sudo apt-get install ${missing[*]}" >&2
     exit 1
 fi
 mapfile -t old < <(missing_packages)

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, func, select
+from sqlalchemy import Connection, Integer, Select, bindparam, func, select
 
 from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
 
-# More rows than a Fetch wants and few enough to look at their sizes at once.
-ROWS_MAX = 4096
+FEW_ROWS = 16
+"""Rows that a read looks at first: at the end of a log there are no more than that."""
+
+ROWS_MAX = 512
+"""Rows that one read looks at and gives at most. Rows are checked on the event loop, so this is
+also how long a read holds it up: a few milliseconds."""
 
 
 @dataclass(slots=True)
@@ -89,37 +93,29 @@ def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
     return StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
 
 
-_LIVE = and_(log_batch.c.log_id == log.c.log_id, log_batch.c.last_offset >= log.c.start_offset)
-
-# One bound, as SQLite would search the index with either of two and filter with the other.
-_FROM = case(
-    (log.c.start_offset > bindparam("from_offset"), log.c.start_offset),
-    else_=bindparam("from_offset"),
+# The log's row is looked up apart and not joined: so every database sees that one range of the
+# index is wanted, finds it in order and stops at the limit.
+_OF_NAME = log.c.name == bindparam("name")
+LOG_COLUMNS = (
+    log.c.row_sum,
+    log.c.log_id,
+    log.c.name,
+    log.c.owner_epoch,
+    log.c.start_offset,
+    log.c.next_offset,
+    log.c.clean_offset,
 )
+"""As `check_log` takes them."""
 
-# Sizes first: payloads that would not fit the answer are never loaded. The outer join gives one
-# row for a log without batches in range, none for an unknown log.
+_LOG = select(*LOG_COLUMNS).where(_OF_NAME)
+
+# Sizes first: payloads that would not fit the answer are never loaded.
 _SIZES = (
-    select(
-        log.c.row_sum,
-        log.c.log_id,
-        log.c.name,
-        log.c.owner_epoch,
-        log.c.start_offset,
-        log.c.next_offset,
-        log_batch.c.base_offset,
-        log_batch.c.last_offset,
-        func.length(log_batch.c.payload),
-    )
-    .select_from(
-        log.outerjoin(
-            log_batch,
-            and_(log_batch.c.log_id == log.c.log_id, log_batch.c.last_offset >= _FROM),
-        )
-    )
-    .where(log.c.name == bindparam("name"))
+    select(log_batch.c.base_offset, log_batch.c.last_offset, func.length(log_batch.c.payload))
+    .where(log_batch.c.log_id == bindparam("log_id"))
+    .where(log_batch.c.last_offset >= bindparam("from_offset"))
     .order_by(log_batch.c.last_offset)
-    .limit(ROWS_MAX)
+    .limit(bindparam("rows", type_=Integer))
 )
 
 _RANGE = (
@@ -130,33 +126,44 @@ _RANGE = (
 )
 
 
+def _sizes(
+    connection: Connection, log_id: int, from_offset: int, rows: int
+) -> Sequence[Sequence[Any]]:
+    return connection.execute(
+        _SIZES, {"log_id": log_id, "from_offset": from_offset, "rows": rows}
+    ).all()
+
+
 def read_range(
     connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
 ) -> list[StoredBatch]:
-    """See `PartitionLogs.read`; `connection` must show both queries the same state."""
-    sizes = connection.execute(_SIZES, {"name": name, "from_offset": from_offset}).all()
-    if not sizes:
+    """See `PartitionLogs.read`; `connection` must show all queries the same state."""
+    row = connection.execute(_LOG, {"name": name}).one_or_none()
+    if row is None:
         return []
-    check_log(*sizes[0][:6])
-    log_id, start_offset, next_offset = sizes[0][1], sizes[0][4], sizes[0][5]
+    check_log(*row)
+    log_id, start_offset, next_offset = row.log_id, row.start_offset, row.next_offset
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
         return []
-    if sizes[0][6] is None or sizes[0][6] > expected:
+    rows_max, sizes = FEW_ROWS, _sizes(connection, log_id, expected, FEW_ROWS)
+    if len(sizes) == FEW_ROWS and sum(size for *_, size in sizes) < max_bytes:
+        rows_max, sizes = ROWS_MAX, _sizes(connection, log_id, expected, ROWS_MAX)
+    if not sizes or sizes[0][0] > expected:
         raise LogCorrupt(f"log {name}: the batch at offset {expected} is missing")
     total = 0
     last: int | None = None
-    for *_, last_offset, size in sizes:
+    for _, last_offset, size in sizes:
         total += size
         if total > max_bytes and not (min_one and last is None):
             break
         last = last_offset
     else:
-        if len(sizes) < ROWS_MAX and last_offset + 1 != next_offset:
+        if len(sizes) < rows_max and last_offset + 1 != next_offset:
             raise LogCorrupt(f"log {name}: the batch at offset {last_offset + 1} is missing")
     if last is None:
         return []
-    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][7], "last": last})
+    rows = connection.execute(_RANGE, {"log_id": log_id, "first": sizes[0][1], "last": last})
     batches = [to_batch(name, row) for row in rows]
     for before, after in pairwise(batches):
         if after.base_offset != before.last_offset + 1:
@@ -170,8 +177,8 @@ def _one(found: Select[tuple[int]]) -> Select[Any]:
 
 _BATCH_IDS = (
     select(log_batch.c.batch_id)
-    .select_from(log.join(log_batch, _LIVE))
-    .where(log.c.name == bindparam("name"))
+    .where(log_batch.c.log_id == select(log.c.log_id).where(_OF_NAME).scalar_subquery())
+    .where(log_batch.c.last_offset >= select(log.c.start_offset).where(_OF_NAME).scalar_subquery())
 )
 FIRST_AT_OR_AFTER = _one(
     _BATCH_IDS.where(log_batch.c.max_timestamp_ms >= bindparam("timestamp_ms"))

@@ -21,7 +21,7 @@ _SIZE = Struct(">q")
 _WRONG_TYPES = (AttributeError, TypeError, ValueError, StructError)
 """In SQLite any value may be of any type, and a flipped bit may change it."""
 
-_NAME, _OWNER_EPOCH, _START_OFFSET, _NEXT_OFFSET = range(4)
+_NAME, _OWNER_EPOCH, _START_OFFSET, _NEXT_OFFSET, _CLEAN_OFFSET = range(5)
 
 
 def batch_crc(
@@ -40,8 +40,18 @@ def _name(log_id: int, name: str | None) -> int:
     return _field(_NAME, log_id, -1 if name is None else zlib.crc32(name.encode()))
 
 
+def _clean(log_id: int, clean_offset: int) -> int:
+    """Nothing for a log that was never cleaned: rows from before there was a cleaner stay right."""
+    return 0 if clean_offset == 0 else _field(_CLEAN_OFFSET, log_id, clean_offset)
+
+
 def log_sum(
-    log_id: int, name: str | None, owner_epoch: int, start_offset: int, next_offset: int
+    log_id: int,
+    name: str | None,
+    owner_epoch: int,
+    start_offset: int,
+    next_offset: int,
+    clean_offset: int = 0,
 ) -> int:
     """Of a row of `log`."""
     return (
@@ -49,12 +59,17 @@ def log_sum(
         + _field(_OWNER_EPOCH, log_id, owner_epoch)
         + _field(_START_OFFSET, log_id, start_offset)
         + _field(_NEXT_OFFSET, log_id, next_offset)
+        + _clean(log_id, clean_offset)
     )
 
 
 def end_moved(log_id: int, before: int, after: int) -> int:
     """What a new `next_offset` adds to the sum of a row."""
     return _field(_NEXT_OFFSET, log_id, after) - _field(_NEXT_OFFSET, log_id, before)
+
+
+def cleaned(log_id: int, before: int, after: int) -> int:
+    return _clean(log_id, after) - _clean(log_id, before)
 
 
 def start_moved(log_id: int, before: int, after: int) -> int:
@@ -76,10 +91,12 @@ def check_log(
     owner_epoch: int,
     start_offset: int,
     next_offset: int,
+    clean_offset: int,
 ) -> None:
     """Raises LogCorrupt when a row of `log` is not what was written."""
     try:
-        right = log_sum(log_id, name, owner_epoch, start_offset, next_offset) == row_sum
+        found = log_sum(log_id, name, owner_epoch, start_offset, next_offset, clean_offset)
+        right = found == row_sum
     except _WRONG_TYPES:
         right = False
     if not right:

@@ -30,12 +30,21 @@ FAILURES = (SQLAlchemyError, OSError)
 """What `Transactions.run` raises beside the errors of the work itself."""
 
 
+IsDead = Callable[[AsyncConnection], bool]
+"""Whether a connection is known to have ended, so that no transaction needs to fail on it."""
+
+
+def _alive(connection: AsyncConnection) -> bool:
+    return False
+
+
 class Transactions:
     """Up to `connections` transactions at a time, in the order of the calls; there is no limit
     to the waiting. Owns `engine`. Used from one event loop."""
 
-    def __init__(self, engine: AsyncEngine, connections: int) -> None:
+    def __init__(self, engine: AsyncEngine, connections: int, is_dead: IsDead = _alive) -> None:
         self._engine = engine
+        self._is_dead = is_dead
         self._connections = connections
         self._turns = asyncio.Semaphore(connections)
         self._idle: list[AsyncConnection] = []
@@ -55,11 +64,21 @@ class Transactions:
         self._turns.release()
 
     async def _transaction(self, work: Callable[[Connection], T]) -> T:
-        connection = self._idle.pop() if self._idle else await self._engine.connect()
+        connection = await self._connection()
         try:
             return await connection.run_sync(_transact, work)
         finally:
             self._idle.append(connection)
+
+    async def _connection(self) -> AsyncConnection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.invalidated and self._is_dead(connection):
+                await connection.invalidate()
+            if not connection.invalidated:
+                return connection
+            await connection.close()
+        return await self._engine.connect()
 
     async def close(self) -> None:
         """Waits for every `run` that was called before, then ends the connections."""
@@ -75,7 +94,7 @@ def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
         with connection.begin():
             return work(connection)
     except FAILURES:
-        # Nobody knows what state it is in; SQLAlchemy connects again at the next transaction.
+        # Nobody knows what state it is in; the next transaction gets another.
         connection.invalidate()
         raise
 
@@ -107,6 +126,11 @@ class EngineBackend:
             return await transactions.run(work)
         except FAILURES as error:
             raise self._failure(error) from error
+
+    async def lost(self) -> str:
+        """Never returns: a lock that the system keeps is not lost."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         """Only a database whose files could be lost behind its back has to remember."""

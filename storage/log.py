@@ -6,6 +6,10 @@ refuses an append whose base offset is not the log's next one, or whose owner ep
 current one (`LogFenced`). Everything passed to one `append` call is durable together when it
 returns; after any other outcome the caller reloads.
 
+The one other way to change a log is `replace`: the cleaner swaps a range of old rows for fewer.
+Below the clean offset a row stands for a range of offsets and its payload holds the batches that
+are left of it, which may be none.
+
 Storage sees names and bytes; it never looks into a payload.
 """
 
@@ -32,6 +36,11 @@ class LogUnavailable(LogError):
     """The store cannot be reached or refuses (disk full, connection lost). Retriable."""
 
 
+class StoreTaken(LogUnavailable):
+    """Another process has taken the store over, for good: the answer to everything from then on,
+    except that appends raise LogFenced."""
+
+
 class LogCorrupt(LogError):
     """Stored bytes are not what was written."""
 
@@ -43,12 +52,14 @@ class StoreRefused(LogError):
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """`start_offset`: first readable offset; `next_offset`: the log end."""
+    """`start_offset`: first readable offset; `next_offset`: the log end; `clean_offset`: how far
+    the cleaner has been."""
 
     name: str
     owner_epoch: int
     start_offset: int
     next_offset: int
+    clean_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +76,39 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
+    """One row. Its offsets follow those of the row before, also where the cleaner has left gaps
+    between the batches in the payload."""
+
     base_offset: int
     last_offset: int
     max_timestamp_ms: int
     payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`rows` instead of the rows of `from_offset`..`to_offset` - 1, which they cover too.
+
+    `to_offset` may lie behind the log's end, which then moves there: so a log grows that only
+    the cleaner writes. `clean_offset`: the log's new one.
+    """
+
+    name: str
+    owner_epoch: int
+    from_offset: int
+    to_offset: int
+    rows: tuple[StoredBatch, ...]
+    clean_offset: int
+
+    def check(self) -> None:
+        """Raises ValueError unless the rows cover exactly the range."""
+        at = self.from_offset
+        for row in self.rows:
+            if row.base_offset != at or row.last_offset < at:
+                raise ValueError(f"{self.name}: row {row.base_offset}..{row.last_offset} at {at}")
+            at = row.last_offset + 1
+        if at != self.to_offset or not self.rows:
+            raise ValueError(f"{self.name}: rows end at {at}, not at {self.to_offset}")
 
 
 class PartitionLogs(Protocol):
@@ -92,7 +132,8 @@ class PartitionLogs(Protocol):
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
         """Batches from the one that contains `from_offset` on, up to `max_bytes` payload
-        bytes; with `min_one` the first one even if larger."""
+        bytes; with `min_one` the first one even if larger. Less than would fit is no sign of
+        the end: a read looks at a limited number of rows."""
         ...
 
     async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
@@ -105,6 +146,11 @@ class PartitionLogs(Protocol):
 
     async def truncate_before(self, name: str, offset: int) -> None:
         """Move the start offset up to `offset` and drop whole batches below it."""
+        ...
+
+    async def replace(self, change: Replacement) -> None:
+        """Swap a range of whole rows in one transaction. Raises LogFenced (another owner, or the
+        range begins behind the log's end), LogUnavailable, ValueError (the range cuts a row)."""
         ...
 
     async def delete(self, names: Sequence[str]) -> None:
@@ -155,6 +201,11 @@ class Store(PartitionLogs, Catalogue, Protocol):
 
     async def start(self) -> None:
         """Connect, migrate, take the exclusive lock. Raises StoreRefused."""
+        ...
+
+    async def lost(self) -> str:
+        """Waits until another process has taken the store over; one line that says so. Never
+        returns where the lock cannot be lost."""
         ...
 
     async def close(self) -> None: ...

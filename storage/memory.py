@@ -17,6 +17,7 @@ from storage.log import (
     LogFenced,
     LogState,
     LogUnavailable,
+    Replacement,
     StoredBatch,
     StoredTopic,
 )
@@ -27,6 +28,7 @@ class _Log:
     owner_epoch: int = 0
     start_offset: int = 0
     next_offset: int = 0
+    clean_offset: int = 0
     batches: list[StoredBatch] = field(default_factory=list)
 
     def live(self, from_offset: int = 0) -> list[StoredBatch]:
@@ -42,7 +44,7 @@ class _Fault:
 
 class MemoryStore:
     """See `storage.log.Store`. Faults are scripted with `fail_next_append`, `fail_next_read`,
-    `hold_appends` and `release_appends`."""
+    `fail_next_replace`, `hold_appends` and `release_appends`."""
 
     def __init__(self, cluster_id: str | None = None) -> None:
         self._cluster_id = cluster_id or new_cluster_id()
@@ -52,6 +54,7 @@ class MemoryStore:
         self._next_producer_id = 0
         self._append_faults: deque[_Fault] = deque()
         self._read_faults: deque[BaseException] = deque()
+        self._replace_faults: deque[_Fault] = deque()
         self._released: asyncio.Event | None = None
         self._started = False
         self.held_appends = 0
@@ -70,6 +73,12 @@ class MemoryStore:
         """The next read or timestamp lookup raises `error`. Calls add up."""
         self._read_faults.append(error or LogUnavailable("scripted fault"))
 
+    def fail_next_replace(
+        self, error: BaseException | None = None, *, applied: bool = False
+    ) -> None:
+        """As `fail_next_append`, for `replace`."""
+        self._replace_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
+
     def hold_appends(self) -> None:
         """From now on appends wait, unapplied, until `release_appends`."""
         if self._released is None:
@@ -84,6 +93,11 @@ class MemoryStore:
 
     async def start(self) -> None:
         self._started = True
+
+    async def lost(self) -> str:
+        """Never returns."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
 
     async def close(self) -> None:
         self._started = False
@@ -103,7 +117,9 @@ class MemoryStore:
         for name in dict.fromkeys(names):
             log = self._logs.setdefault(name, _Log())
             log.owner_epoch += 1
-            states[name] = LogState(name, log.owner_epoch, log.start_offset, log.next_offset)
+            states[name] = LogState(
+                name, log.owner_epoch, log.start_offset, log.next_offset, log.clean_offset
+            )
         return states
 
     async def append(self, batches: Sequence[Append]) -> None:
@@ -180,6 +196,35 @@ class MemoryStore:
         if log is not None:
             log.start_offset = max(log.start_offset, min(offset, log.next_offset))
             log.batches = log.live()
+
+    async def replace(self, change: Replacement) -> None:
+        self._check_open()
+        change.check()
+        fault = self._replace_faults.popleft() if self._replace_faults else None
+        if fault is None or fault.applied:
+            self._swap(change)
+        if fault is not None:
+            raise fault.error
+
+    def _swap(self, change: Replacement) -> None:
+        log = self._logs.get(change.name)
+        if (
+            log is None
+            or log.owner_epoch != change.owner_epoch
+            or change.from_offset > log.next_offset
+        ):
+            raise LogFenced([change.name])
+        first = bisect_left(log.batches, change.from_offset, key=lambda b: b.last_offset)
+        last = bisect_left(log.batches, change.to_offset, key=lambda b: b.last_offset)
+        gone = log.batches[first:last]
+        end = min(change.to_offset, log.next_offset)
+        if gone and (gone[0].base_offset, gone[-1].last_offset + 1) != (change.from_offset, end):
+            raise ValueError(f"{change.name}: {change.from_offset}..{change.to_offset} cuts a row")
+        if not gone and change.from_offset != log.next_offset:
+            raise ValueError(f"{change.name}: {change.from_offset}..{change.to_offset} cuts a row")
+        log.batches[first:last] = change.rows
+        log.next_offset = max(log.next_offset, change.to_offset)
+        log.clean_offset = change.clean_offset
 
     async def delete(self, names: Sequence[str]) -> None:
         self._check_open()

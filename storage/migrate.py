@@ -18,7 +18,24 @@ from storage.row_checksums import add_row_checksums
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {1: add_row_checksums}
+
+def statements(*sql: str) -> Migration:
+    """A migration in SQL that every database understands."""
+
+    def change(connection: Connection) -> None:
+        for statement in sql:
+            connection.exec_driver_sql(statement)
+
+    return change
+
+
+# What is here stays as it is: it speaks of tables as they were, not as `tables` has them now.
+MIGRATIONS: Mapping[int, Migration] = {
+    1: add_row_checksums,
+    2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),
+    # A clean offset of 0 adds nothing to the sum of a row.
+    3: statements("ALTER TABLE log ADD COLUMN clean_offset BIGINT DEFAULT 0 NOT NULL"),
+}
 
 
 def migrate(
@@ -67,10 +84,10 @@ def _known_version(connection: Connection, existing: list[str], where: str, targ
         else None
     )
     if version is None:
-        raise StoreRefused(f"{where}: not a groupd database: choose another data directory")
+        raise StoreRefused(f"{where}: not a groupd database: choose another database")
     if version > target:
         raise StoreRefused(
             f"{where}: schema version {version} is newer than {target}, the newest this groupd "
-            "knows: start the newer groupd or choose another data directory"
+            "knows: start the newer groupd or choose another database"
         )
     return int(version)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from storage.log import Store, StoreRefused
 from storage.memory import MemoryStore
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
 DATABASE_FILE = "groupd.sqlite"
 
 _SQLITE_PREFIXES = ("sqlite+aiosqlite:///", "sqlite:///")
+_POSTGRES_PREFIXES = ("postgresql+asyncpg://", "postgresql://")
 
 
 def create_store(url: str | None, data_dir: str | Path) -> Store:
-    """The store, not started. `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash
-    for an absolute path) or None for `<data_dir>/groupd.sqlite`. Raises StoreRefused."""
+    """The store, not started. Raises StoreRefused.
+
+    `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash for an absolute path),
+    `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`."""
     if url == "memory://":
         return MemoryStore()
+    if _is_postgres(url):
+        from storage.postgres import postgres_store
+
+        return postgres_store(url)
     from storage.sqlite import sqlite_store
 
     return sqlite_store(sqlite_path(url, data_dir))
@@ -32,9 +40,20 @@ def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
     if url == "memory://":
         raise StoreRefused("memory:// holds nothing that another process could read")
     from storage.reader import StoreReader
+
+    if _is_postgres(url):
+        from storage.postgres import postgres_reader
+
+        return StoreReader(postgres_reader(url))
     from storage.sqlite import SqliteReadBackend
 
     return StoreReader(SqliteReadBackend(sqlite_path(url, data_dir)))
+
+
+def database_file(url: str | None, data_dir: str | Path) -> Path | None:
+    """Of an embedded store, whether it exists or not; None when a server has the database. Raises
+    StoreRefused."""
+    return None if _is_postgres(url) else sqlite_path(url, data_dir)
 
 
 def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
@@ -47,5 +66,15 @@ def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
             return Path(path)
     # Only the scheme: what follows may hold a password.
     raise StoreRefused(
-        f"unknown store {url.partition(':')[0]}: use memory:// or sqlite+aiosqlite:///path/to/file"
+        f"unknown store {url.partition(':')[0]}: use memory://, sqlite+aiosqlite:///path/to/file "
+        "or postgresql+asyncpg://user:password@host/database"
     )
+
+
+def _is_postgres(url: str | None) -> TypeGuard[str]:
+    """Also sees to it that the driver is there. Raises StoreRefused."""
+    if url is None or not url.startswith(_POSTGRES_PREFIXES):
+        return False
+    if find_spec("asyncpg") is None:
+        raise StoreRefused("PostgreSQL as a store needs its driver: pip install 'groupd[postgres]'")
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from storage.log import LogError, StoreRefused
+from storage.sql_append import WriteBatches, write_batches
 from storage.sql_catalogue import SqlCatalogue
 from storage.sql_logs import Backend, SqlLogs
 
@@ -10,8 +11,8 @@ from storage.sql_logs import Backend, SqlLogs
 class SqlStore(SqlLogs, SqlCatalogue):
     """See `storage.log.Store`."""
 
-    def __init__(self, backend: Backend) -> None:
-        SqlLogs.__init__(self, backend)
+    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
+        SqlLogs.__init__(self, backend, write_batches)
         SqlCatalogue.__init__(self, backend)
 
     async def start(self) -> None:
@@ -23,6 +24,9 @@ class SqlStore(SqlLogs, SqlCatalogue):
         except LogError as error:
             await self._backend.close()
             raise StoreRefused(f"{error}: restore the database or choose another") from error
+
+    async def lost(self) -> str:
+        return await self._backend.lost()
 
     async def close(self) -> None:
         await self._backend.close()

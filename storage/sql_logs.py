@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from storage.batches import (
     FIRST_AT_OR_AFTER,
+    LOG_COLUMNS,
     WITH_MAX_TIMESTAMP,
     Advance,
     plan,
@@ -35,13 +36,22 @@ from storage.batches import (
 )
 from storage.checksums import (
     check_log,
-    end_moved,
     log_sum,
     name_dropped,
     owner_changed,
     start_moved,
 )
-from storage.log import Append, LogCorrupt, LogFenced, LogState, StoredBatch
+from storage.log import (
+    Append,
+    LogCorrupt,
+    LogFenced,
+    LogState,
+    Replacement,
+    StoredBatch,
+    StoreTaken,
+)
+from storage.sql_append import WriteBatches, write_batches
+from storage.sql_replace import replace_rows
 from storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -55,29 +65,13 @@ _WRONG_TYPES = (TypeError, ValueError, OverflowError, struct.error)
 _DROPPED_ROWS_MAX = 256
 """Dead batches dropped in one transaction, so that appends need not wait for all of them."""
 
-_ADVANCE = (
-    update(log)
-    .where(log.c.log_id == bindparam("of_log"))
-    .where(log.c.owner_epoch == bindparam("mine"))
-    .where(log.c.next_offset == bindparam("expected"))
-    .where(log.c.name.is_not(None))
-    .values(next_offset=bindparam("new_end"), row_sum=log.c.row_sum + bindparam("difference"))
-)
-_LOGS = select(
-    log.c.row_sum,
-    log.c.log_id,
-    log.c.name,
-    log.c.owner_epoch,
-    log.c.start_offset,
-    log.c.next_offset,
-)
+_LOGS = select(*LOG_COLUMNS)
 _TAKE = (
     update(log)
     .where(log.c.log_id == bindparam("of_log"))
     .values(owner_epoch=bindparam("mine"), row_sum=log.c.row_sum + bindparam("difference"))
 )
 _SUM = update(log).where(log.c.log_id == bindparam("of_log")).values(row_sum=bindparam("sum"))
-_INSERT_BATCH = insert(log_batch)
 
 
 class LogRow(NamedTuple):
@@ -89,6 +83,7 @@ class LogRow(NamedTuple):
     owner_epoch: int
     start_offset: int
     next_offset: int
+    clean_offset: int
 
 
 class Backend(Protocol):
@@ -107,6 +102,10 @@ class Backend(Protocol):
         """`work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def lost(self) -> str:
+        """See `storage.log.Store.lost`."""
+        ...
+
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         """An append is durable and whoever waits for it will be told."""
         ...
@@ -121,8 +120,9 @@ class Backend(Protocol):
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
         self._backend = backend
+        self._write_batches = write_batches
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
 
@@ -143,7 +143,7 @@ class SqlLogs:
         for row in await self._backend.write(work):
             self._log_ids[row.name] = row.log_id
             states[row.name] = LogState(
-                row.name, row.owner_epoch, row.start_offset, row.next_offset
+                row.name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
             )
         return {name: states[name] for name in wanted}
 
@@ -154,15 +154,16 @@ class SqlLogs:
         rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
 
         def work(connection: Connection) -> None:
-            if _advance(connection, advances) != len(advances):
+            if not self._write_batches(connection, advances, rows):
                 raise _Fenced
-            connection.execute(_INSERT_BATCH, rows)
 
         try:
             await self._backend.write(work)
         except _Fenced:
             fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
             raise LogFenced(fenced) from None
+        except StoreTaken as taken:
+            raise LogFenced([advance.name for advance in advances]) from taken
         self._backend.acknowledged(advances[-1].log_id, advances[-1].next_offset)
 
     async def read(
@@ -219,6 +220,14 @@ class SqlLogs:
             await self._drop(
                 (log_batch.c.log_id == log_id) & (log_batch.c.last_offset < start_offset)
             )
+
+    async def replace(self, change: Replacement) -> None:
+        change.check()
+        log_id = self._log_ids.get(change.name)
+        if log_id is None or not await self._backend.write(
+            lambda connection: replace_rows(connection, change, log_id)
+        ):
+            raise LogFenced([change.name])
 
     async def delete(self, names: Sequence[str]) -> None:
         """The logs are gone with the first transaction; their batches follow bit by bit."""
@@ -301,33 +310,22 @@ def _take(connection: Connection, names: Sequence[str]) -> list[LogRow]:
 
 
 def _create(connection: Connection, names: Sequence[str]) -> list[LogRow]:
-    nothing = {"owner_epoch": 0, "start_offset": 0, "next_offset": 0, "row_sum": 0}
+    nothing = {
+        "owner_epoch": 0,
+        "start_offset": 0,
+        "next_offset": 0,
+        "clean_offset": 0,
+        "row_sum": 0,
+    }
     connection.execute(insert(log), [{"name": name, **nothing} for name in names])
     query = select(log.c.log_id, log.c.name).where(log.c.name.in_(names))
     rows = [
-        LogRow(log_sum(log_id, name, 0, 0, 0), log_id, name, 0, 0, 0)
+        LogRow(log_sum(log_id, name, 0, 0, 0), log_id, name, 0, 0, 0, 0)
         for log_id, name in connection.execute(query)
     ]
     sums = [{"of_log": row.log_id, "sum": row.row_sum} for row in rows]
     connection.execute(_SUM, sums)
     return rows
-
-
-def _advance(connection: Connection, advances: Sequence[Advance]) -> int:
-    """How many of the logs were where their writer believes."""
-    parameters = [
-        {
-            "of_log": advance.log_id,
-            "mine": advance.owner_epoch,
-            "expected": advance.base_offset,
-            "new_end": advance.next_offset,
-            "difference": end_moved(advance.log_id, advance.base_offset, advance.next_offset),
-        }
-        for advance in advances
-    ]
-    if connection.dialect.supports_sane_multi_rowcount:
-        return connection.execute(_ADVANCE, parameters).rowcount
-    return sum(connection.execute(_ADVANCE, row).rowcount for row in parameters)
 
 
 def _fenced(connection: Connection, advances: Sequence[Advance]) -> list[str]:

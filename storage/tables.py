@@ -1,23 +1,28 @@
 """The SQL schema: the only definition of tables, for every dialect.
 
 - `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
-  ids are never used twice, so rows of a deleted log belong to nobody.
-- `log_batch`: one row a record batch. Rows
+  ids are never used twice, so rows of a deleted log belong to nobody. Below `clean_offset` the
+  cleaner has been.
+- `log_batch`: one row a record batch; below the log's clean offset a row holds the batches that
+  are left of a range of offsets. Rows
   below a log's start offset are dead and dropped in the background.
 - `topic`, `config_override`, `producer_id`: the catalogue.
-- `meta`: one row with the schema version and the cluster id.
+- `meta`: one row with the schema version, the cluster id and the owner epoch.
 
 `row_crc` and `row_sum` cover the other columns of their row, see `checksums`; that of `meta` does
-not cover the schema version, which has its own check.
+not cover the schema version, which has its own check, and the owner epoch.
 
 Times are milliseconds since 1970, offsets and epochs as in Kafka.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Index,
     Integer,
     LargeBinary,
@@ -25,9 +30,12 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    event,
+    text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
+"""Whoever changes a table adds one, and the way there to `migrate.MIGRATIONS`."""
 
 metadata = MetaData()
 
@@ -41,6 +49,9 @@ meta = Table(
     Column("schema_version", Integer, nullable=False),
     Column("cluster_id", String(22), nullable=False),
     Column("row_crc", BigInteger, nullable=False),
+    # How often a store took the database over; who knows an older number has lost it. Only
+    # counted where a lock can be lost, see `postgres`.
+    Column("owner_epoch", BigInteger, nullable=False, server_default=text("0")),
 )
 
 log = Table(
@@ -52,6 +63,7 @@ log = Table(
     Column("start_offset", BigInteger, nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("row_sum", BigInteger, nullable=False),
+    Column("clean_offset", BigInteger, nullable=False, server_default=text("0")),
     sqlite_autoincrement=True,
 )
 
@@ -68,6 +80,23 @@ log_batch = Table(
     Column("row_crc", BigInteger, nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
+
+TUNING = {
+    # Every append updates rows of it: with room on their page no index is touched.
+    log: "ALTER TABLE log SET (fillfactor = 50)",
+    # Batches are compressed by their producers or hardly at all.
+    log_batch: "ALTER TABLE log_batch ALTER COLUMN payload SET STORAGE EXTERNAL",
+}
+"""How PostgreSQL keeps a table, told once when it is created."""
+
+
+def _tune(table: Table, connection: Connection, **_: Any) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(TUNING[table])
+
+
+for _table in TUNING:
+    event.listen(_table, "after_create", _tune)
 
 # By last offset, because the batch that contains an offset is the first whose last offset is not
 # below it. With the timestamp, so that looking for one does not touch the rows. It needs not be

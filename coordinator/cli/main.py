@@ -12,6 +12,7 @@ from coordinator.cli.bench.command import bench
 from coordinator.cli.demo.command import demo
 from coordinator.cli.errors import UsageError
 from coordinator.cli.groups.command import app as groups_app
+from coordinator.cli.log.app import app as log_app
 
 EXIT_USAGE = 2
 
@@ -30,6 +31,7 @@ app.command("config")(show_config.show_config)
 app.command("health")(health.health)
 app.command("bench")(bench)
 app.command("demo")(demo)
+app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")
 
 

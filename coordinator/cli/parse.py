@@ -9,13 +9,14 @@ from typing import Any
 
 from coordinator.cli.errors import UsageError
 from coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from coordinator.topics.names import INTERNAL_TOPICS
 
 
 def host_port(text: str, flag: str) -> tuple[str, int]:
     """("127.0.0.1", 9092) from "127.0.0.1:9092"; an IPv6 host stands in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+    if not colon or not host or not _number(port) or int(port) > 65535:
         raise UsageError(f"{flag} {text}: must be HOST:PORT with a port from 0 to 65535")
     return host, int(port)
 
@@ -28,11 +29,26 @@ def real_port(text: str, flag: str) -> tuple[str, int]:
     return host, port
 
 
+def _number(text: str) -> bool:
+    """Plain digits: `int` would also take those of other scripts."""
+    return text.isascii() and text.isdecimal()
+
+
+def directory(text: str | Path) -> Path:
+    """Refuses "", which pathlib takes for the current directory and an unset variable of a shell
+    gives. A parser of typer's, which also sees defaults."""
+    if not str(text):
+        raise UsageError("--data-dir: is empty; name a directory, or ./ for this one")
+    return Path(text)
+
+
 def topic(text: str) -> tuple[str, int]:
     """("orders", 6) from "orders:6"."""
     name, colon, count = text.rpartition(":")
-    if not colon or not name or not count.isdecimal() or int(count) < 1:
+    if not colon or not name or not _number(count) or int(count) < 1:
         raise UsageError(f"--topic {text}: must be NAME:PARTITIONS with 1 or more partitions")
+    if name in INTERNAL_TOPICS:
+        raise UsageError(f"--topic {text}: {name} is internal; the daemon makes it itself")
     return name, int(count)
 
 

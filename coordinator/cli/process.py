@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +19,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class DaemonProcess:
     """`groupd serve` as a child process; context manager."""
 
-    def __init__(self, *flags: str, data_dir: Path) -> None:
+    def __init__(
+        self, *flags: str, data_dir: Path, ready_timeout_s: float = READY_TIMEOUT_S
+    ) -> None:
+        self._ready_timeout_s = ready_timeout_s
         self._flags = flags
         self._data_dir = data_dir
         self._log = (data_dir / "daemon.log").open("wb")
@@ -34,7 +38,7 @@ class DaemonProcess:
             [*command, *self._flags], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         assert self._process.stdout is not None
-        if select.select([self._process.stdout], [], [], READY_TIMEOUT_S)[0]:
+        if select.select([self._process.stdout], [], [], self._ready_timeout_s)[0]:
             line = self._process.stdout.readline()
         else:
             line = ""
@@ -75,6 +79,14 @@ class DaemonProcess:
         stat = Path(f"/proc/{self.pid}/stat").read_text()
         fields = stat.rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def metric(self, name: str) -> float:
+        """The value of one metric without labels. Raises KeyError."""
+        url = f"http://{self.admin[0]}:{self.admin[1]}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            lines = reply.read().decode().splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return float(values[name])
 
     def resident_bytes(self) -> int:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from coordinator.cli.parse import build_config, directory, host_port, one_of, real_port, topic
 
 if TYPE_CHECKING:
     from coordinator.daemon import Daemon
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
+
+DataDirOption = Annotated[
+    Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
 
 
 def serve(
@@ -32,12 +36,14 @@ def serve(
     admin: Annotated[
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
-    data_dir: Annotated[Path, typer.Option(help="Where the embedded store lives.")] = Path(
-        "./groupd-data"
-    ),
+    data_dir: DataDirOption = Path("./groupd-data"),
     store: Annotated[
         str | None,
-        typer.Option(help="Store URL; default SQLite in the data directory, memory:// for tests."),
+        typer.Option(
+            envvar="GROUPD_STORE",
+            help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+            "default SQLite in the data directory.",
+        ),
     ] = None,
     topics: Annotated[
         list[str] | None,
@@ -74,13 +80,25 @@ def serve(
     )
     configure_logging(log_format, log_level)
 
+    try:
+        _serve(Daemon(options))
+    except CannotStart as error:
+        raise UsageError(str(error)) from None
+
+
+def _serve(daemon: Daemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_run(Daemon(options)))
-        except CannotStart as error:
-            raise UsageError(str(error)) from None
+            runner.run(_run(daemon))
+        except _StoreLost as error:
+            print(f"groupd: {error}: stopped", file=sys.stderr)
+            raise typer.Exit(1) from None
+
+
+class _StoreLost(Exception):
+    """`str()` is one line."""
 
 
 async def _run(daemon: Daemon) -> None:
@@ -102,7 +120,7 @@ async def _run(daemon: Daemon) -> None:
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
         print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
-        await stop.wait()
+        await _until(stop, daemon)
     finally:
         try:
             async with asyncio.timeout(SHUTDOWN_LIMIT_S):
@@ -111,6 +129,18 @@ async def _run(daemon: Daemon) -> None:
             print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
+
+
+async def _until(stop: asyncio.Event, daemon: Daemon) -> None:
+    """A signal. Raises _StoreLost if another daemon takes the store over: groups and offsets are
+    its business now, and what this one still knows is old."""
+    stopping = asyncio.ensure_future(stop.wait())
+    losing = asyncio.ensure_future(daemon.lost())
+    await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
+    if losing.done() and not stopping.done():
+        stopping.cancel()
+        raise _StoreLost(losing.result())
+    losing.cancel()
 
 
 async def _started(daemon: Daemon, stop: asyncio.Event) -> bool:

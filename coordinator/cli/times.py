@@ -15,8 +15,8 @@ from coordinator.cli.errors import UsageError
 FORMS = "ISO 8601, milliseconds since 1970, now, or -15m, -2h, -7d"
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_BEFORE_NOW = re.compile(r"-(?:\d+(?:ms|[smhdw]))+")
-_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_BEFORE_NOW = re.compile(r"-(?:\d+(?:ms|[smhdw]))+", re.ASCII)
+_PART = re.compile(r"(\d+)(ms|[smhdw])", re.ASCII)
 _SECONDS_DIGITS = (9, 10)
 """Digits of seconds since 1970 from 1973 to 2286; as milliseconds they mean the year 1970."""
 _MAX_MS = 253_402_300_799_999  # the end of the year 9999

@@ -12,9 +12,9 @@ from coordinator.core.deadlines import DeadlineKey
 from coordinator.core.group import Group
 from coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from coordinator.core.offsets.delete import all_tombstones, delete_offsets
-from coordinator.core.offsets.expire import forget_topics, sweep_offsets
+from coordinator.core.offsets.expire import Sweep, forget_topics
 from coordinator.core.offsets.fetch import fetch_offsets
-from coordinator.core.offsets.replay import apply_marker, replay_offset
+from coordinator.core.offsets.replay import apply_marker, apply_offset, replay_offset
 from coordinator.core.offsets.store import OffsetStore
 from coordinator.core.state import ShardState
 from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
@@ -34,11 +34,12 @@ SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
 class OffsetMetadataManager:
     """`simple_group` makes the group that the first offset record of an unknown id stands for."""
 
-    __slots__ = ("_simple_group", "_state", "store")
+    __slots__ = ("_simple_group", "_state", "_sweep", "store")
 
     def __init__(self, state: ShardState, simple_group: Callable[[str], Group]) -> None:
         self._state = state
         self._simple_group = simple_group
+        self._sweep: Sweep | None = None
         self.store = OffsetStore()
 
     def start(self, now: Instant) -> None:
@@ -75,9 +76,15 @@ class OffsetMetadataManager:
         return all_tombstones(self.store, group_id)
 
     def sweep(self, now: Instant) -> Outcome:
-        """Spec 4; arms the next sweep."""
-        outcome = sweep_offsets(self._state, self.store, now)
-        self.start(now)
+        """A slice of spec 4; arms the next slice or sweep."""
+        sweep = self._sweep or Sweep(self._state)
+        outcome = sweep.slice(self._state, self.store, now)
+        if sweep.done:
+            self._sweep = None
+            self.start(now)
+        else:
+            self._sweep = sweep
+            self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + 1)
         return outcome
 
     def on_topics_deleted(self, deleted: Iterable[tuple[str, TopicId]]) -> Outcome:
@@ -90,6 +97,14 @@ class OffsetMetadataManager:
         assert isinstance(key, OffsetCommitKey)
         assert value is None or isinstance(value, OffsetCommitValue)
         replay_offset(self.store, self._state.groups, self._simple_group, key, value, at)
+
+    def replay_at(
+        self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
+    ) -> None:
+        """`replay` of a record outside transactions, for loaders: (group, topic, partition) and
+        its value."""
+        groups, simple = self._state.groups, self._simple_group
+        apply_offset(self.store, groups, simple, place, value, log_offset, -1)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """COMMIT or ABORT of a producer; an unknown one changes nothing."""

@@ -9,6 +9,12 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
+OFFSETS_TOPIC = "__consumer_offsets"
+COMPACTED_TOPIC = "__consumer_offsets_compacted"
+"""The other view of the same log: a topic that no list and no pattern shows."""
+
+COMPACTED_SUFFIX = ".compacted"
+
 _MASK32 = 0xFFFFFFFF
 _INT_MIN = -(2**31)
 
@@ -33,3 +39,13 @@ def partition_for(group_id: str, partitions: int) -> int:
     """The partition (shard) of a group id among `partitions`."""
     value = string_hash(group_id)
     return 0 if value == _INT_MIN else abs(value) % partitions
+
+
+def offsets_log_name(partition: int) -> str:
+    """The store's name of a shard's log."""
+    return f"{OFFSETS_TOPIC}-{partition}"
+
+
+def compacted_log_name(partition: int) -> str:
+    """The store's name of what the cleaner has made of a shard's log while that is kept raw."""
+    return offsets_log_name(partition) + COMPACTED_SUFFIX

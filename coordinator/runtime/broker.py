@@ -24,6 +24,7 @@ from coordinator.core.types import Event, EventKind, RequestContext, RequestToke
 from coordinator.producers.verification import NoTransactions
 from coordinator.runtime.clock import Clock, elapsed_ns
 from coordinator.runtime.event_log import log_event
+from coordinator.runtime.shard_log import open_shard_logs
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.stats import Durations
 from coordinator.runtime.steady import SteadyReply
@@ -112,9 +113,9 @@ class Broker:
         """Load every shard; those that cannot be loaded are tried again later. Raises
         LogError."""
         self.started = True
-        opened = await self._logs.open_many([shard.log_name for shard in self.shards])
+        opened = await open_shard_logs(self._logs, range(len(self.shards)))
         for shard in self.shards:
-            await shard.load_first(opened[shard.log_name])
+            await shard.load_first(opened[shard.partition])
 
     @property
     def loading(self) -> int:

@@ -1,18 +1,26 @@
-"""Reading a shard back from its log."""
+"""Reading a shard back from its log.
+
+What is read is the compacted log and the history behind it; or, if there is none or it is damaged,
+the whole history, which is complete by itself. Other work gets a turn every few hundred records:
+counted, not timed, so that the same log is always read in the same steps.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import structlog
 
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import AppliedAt, Outcome
 from coordinator.producers.producer_state import ProducerStates
+from coordinator.runtime import collector
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.shard_log import ShardLog
 from protocol.records.batch import (
+    Batch,
     BatchRecord,
     CorruptBatch,
     check,
@@ -21,21 +29,30 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from storage.log import LogState, PartitionLogs, StoredBatch
+from protocol.records.offset_records import CommitReader
+from protocol.records.scan import key_values, records_data
+from storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 
-READ_BYTES = 4 * 1024 * 1024
-YIELD_EVERY = 500
-"""Records after which other work gets a turn, so that loading does not stall the loop."""
+READ_BYTES = 1024 * 1024
+TURN_RECORDS = 500
+"""Some two milliseconds."""
 
 
 class LoadFailed(Exception):
     """The log holds something that must not be skipped; `str()` says what and where."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Replayed(NamedTuple):
+    """`records`: how many were applied."""
+
+    shard: GroupCoordinatorShard
+    producers: ProducerStates
+    records: int
+
+
+class Loaded(NamedTuple):
     """`outcome`: what starting the timers leads to; `records`: how many were applied."""
 
     shard: GroupCoordinatorShard
@@ -44,114 +61,169 @@ class Loaded:
     records: int
 
 
+class _CompactedUnusable(Exception):
+    """The compacted log cannot be read; the history can still be."""
+
+
 async def load_anew(
     make_shard: Callable[[], GroupCoordinatorShard],
     bring_up_to_date: Callable[[GroupCoordinatorShard], None],
     logs: PartitionLogs,
-    state: LogState,
+    opened: ShardLog,
     clock: Clock,
 ) -> Loaded:
     """A shard made from its log, with its timers started. Raises LoadFailed or LogError."""
-    shard, producers = make_shard(), ProducerStates()
-    records = await load_shard(shard, producers, logs, state)
+    shard, producers, records = await load_shard(make_shard, logs, opened)
     # Topics and group configs may have changed while the log was read.
     bring_up_to_date(shard)
+    name = opened.history.name
     try:
         outcome = shard.on_loaded(clock.now())
     except Exception as error:
-        log.exception("shard cannot start its timers", log=state.name)
-        raise LoadFailed(f"{state.name}: {type(error).__name__}: {error}") from error
+        log.exception("shard cannot start its timers", log=name)
+        raise LoadFailed(f"{name}: {type(error).__name__}: {error}") from error
     return Loaded(shard, producers, outcome, records)
 
 
 async def load_shard(
-    shard: GroupCoordinatorShard, producers: ProducerStates, logs: PartitionLogs, state: LogState
-) -> int:
-    """Replay the log into a fresh `shard` and fresh `producers`; how many records were applied.
+    make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
+) -> Replayed:
+    """A fresh shard with the log replayed into it. Raises LoadFailed, LogError.
 
     Unknown record types are skipped with a warning; anything undecodable fails the load (spec:
     offsets and log, section 7).
     """
-    offset, applied = state.start_offset, 0
-    skipped: dict[int, int] = {}
-    while offset < state.next_offset:
-        batches = await logs.read(state.name, offset, READ_BYTES)
-        if not batches:
-            raise LoadFailed(
-                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
-            )
-        for stored in batches:
-            try:
-                check_batches(stored)
-                applied += _replay_batch(shard, producers, stored.payload, skipped)
-            except (CorruptRecord, CorruptBatch, ValueError) as error:
-                raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
-            except Exception as error:
-                # A bug of ours. It must cost this shard, not the daemon.
-                log.exception("replay failed", log=state.name, offset=stored.base_offset)
-                reason = f"{type(error).__name__}: {error}"
-                raise LoadFailed(
-                    f"{state.name} at offset {stored.base_offset}: {reason}"
-                ) from error
-            offset = stored.last_offset + 1
-            if applied % YIELD_EVERY < stored.last_offset - stored.base_offset + 1:
-                await asyncio.sleep(0)
-    for record_type, count in sorted(skipped.items()):
-        log.warning("unknown record type skipped", log=state.name, type=record_type, records=count)
-    producers.transactions.durable(state.next_offset)
-    return applied
+    with collector.loading:
+        loaded = await _load(make_shard, logs, opened)
+        collector.keep(loaded.records)
+    return loaded
+
+
+async def _load(
+    make_shard: Callable[[], GroupCoordinatorShard], logs: PartitionLogs, opened: ShardLog
+) -> Replayed:
+    end = opened.compacted_end
+    if end:
+        try:
+            return await _Replay(make_shard(), logs).run(opened, end)
+        except _CompactedUnusable as error:
+            log.error("compacted log is damaged; reading the history", reason=str(error.__cause__))
+            opened.damaged = True
+    return await _Replay(make_shard(), logs).run(opened, opened.history.start_offset)
 
 
 def check_batches(stored: StoredBatch) -> None:
-    """What a row holds stands at the offsets that the store has it at. Raises CorruptBatch."""
+    """See `checked_batches`."""
+    for _ in checked_batches(stored):
+        pass
+
+
+def checked_batches(stored: StoredBatch) -> Iterator[Batch]:
+    """What a row holds. Raises CorruptBatch, also when a batch does not stand at the offsets that
+    the store has its row at."""
     expected = stored.base_offset
-    for header, payload in iter_batches(stored.payload):
-        check(payload)
+    for batch in iter_batches(stored.payload):
+        header = check(batch.payload)
         if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
             raise CorruptBatch(
                 f"it says offsets {header.base_offset} to {header.last_offset}, "
                 f"not {expected} to {stored.last_offset}"
             )
         expected = header.next_offset
+        yield batch
 
 
-def _replay_batch(
-    shard: GroupCoordinatorShard,
-    producers: ProducerStates,
-    payload: bytes,
-    skipped: dict[int, int],
-) -> int:
-    applied = 0
-    for batch in iter_batches(payload):
+class _Replay:
+    """One attempt."""
+
+    def __init__(self, shard: GroupCoordinatorShard, logs: PartitionLogs) -> None:
+        self._shard = shard
+        self._producers = ProducerStates()
+        self._logs = logs
+        self._commits = CommitReader()
+        self._since = 0
+        self._skipped: dict[int, int] = {}
+        self._applied = 0
+
+    async def run(self, opened: ShardLog, history_from: int) -> Replayed:
+        """The compacted log up to `history_from`, the history from there on."""
+        history, compacted = opened.history, opened.compacted
+        if history_from > history.start_offset:
+            try:
+                await self._read(compacted.name, compacted.start_offset, history_from)
+            except (LoadFailed, LogCorrupt) as error:
+                raise _CompactedUnusable from error
+            compacted.records = self._applied
+        await self._read(history.name, history_from, opened.next_offset)
+        for record_type, count in sorted(self._skipped.items()):
+            log.warning(
+                "unknown record type skipped", log=history.name, type=record_type, records=count
+            )
+        self._producers.transactions.durable(opened.next_offset)
+        return Replayed(self._shard, self._producers, self._applied)
+
+    async def _read(self, name: str, offset: int, end: int) -> None:
+        while offset < end:
+            rows = await self._logs.read(name, offset, READ_BYTES)
+            if not rows:
+                raise LoadFailed(f"{name}: nothing at offset {offset}, log end {end}")
+            for row in rows:
+                try:
+                    for _ in self._replay(row):
+                        await asyncio.sleep(0)
+                except (CorruptRecord, CorruptBatch, ValueError) as error:
+                    raise LoadFailed(f"{name} at offset {row.base_offset}: {error}") from error
+                except Exception as error:
+                    # A bug of ours. It must cost this shard, not the daemon.
+                    log.exception("replay failed", log=name, offset=row.base_offset)
+                    reason = f"{type(error).__name__}: {error}"
+                    raise LoadFailed(f"{name} at offset {row.base_offset}: {reason}") from error
+                offset = row.last_offset + 1
+
+    def _replay(self, row: StoredBatch) -> Iterator[None]:
+        """Yields when it is time for others. Raises CorruptBatch."""
+        for batch in checked_batches(row):
+            if batch.header.producer_id >= 0:
+                self._producers.replay(batch.payload, batch.header)
+            if batch.header.is_control:
+                for raw in iter_records(batch):
+                    self._marker(batch.header.producer_id, raw)
+            else:
+                yield from self._data(batch)
+
+    def _marker(self, producer_id: int, raw: BatchRecord) -> None:
+        marker = decode_marker(raw)
+        if marker is not None:
+            self._shard.replay_marker(producer_id, marker.committed)
+
+    def _data(self, batch: Batch) -> Iterator[None]:
         header = batch.header
-        producer_id = header.producer_id if header.is_transactional else -1
-        producers.replay(batch.payload, header)
-        for raw in iter_records(batch):
-            if header.is_control:
-                _replay_marker(shard, header.producer_id, raw)
-            elif raw.key is not None:
-                at = AppliedAt(raw.offset, producer_id, header.producer_epoch)
-                applied += _replay_record(shard, raw.key, raw.value, at, skipped)
-    return applied
+        plain = not header.is_transactional
+        producer_id = -1 if plain else header.producer_id
+        place_of, value_of = self._commits.place, self._commits.value
+        replay_offset = self._shard.replay_offset
+        for offset, key, value in key_values(header, records_data(batch)):
+            if key is None:
+                continue
+            place = place_of(key) if plain else None
+            committed = value_of(value) if place is not None and value is not None else None
+            if place is not None and (value is None or committed is not None):
+                replay_offset(place, committed, offset)
+                self._applied += 1
+            else:
+                self._record(key, value, AppliedAt(offset, producer_id, header.producer_epoch))
+            self._since += 1
+            if self._since >= TURN_RECORDS:
+                self._since = 0
+                yield
 
-
-def _replay_marker(shard: GroupCoordinatorShard, producer_id: int, raw: BatchRecord) -> None:
-    marker = decode_marker(raw)
-    if marker is not None:
-        shard.replay_marker(producer_id, marker.committed)
-
-
-def _replay_record(
-    shard: GroupCoordinatorShard,
-    key: bytes,
-    value: bytes | None,
-    at: AppliedAt,
-    skipped: dict[int, int],
-) -> int:
-    try:
-        record = decode_record(key, value)
-    except UnknownRecordType as unknown:
-        skipped[unknown.record_type] = skipped.get(unknown.record_type, 0) + 1
-        return 0
-    shard.replay(record, at)
-    return 1
+    def _record(self, key: bytes, value: bytes | None, at: AppliedAt) -> None:
+        """A record of any other kind than a plain offset commit."""
+        try:
+            record = decode_record(key, value)
+        except UnknownRecordType as unknown:
+            number = unknown.record_type
+            self._skipped[number] = self._skipped.get(number, 0) + 1
+            return
+        self._shard.replay(record, at)
+        self._applied += 1

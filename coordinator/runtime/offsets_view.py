@@ -26,6 +26,11 @@ class OffsetsView:
             return None
         return shard.start_offset, shard.durable_offset
 
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        """How far the history has been folded, and up to where the compacted log stands for it."""
+        opened = self._broker.shards[partition].log
+        return (0, 0) if opened is None else (opened.history.clean_offset, opened.compacted_end)
+
     def producers(self, partition: int) -> ProducerStates | None:
         """The producers of the shard's log and their transactions; None as above."""
         if self.state(partition) is None:

@@ -19,6 +19,7 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.metadata_image import MetadataDelta
+from coordinator.core.partitioning import offsets_log_name
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import (
     AppendError,
@@ -38,6 +39,7 @@ from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import LoadFailed, load_anew
 from coordinator.runtime.reload import BACKOFF_MS, Reload
 from coordinator.runtime.shard_deadlines import ShardDeadlines
+from coordinator.runtime.shard_log import ShardLog, open_shard_log
 from coordinator.runtime.shard_state import REFUSALS, ShardState
 from coordinator.runtime.steady import ShardLease
 from coordinator.runtime.transaction_end import end_transaction
@@ -47,7 +49,7 @@ from coordinator.transactions.api import Marker
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
 from protocol.records.schema import Record
-from storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
+from storage.log import Append, LogCorrupt, LogError, PartitionLogs
 
 __all__ = ["ShardRuntime", "ShardState"]
 
@@ -73,12 +75,11 @@ class ShardRuntime:
         on_progress: Callable[[int], None],
     ) -> None:
         self.partition = partition
-        self.log_name = f"__consumer_offsets-{partition}"
+        self.log_name = offsets_log_name(partition)
+        self.log: ShardLog | None = None
         self.state = ShardState.LOADING
         self.shard = make_shard()
-        self.start_offset = 0
-        self.durable_offset = 0
-        self.load_ms = self.loaded_records = 0
+        self.start_offset = self.durable_offset = self.load_ms = self.loaded_records = 0
         self.producers = ProducerStates()
         self._config = config
         self._make_shard = make_shard
@@ -105,22 +106,22 @@ class ShardRuntime:
 
     # Loading ------------------------------------------------------------------------------
 
-    async def load(self, opened: LogState | None = None) -> None:
+    async def load(self, opened: ShardLog | None = None) -> None:
         """Read the log, rebuild the shard, start its timers. Raises LoadFailed or LogError."""
         started = self._clock.now()
-        state = opened or await self._logs.open(self.log_name)
+        opened = opened or await open_shard_log(self._logs, self.partition)
         loaded = await load_anew(
-            self._make_shard, self._bring_up_to_date, self._logs, state, self._clock
+            self._make_shard, self._bring_up_to_date, self._logs, opened, self._clock
         )
         if self.state is ShardState.CLOSED:
             return
         self.shard.discard()
         shard = self.shard = loaded.shard
         self.producers = loaded.producers
-        self.loaded_records = loaded.records
-        self.start_offset, self.durable_offset = state.start_offset, state.next_offset
-        self._owner_epoch = state.owner_epoch
-        self._journal = Journal(state.next_offset, self._config.message_max_bytes)
+        self.loaded_records, self.log = loaded.records, opened
+        self.start_offset, self.durable_offset = opened.history.start_offset, opened.next_offset
+        self._owner_epoch = opened.history.owner_epoch
+        self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
         self.load_ms = self._clock.now().monotonic_ms - started.monotonic_ms
         self.state = ShardState.ACTIVE
         self._take_in(loaded.outcome)
@@ -129,7 +130,7 @@ class ShardRuntime:
             self.input(lambda: shard.offsets.on_topics_deleted(missed))
         self._on_progress(self.partition)
 
-    async def load_first(self, opened: LogState) -> None:
+    async def load_first(self, opened: ShardLog) -> None:
         """The load at start: a shard that cannot be loaded refuses, the others serve. It is tried
         again unless its log is damaged."""
         try:
@@ -143,7 +144,7 @@ class ShardRuntime:
         if await self._try_to_load():
             log.info("shard reloaded", shard=self.partition, records=self.loaded_records)
 
-    async def _try_to_load(self, opened: LogState | None = None) -> bool:
+    async def _try_to_load(self, opened: ShardLog | None = None) -> bool:
         try:
             await self.load(opened)
         except LogError as error:

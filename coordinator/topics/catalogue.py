@@ -3,8 +3,8 @@
 Rules: the store is written first, memory second, listeners third; one change at a time (so of
 concurrent creations of a name exactly one wins). A write whose outcome is unknown makes the
 catalogue stale: the next change first reads the store again. A topic id is random and never
-reused, so a re-created topic has a new one. `__consumer_offsets` is not in the store: it is always
-there, with a fixed id, and clients can not change it.
+reused, so a re-created topic has a new one. `__consumer_offsets` and its compacted view are not in
+the store: they are always there, with fixed ids, and clients can not change them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from types import MappingProxyType
 from coordinator.config import CoordinatorConfig
 from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from coordinator.topics.names import (
+    COMPACTED_TOPIC,
+    COMPACTED_TOPIC_ID,
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
@@ -27,6 +29,9 @@ from coordinator.topics.names import (
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
 from storage.log import Catalogue, LogError, StoredTopic
+
+_OWN_TOPICS = 2
+"""`__consumer_offsets` and its compacted view, which do not count."""
 
 MetadataListener = Callable[[MetadataDelta], None]
 
@@ -91,8 +96,8 @@ class TopicCatalogue:
         return self._by_id.get(topic_id)
 
     def topics(self) -> list[Topic]:
-        """All topics, sorted by name."""
-        return [self._by_name[name] for name in sorted(self._by_name)]
+        """All topics, sorted by name; not the compacted view, which is there for who names it."""
+        return [self._by_name[name] for name in sorted(self._by_name) if name != COMPACTED_TOPIC]
 
     def check_name(self, name: str) -> None:
         """May a topic be called so? Raises ApiError INVALID_TOPIC_EXCEPTION or
@@ -116,7 +121,7 @@ class TopicCatalogue:
         POLICY_VIOLATION (too many topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
-        if len(self._by_name) - 1 >= self._config.max_topics:
+        if len(self._by_name) - _OWN_TOPICS >= self._config.max_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
@@ -239,20 +244,22 @@ class TopicCatalogue:
             Topic(row.topic_id, row.name, row.partitions, MappingProxyType(dict(row.configs)))
             for row in stored
         ]
-        offsets = Topic(
-            OFFSETS_TOPIC_ID,
-            OFFSETS_TOPIC,
-            self._config.offsets_topic_num_partitions,
-            MappingProxyType(
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": "104857600",
-                }
-            ),
-            internal=True,
+        configs = MappingProxyType(
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": "104857600",
+            }
         )
-        self._install([offsets, *topics])
+        count = self._config.offsets_topic_num_partitions
+        offsets = [
+            Topic(topic_id, name, count, configs, internal=True)
+            for name, topic_id in (
+                (OFFSETS_TOPIC, OFFSETS_TOPIC_ID),
+                (COMPACTED_TOPIC, COMPACTED_TOPIC_ID),
+            )
+        ]
+        self._install([*offsets, *topics])
         self._stale = False
 
     def _install(self, topics: Iterable[Topic]) -> None:
@@ -290,7 +297,7 @@ class TopicCatalogue:
         self.image = MetadataImage(
             (
                 TopicImage(topic.topic_id, topic.name, topic.partitions, topic.internal)
-                for topic in self.topics()
+                for _, topic in sorted(self._by_name.items())
             ),
             self._version,
             self._version if created else self.image.created_version,

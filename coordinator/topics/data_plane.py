@@ -123,7 +123,7 @@ class DataPlane:
                 ).handle,
                 ProduceRequest: produce.handle,
                 FetchRequest: Fetch(self.partitions, config, now, wait).handle,
-                ListOffsetsRequest: ListOffsets(self.partitions, store).handle,
+                ListOffsetsRequest: ListOffsets(self.partitions).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
                 DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
                 InitProducerIdRequest: self.producer_ids.init,

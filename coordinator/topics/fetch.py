@@ -136,7 +136,7 @@ class Fetch:
         log = await self._partitions.readable(found, asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
         start_offset, high_watermark = log.start_offset, log.high_watermark
-        stable_offset, transactions = log.last_stable_offset, log.producers.transactions
+        stable_offset = log.last_stable_offset
         committed = request.isolation_level == READ_COMMITTED
         end_offset = stable_offset if committed else high_watermark
         diverging = _diverging_epoch(log, asked)
@@ -154,7 +154,7 @@ class Fetch:
             high_watermark=high_watermark,
             last_stable_offset=stable_offset,
             log_start_offset=start_offset,
-            aborted=transactions.aborted(asked.fetch_offset, next_offset) if committed else None,
+            aborted=log.aborted(asked.fetch_offset, next_offset) if committed else None,
             records=records,
             diverging_epoch=diverging,
         )

@@ -24,7 +24,7 @@ from protocol.messages.data import (
 )
 from protocol.records.batch import CorruptBatch, iter_batches, iter_records, parse_header
 from protocol.records.compression import UnsupportedCodec
-from storage.log import LogCorrupt, LogError, PartitionLogs
+from storage.log import LogCorrupt, LogError
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(
     -1, -7, -1
@@ -44,9 +44,8 @@ _Found = tuple[int, int]
 
 
 class ListOffsets:
-    def __init__(self, partitions: Partitions, logs: PartitionLogs) -> None:
+    def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
-        self._logs = logs
 
     async def handle(
         self, context: RequestContext, request: ListOffsetsRequest
@@ -105,7 +104,7 @@ class ListOffsets:
         return None if found is None or found[1] >= end_offset else found
 
     async def _max_timestamp(self, log: ReadableLog) -> _Found | None:
-        batch = await self._logs.with_max_timestamp(log.name)
+        batch = await log.with_max_timestamp()
         if batch is None or batch.max_timestamp_ms < 0:
             return None
         return _first_in_batch(batch.payload, batch.max_timestamp_ms, log.start_offset)
@@ -113,12 +112,13 @@ class ListOffsets:
     async def _at_or_after(
         self, log: ReadableLog, timestamp_ms: int, end_offset: int
     ) -> _Found | None:
-        batch = await self._logs.first_at_or_after(log.name, timestamp_ms)
+        batch = await log.first_at_or_after(timestamp_ms)
         if batch is None:
             return None
         found = _first_in_batch(batch.payload, timestamp_ms, log.start_offset)
         offset = batch.last_offset + 1
-        # Only when DeleteRecords has cut the batch in two can its matching record be gone.
+        # When DeleteRecords has cut the batch in two, or the cleaner was there, the matching record
+        # can be gone.
         while found is None and offset < end_offset:
             payloads = await log.read(offset, _SCAN_BYTES, min_one=True)
             if not payloads:
@@ -130,11 +130,11 @@ class ListOffsets:
 
 
 def _first_in_batch(payload: bytes, timestamp_ms: int, start_offset: int) -> _Found | None:
-    """The first record of one batch that is at or after both."""
+    """The first record of the batches of one row that is at or after both."""
     for batch in iter_batches(payload):
         header = batch.header
         if header.max_timestamp_ms < timestamp_ms:
-            return None
+            continue
         try:
             for record in iter_records(batch):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:

@@ -6,15 +6,27 @@ not differ only in `.` against `_`, because metric names cannot tell them apart.
 
 from __future__ import annotations
 
+from coordinator.core import partitioning
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
+from protocol.messages.topics import RESOURCE_BROKER
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC = partitioning.OFFSETS_TOPIC
+COMPACTED_TOPIC = partitioning.COMPACTED_TOPIC
 OFFSETS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667301")
 """The same in every installation: clients that remember it survive a move to another store."""
 
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+COMPACTED_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667302")
+
+OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
+"""Where the store remembers with how many shards it was made."""
+
+INTERNAL_TOPICS = frozenset(
+    {OFFSETS_TOPIC, COMPACTED_TOPIC, "__transaction_state", "__share_group_state"}
+)
 """Names that only the broker may create and write to."""
+
+offsets_log_name = partitioning.offsets_log_name
 
 CLUSTER_NAME = "kafka-cluster"
 """The resource name of the cluster in access checks."""
@@ -50,8 +62,3 @@ def collision_key(name: str) -> str:
 def log_name(topic_id: TopicId, partition: int) -> str:
     """The store's name of a topic partition's log."""
     return f"{topic_id.hex()}-{partition}"
-
-
-def offsets_log_name(partition: int) -> str:
-    """The store's name of a `__consumer_offsets` partition's log."""
-    return f"{OFFSETS_TOPIC}-{partition}"

@@ -1,6 +1,10 @@
-"""`__consumer_offsets` as a topic that may be read: the shards write it, fetch only looks.
+"""The log of the shards as two topics that may be read: the shards write it, fetch only looks.
 
-The view tells how far a shard's log is durable; the batches come from the same store.
+`__consumer_offsets` is the history: every record as it was written as far as its retention
+reaches, and what the cleaner has left of it before that. `__consumer_offsets_compacted` is the
+compacted view: the newest record of every key, then what has come since the last cleaning. Offsets
+mean the same in both. The view tells how far a shard's log is durable and clean; the batches come
+from the same store.
 """
 
 from __future__ import annotations
@@ -8,10 +12,12 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from coordinator.producers.producer_state import ProducerStates
-from coordinator.topics.names import offsets_log_name
 from coordinator.topics.partition import read_durable
-from storage.log import PartitionLogs
+from coordinator.topics.tail_cache import within
+from protocol.records.batch import iter_batches
+from storage.log import LogUnavailable, PartitionLogs, StoredBatch
 
 
 class OffsetsLogView(Protocol):
@@ -19,6 +25,11 @@ class OffsetsLogView(Protocol):
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard is not served here."""
+        ...
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        """How far the history has been folded, and up to where the compacted log stands for it
+        (0: not at all)."""
         ...
 
     def producers(self, partition: int) -> ProducerStates | None:
@@ -38,6 +49,9 @@ class NoOffsetsLog:
     def state(self, partition: int) -> tuple[int, int] | None:
         return None
 
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        return 0, 0
+
     def producers(self, partition: int) -> ProducerStates | None:
         return None
 
@@ -49,14 +63,18 @@ class NoOffsetsLog:
 
 
 class OffsetsLog:
-    """A `ReadableLog` over one partition of the view."""
+    """A `ReadableLog` over one partition of the view: its history or its compacted view."""
 
-    __slots__ = ("_logs", "_partition", "_view", "name")
+    __slots__ = ("_clean_end", "_compacted", "_logs", "_partition", "_view", "name")
 
-    def __init__(self, view: OffsetsLogView, logs: PartitionLogs, partition: int) -> None:
+    def __init__(
+        self, view: OffsetsLogView, logs: PartitionLogs, partition: int, *, compacted: bool = False
+    ) -> None:
         self._view = view
         self._logs = logs
         self._partition = partition
+        self._compacted = compacted
+        self._clean_end = 0
         self.name = offsets_log_name(partition)
 
     @property
@@ -77,6 +95,13 @@ class OffsetsLog:
     def next_offset(self) -> int:
         return self.high_watermark
 
+    def _clean_part(self) -> tuple[str, int]:
+        """The log whose rows hold what cleaning has left, and where that part ends."""
+        folded_end, compacted_end = self._view.clean_offsets(self._partition)
+        if self._compacted and compacted_end:
+            return compacted_log_name(self._partition), compacted_end
+        return self.name, folded_end
+
     @property
     def producers(self) -> ProducerStates:
         return self._view.producers(self._partition) or ProducerStates()
@@ -86,7 +111,61 @@ class OffsetsLog:
         return self.producers.transactions.last_stable_offset(self.high_watermark)
 
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
+        name, end = self._clean_part()
+        self._clean_end = end
+        if from_offset < end:
+            payloads = await self._clean_batches(name, from_offset, end, max_bytes)
+            if payloads:
+                return within(payloads, max_bytes, min_one)
+            from_offset = end
         return await read_durable(self, self._logs, from_offset, max_bytes, min_one=min_one)
+
+    async def _clean_batches(
+        self, name: str, from_offset: int, end: int, max_bytes: int
+    ) -> list[bytes]:
+        """The first batches that are left from `from_offset` on; none if none is left before
+        `end`. Raises LogError."""
+        found: list[bytes] = []
+        at = from_offset
+        while not found and at < end:
+            rows = await self._logs.read(name, at, max_bytes, min_one=True)
+            if not rows:
+                raise LogUnavailable(f"{name}: nothing at offset {at}, it is being made again")
+            for row in rows:
+                if row.base_offset >= end:
+                    break
+                found += [
+                    batch.payload
+                    for batch in iter_batches(row.payload)
+                    if batch.header.last_offset >= from_offset
+                ]
+            at = rows[-1].last_offset + 1
+        return found
+
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        # The clean part has no aborted records any more, maybe not even the marker at which a
+        # reader would stop to leave out the producer's. No transaction reaches over its end.
+        found = self.producers.transactions.aborted(from_offset, end_offset)
+        return tuple(entry for entry in found if entry[1] >= self._clean_end)
+
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        name, end = self._clean_part()
+        if name == self.name:
+            return await self._logs.first_at_or_after(self.name, timestamp_ms)
+        found = await self._logs.first_at_or_after(name, timestamp_ms)
+        if found is None:
+            found = await self._logs.first_at_or_after(self.name, timestamp_ms)
+            if found is not None and found.last_offset < end:
+                # It is not in this view any more: whoever asks goes on behind the clean part.
+                found = StoredBatch(found.base_offset, end - 1, timestamp_ms, b"")
+        return found
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        name, end = self._clean_part()
+        newest = await self._logs.with_max_timestamp(self.name)
+        if name == self.name or (newest is not None and newest.base_offset >= end):
+            return newest
+        return await self._logs.with_max_timestamp(name)
 
     def add_waiter(self, event: asyncio.Event) -> None:
         self._view.add_waiter(self._partition, event)

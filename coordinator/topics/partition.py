@@ -53,8 +53,21 @@ class ReadableLog(Protocol):
     @property
     def producers(self) -> ProducerStates: ...
 
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """Aborted transactions, as (producer id, first offset), that have records in what `read`
+        gave last, which is this range."""
+        ...
+
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
         """Batches below the high watermark, as `PartitionLogs.read`. Raises LogError."""
+        ...
+
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        """As `PartitionLogs.first_at_or_after`. Raises LogError."""
+        ...
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        """As `PartitionLogs.with_max_timestamp`. Raises LogError."""
         ...
 
     def add_waiter(self, event: asyncio.Event) -> None:
@@ -171,6 +184,15 @@ class PartitionLog:
         if cached is not None:
             return cached
         return await read_durable(self, self._logs, from_offset, max_bytes, min_one=min_one)
+
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        return self.producers.transactions.aborted(from_offset, end_offset)
+
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        return await self._logs.first_at_or_after(self.name, timestamp_ms)
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        return await self._logs.with_max_timestamp(self.name)
 
     async def wait_durable(self, offset: int) -> bool:
         """Wait until the batch that ends at `offset` is durable; False if its append failed."""

@@ -8,7 +8,7 @@ import structlog
 
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.topics.catalogue import Topic, TopicCatalogue
-from coordinator.topics.names import OFFSETS_TOPIC, log_name
+from coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC, log_name
 from coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
 from coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
 from coordinator.topics.tail_cache import TailCache
@@ -75,10 +75,11 @@ class Partitions:
         return await asyncio.shield(task)
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
-        """As `open`, and `__consumer_offsets` too. Raises ApiError NOT_LEADER_OR_FOLLOWER for a
-        shard that is not served now."""
-        if topic.name == OFFSETS_TOPIC:
-            offsets = OffsetsLog(self._offsets_view, self._logs, partition)
+        """As `open`, and the topics of the coordinator's log too. Raises ApiError
+        NOT_LEADER_OR_FOLLOWER for a shard that is not served now."""
+        if topic.name in (OFFSETS_TOPIC, COMPACTED_TOPIC):
+            compacted = topic.name == COMPACTED_TOPIC
+            offsets = OffsetsLog(self._offsets_view, self._logs, partition, compacted=compacted)
             if offsets.closed:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return offsets

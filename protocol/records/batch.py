@@ -138,21 +138,32 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-def _zigzag(value: int) -> bytes:
-    return _ZIGZAG[value] if value < 2048 else uvarint(2 * value)
+def zigzag(value: int) -> bytes:
+    """A signed varint of up to 64 bits."""
+    if 0 <= value < 2048:
+        return _ZIGZAG[value]
+    return uvarint(2 * value if value >= 0 else -2 * value - 1)
+
+
+def pack_batch(header: BatchHeader, records: bytes) -> bytes:
+    """A batch of `header` and encoded records; length and checksum are made anew."""
+    tail = _AFTER_CRC.pack(*header[5:]) + records
+    length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
+    before = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
+    return before + tail
 
 
 def _record(offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
     body = b"".join(
         (
             b"\x00\x00",
-            _zigzag(offset_delta),
-            _NULL if key is None else _zigzag(len(key)) + key,
-            _NULL if value is None else _zigzag(len(value)) + value,
+            zigzag(offset_delta),
+            _NULL if key is None else zigzag(len(key)) + key,
+            _NULL if value is None else zigzag(len(value)) + value,
             b"\x00",
         )
     )
-    return _zigzag(len(body)) + body
+    return zigzag(len(body)) + body
 
 
 def encode_batch(
@@ -318,7 +329,7 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         data = decompress(header.codec, payload[HEADER_BYTES : header.size])
         position = 0
         for _ in range(header.record_count):
-            record, position = _read_record(header, data, position)
+            record, position = read_record(header, data, position)
             yield record
     except (BadCompression, IndexError, UnicodeDecodeError) as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
@@ -326,14 +337,15 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
 
 
-def _read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
-    length, position = _read_varint(data, position)
+def read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
+    """One record of the uncompressed `data` and the position behind it."""
+    length, position = read_varint(data, position)
     end = position + length
-    timestamp_delta, position = _read_varint(data, position + 1)
-    offset_delta, position = _read_varint(data, position)
+    timestamp_delta, position = read_varint(data, position + 1)
+    offset_delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position)
     value, position = _read_bytes(data, position)
-    header_count, position = _read_varint(data, position)
+    header_count, position = read_varint(data, position)
     headers: tuple[tuple[str, bytes | None], ...] = ()
     if header_count:
         items = []
@@ -353,7 +365,8 @@ def _read_record(header: BatchHeader, data: bytes, position: int) -> tuple[Batch
     return BatchRecord(offset, timestamp_ms, key, value, headers), position
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A signed varint and the position behind it. Raises IndexError, CorruptBatch."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -372,7 +385,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = _read_varint(data, position)
+    length, position = read_varint(data, position)
     if length < 0:
         return None, position
     end = position + length

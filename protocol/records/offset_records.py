@@ -10,6 +10,8 @@ the topic id as tag 0. Type 0 has v0 only and is never written.
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as struct_error
+from sys import intern
 
 from protocol.messages import NO_TOPIC_ID
 from protocol.records.primitives import (
@@ -30,6 +32,9 @@ _OFFSET = Struct(">hq")
 _OFFSET_EPOCH = Struct(">hqi")
 _TIMESTAMP = Struct(">q")
 _TWO_TIMESTAMPS = Struct(">qq")
+_V4_HEAD = Struct(">hqiB")
+_SHORTEST_V4 = 24
+_TOPIC_ID_FIELD = b"\x01\x00\x10"
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:
@@ -85,3 +90,63 @@ def decode_value(reader: Reader, version: int) -> OffsetCommitValue:
     return OffsetCommitValue(
         offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id
     )
+
+
+class CommitReader:
+    """Decodes the offset commits of one log as they are written today (key type 1, value v4 or a
+    tombstone). They are nearly all of a log, and neighbours mostly share group, topic and topic
+    id: what repeats is not decoded again and stands in memory once."""
+
+    __slots__ = ("_group", "_prefix", "_topic", "_topic_id")
+
+    def __init__(self) -> None:
+        self._prefix: bytes | None = None
+        self._group = ""
+        self._topic = ""
+        self._topic_id = NO_TOPIC_ID
+
+    def place(self, key: bytes) -> tuple[str, str, int] | None:
+        """Group, topic and partition of a key; None: it is for `codec.decode_record`."""
+        prefix = key[:-4]
+        if prefix != self._prefix:
+            if key[:2] != b"\x00\x01":
+                return None
+            reader = Reader(key, 2)
+            try:
+                self._group, self._topic = reader.string(), intern(reader.string())
+            except (struct_error, IndexError, ValueError):
+                self._prefix = None
+                return None
+            if reader.position + 4 != len(key):
+                self._prefix = None
+                return None
+            self._prefix = prefix
+        (partition,) = INT32.unpack_from(key, len(key) - 4)
+        return self._group, self._topic, partition
+
+    def value(self, data: bytes) -> OffsetCommitValue | None:
+        """None: it is for `codec.decode_record`, which also says what is wrong."""
+        if len(data) < _SHORTEST_V4:
+            return None
+        version, offset, leader_epoch, length = _V4_HEAD.unpack_from(data)
+        end = 14 + length
+        if version != 4 or not 0 < length < 0x80 or end + 9 > len(data):
+            return None
+        (timestamp_ms,) = _TIMESTAMP.unpack_from(data, end)
+        tags = data[end + 8 :]
+        topic_id = NO_TOPIC_ID
+        if tags != NO_TAGS:
+            if len(tags) != 19 or tags[:3] != _TOPIC_ID_FIELD:
+                return None
+            topic_id = tags[3:]
+            if topic_id == self._topic_id:
+                topic_id = self._topic_id
+            else:
+                self._topic_id = topic_id
+        metadata = ""
+        if length > 1:
+            try:
+                metadata = data[15:end].decode()
+            except UnicodeDecodeError:
+                return None
+        return OffsetCommitValue(offset, leader_epoch, metadata, timestamp_ms, -1, topic_id)

@@ -37,9 +37,12 @@ def make_peer(
     *,
     topics: Mapping[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
+    store: str | None = None,
 ) -> Peer:
-    """A peer that is not started yet, with FAST_SETTINGS under `settings`."""
+    """A peer that is not started yet, with FAST_SETTINGS under `settings`; groupd on the store
+    with that URL."""
     merged = {**FAST_SETTINGS, **(settings or {})}
     if peer_kind() == "kafka":
         return KafkaBroker(directory, topics=topics, settings=merged)
-    return Daemon(directory, topics=topics, settings=merged)
+    arguments = ["--store", store] if store else []
+    return Daemon(directory, topics=topics, settings=merged, arguments=arguments)

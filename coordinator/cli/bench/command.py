@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from coordinator.cli.bench import workloads
+from coordinator.cli.bench.fill import fill
 from coordinator.cli.bench.workloads import Figure
 from coordinator.cli.process import DaemonProcess
 
@@ -22,20 +23,39 @@ def bench(
     members: Annotated[
         int, typer.Option(min=1, help="Members for the join and memory figures.")
     ] = 10_000,
+    offsets: Annotated[
+        int, typer.Option(min=1, help="Committed offsets for the recovery figures.")
+    ] = 100_000,
+    history: Annotated[int, typer.Option(min=1, help="How often each of them was committed.")] = 3,
+    only_recovery: Annotated[
+        bool, typer.Option("--only-recovery", help="Measure nothing but recovery.")
+    ] = False,
     store: Annotated[
         str | None, typer.Option(help="Store URL of the daemon under test; default SQLite.")
     ] = None,
 ) -> None:
-    """Measure heartbeats, commits, fetches, joins and memory on this machine."""
+    """Measure heartbeats, commits, fetches, joins, memory and recovery on this machine."""
     import uvloop
 
     flags = (*TEST_FLAGS, *(("--store", store) if store else ()))
     figures: list[Figure] = []
+    if not only_recovery:
+        figures += _served(uvloop, flags, members, seconds)
+    records = offsets * history
+    figures += workloads.recovery(
+        lambda path: uvloop.run(fill(path, store, offsets, records)), flags, offsets, records
+    )
+    # Only the scheme: what follows may hold a password.
+    _print(figures, store.partition(":")[0] if store else "SQLite, synchronous=FULL")
+
+
+def _served(loop: Any, flags: tuple[str, ...], members: int, seconds: float) -> list[Figure]:
+    figures: list[Figure] = []
     for count, window in ((100, 1), (100, 8), (1000, 1)):
-        figures += _measure(uvloop, flags, partial(_heartbeats, count, window, seconds))
-    figures += _measure(uvloop, flags, lambda d: _commits_and_fetches(d, seconds))
-    figures += _measure(uvloop, flags, lambda d: workloads.joins_and_memory(d, members))
-    _print(figures, store or "SQLite, synchronous=FULL")
+        figures += _measure(loop, flags, partial(_heartbeats, count, window, seconds))
+    figures += _measure(loop, flags, lambda d: _commits_and_fetches(d, seconds))
+    figures += _measure(loop, flags, lambda d: workloads.joins_and_memory(d, members))
+    return figures
 
 
 async def _heartbeats(

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from struct import Struct
+from time import perf_counter
 
 from coordinator.cli.bench import frames
 from coordinator.cli.bench.load import LoadConnection, connect, run_all, run_for
@@ -15,6 +19,9 @@ from coordinator.cli.process import DaemonProcess
 
 TOPIC = "bench"
 GROUP_SIZE = 10
+DIRTY_MAX = 50 * 1000
+"""What the cleaner leaves alone in 50 shards."""
+
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
@@ -113,6 +120,42 @@ def _figure(
         p99_ms=latencies[int(len(latencies) * 0.99)] * 1000,
         note=note,
     )
+
+
+def recovery(
+    fill: Callable[[Path], None], flags: tuple[str, ...], offsets: int, records: int
+) -> list[Figure]:
+    """The start of a daemon with `offsets` committed offsets in a log of `records`; a second one
+    when the cleaner has been there."""
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+        path = Path(directory)
+        fill(path / "data")
+        fast = ("--set", "log.cleaner.backoff.ms=200")
+        for what in ("as written", "cleaned"):
+            started = perf_counter()
+            with DaemonProcess(*flags, *fast, data_dir=path, ready_timeout_s=600) as daemon:
+                seconds = perf_counter() - started
+                stall_ms = 1000 * daemon.metric("groupd_event_loop_stall_seconds")
+                cpu_us = daemon.cpu_seconds() / offsets * 1e6
+                name = f"start with {offsets:,} offsets, {what}"
+                note = f"{seconds:.1f} s, longest stall {stall_ms:.0f} ms"
+                figures.append(
+                    Figure(name, offsets / seconds, "offsets/s", cpu_us=cpu_us, note=note)
+                )
+                if records > offsets and what == "as written":
+                    _wait_for_cleaner(daemon)
+            if records <= offsets:
+                break
+    return figures
+
+
+def _wait_for_cleaner(daemon: DaemonProcess) -> None:
+    """Until it finds nothing more that is worth it."""
+    before = -1.0
+    while (dirty := daemon.metric("groupd_cleaner_dirty_records")) != before or dirty > DIRTY_MAX:
+        before = dirty
+        time.sleep(5)
 
 
 async def steady_heartbeats(

@@ -62,8 +62,8 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
-def metadata(connection: Connection, topics: Sequence[str]) -> ClusterMetadata:
-    """Topics that do not exist are absent; none is created."""
+def metadata(connection: Connection, topics: Sequence[str] | None) -> ClusterMetadata:
+    """None: of all topics. Topics that do not exist are absent; none is created."""
 
     def write(writer: Writer) -> None:
         def topic(name: str) -> None:
@@ -71,7 +71,10 @@ def metadata(connection: Connection, topics: Sequence[str]) -> ClusterMetadata:
             writer.nullable_string(name)
             writer.end()
 
-        writer.array(topics, topic)
+        if topics is None:
+            writer.null_array()
+        else:
+            writer.array(topics, topic)
         writer.boolean(False)
         writer.boolean(False)
         writer.end()

@@ -62,6 +62,7 @@ class ConsumerGroup:
         "target_holders",
         "targets",
         "topics_version",
+        "unacknowledged",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -86,10 +87,12 @@ class ConsumerGroup:
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
         # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
+        # `unacknowledged`: member id -> heartbeats since it was told what it has not reported.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
         self.rejoin_epoch = 0
         self.rebalance_epochs: dict[str, int] = {}
+        self.unacknowledged: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
 
     # The Group protocol
@@ -243,6 +246,7 @@ class ConsumerGroup:
         self._count(member, None)
         self._forget_instance(member)
         self.rebalance_epochs.pop(member.member_id, None)
+        self.unacknowledged.pop(member.member_id, None)
 
     def set_target(self, member_id: str, target: Assignment) -> None:
         self.target_holders.replace(member_id, self.targets.get(member_id, NO_TARGET), target)

@@ -11,6 +11,7 @@ grows with the group.
 from __future__ import annotations
 
 from coordinator.core.consumer_group import events, leave
+from coordinator.core.consumer_group.acknowledgement import must_tell_again
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
@@ -74,7 +75,8 @@ def _regular(
         _answer(state, context, group, request, before, before, now, outcome)
         key = (SESSION, group.group_id, before.member_id)
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
-        outcome.steady = SteadyHeartbeat(state, group, before, key, timeout_ms)
+        if before.member_id not in group.unacknowledged:
+            outcome.steady = SteadyHeartbeat(state, group, before, key, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
@@ -127,6 +129,7 @@ def _answer(
         now.monotonic_ms + session_timeout_ms(state.config, overrides),
     )
     told = _must_send_assignment(request, before, after)
+    told = must_tell_again(group, request, after, told) or told
     reply = ConsumerGroupHeartbeatReply(
         member_id=after.member_id,
         member_epoch=after.member_epoch,

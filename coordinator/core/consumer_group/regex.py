@@ -19,6 +19,7 @@ from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.metadata import schedule_refresh
 from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.partitioning import COMPACTED_TOPIC
 from coordinator.core.state import ShardState
 from coordinator.core.types import (
     Event,
@@ -151,7 +152,9 @@ def _matching(image: MetadataImage, pattern: str, context: RequestContext) -> tu
     return tuple(
         name
         for name in sorted(image.by_name)
-        if compiled.fullmatch(name) and context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+        if name != COMPACTED_TOPIC
+        and compiled.fullmatch(name)
+        and context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
     )
 
 

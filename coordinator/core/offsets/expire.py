@@ -4,6 +4,8 @@ An offset expires when its topic is not subscribed, nothing is pending on it, an
 its own expire timestamp where the commit set one, else the retention time counted from the
 group's base time. An empty group left without offsets goes in the same sweep, unless somebody is
 just about to join it: Kafka deletes it all the same, and the client starts again.
+
+A sweep may have to do with a hundred thousand offsets, so it comes in slices.
 """
 
 from __future__ import annotations
@@ -20,27 +22,87 @@ from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.records.schema import OffsetCommitValue
 
 _MS_PER_MINUTE = 60_000
+_BEFORE_ALL: TopicPartition = ("", -1)
+
+_SORTED_AT_ONCE = 500
+
+SLICE_OFFSETS = 250
+EXPIRED_COST = 5
+"""A slice is below a millisecond; the shards' sweeps may all fall into one turn of the loop."""
 
 
-def sweep_offsets(state: ShardState, store: OffsetStore, now: Instant) -> Outcome:
-    """Tombstones of all expired offsets and of the groups that vanish with them, by group. Not
-    atomic: there may be more of them than fit into one batch."""
-    outcome = Outcome(atomic=False)
-    retention_ms = state.config.offsets_retention_minutes * _MS_PER_MINUTE
-    for group_id in sorted(state.groups):
-        group = state.groups[group_id]
-        if group.type is GroupType.SHARE:
-            continue
-        expired, left = _expired(group, store, now.wall_ms, retention_ms)
-        outcome.records.extend(tombstone(group_id, *place) for place in expired)
-        if expired:
-            details = {"count": len(expired)}
-            outcome.events.append(Event(EventKind.OFFSETS_EXPIRED, group_id, details=details))
-        if not left and _may_vanish(group):
-            outcome.records.extend(group.tombstones())
-            cause = "empty, without offsets"
-            outcome.events.append(Event(EventKind.GROUP_DELETED, group_id, cause=cause))
-    return outcome
+class Sweep:
+    """One sweep over the groups that there are now, in slices: between two of them others have
+    their turn. A slice looks at about `SLICE_OFFSETS` offsets, or a fifth of that if all expire;
+    groups that come later are left to the next sweep."""
+
+    __slots__ = ("_after", "_groups", "_next")
+
+    def __init__(self, state: ShardState) -> None:
+        self._groups = list(state.groups)
+        self._next = 0
+        self._after: TopicPartition = _BEFORE_ALL
+
+    @property
+    def done(self) -> bool:
+        return self._next == len(self._groups)
+
+    def slice(self, state: ShardState, store: OffsetStore, now: Instant) -> Outcome:
+        """Tombstones of expired offsets and of the groups that vanish with them. Not atomic:
+        there may be more of them than fit into one batch."""
+        outcome = Outcome(atomic=False)
+        retention_ms = state.config.offsets_retention_minutes * _MS_PER_MINUTE
+        room = SLICE_OFFSETS
+        while room > 0 and not self.done:
+            group = state.groups.get(self._group())
+            if group is None or group.type is GroupType.SHARE:
+                self._step()
+                continue
+            expired, looked_at, last = _expired(
+                group, store, now.wall_ms, retention_ms, self._after, room
+            )
+            room -= 1 + looked_at + (EXPIRED_COST - 1) * len(expired)
+            _bury(outcome, group.group_id, expired)
+            if last is not None:
+                self._after = last
+                continue
+            if not _has_more(store, group.group_id, len(expired)) and _may_vanish(group):
+                outcome.records.extend(group.tombstones())
+                cause = "empty, without offsets"
+                outcome.events.append(Event(EventKind.GROUP_DELETED, group.group_id, cause=cause))
+            self._step()
+        return outcome
+
+    def _group(self) -> str:
+        """The next one. Their order reaches the log, so they are sorted, but never all at once."""
+        if self._next % _SORTED_AT_ONCE == 0:
+            some = slice(self._next, self._next + _SORTED_AT_ONCE)
+            self._groups[some] = sorted(self._groups[some])
+        return self._groups[self._next]
+
+    def _step(self) -> None:
+        self._next += 1
+        self._after = _BEFORE_ALL
+
+
+def _bury(outcome: Outcome, group_id: str, expired: list[TopicPartition]) -> None:
+    outcome.records.extend(tombstone(group_id, *place) for place in expired)
+    if expired:
+        details = {"count": len(expired)}
+        outcome.events.append(Event(EventKind.OFFSETS_EXPIRED, group_id, details=details))
+
+
+def _has_more(store: OffsetStore, group_id: str, expired: int) -> bool:
+    """Whether any committed or pending offset is left without `expired` of them, whose tombstones
+    are not applied yet."""
+    if store.pending(group_id):
+        return True
+    count = 0
+    for partitions in store.topics(group_id).values():
+        count += len(partitions)
+        if count > expired:
+            return True
+    return False
 
 
 def _may_vanish(group: Group) -> bool:
@@ -54,26 +116,33 @@ def _may_vanish(group: Group) -> bool:
 
 
 def _expired(
-    group: Group, store: OffsetStore, now_ms: int, retention_ms: int
-) -> tuple[list[TopicPartition], bool]:
-    """The partitions to tombstone, and whether any committed or pending offset is left."""
+    group: Group,
+    store: OffsetStore,
+    now_ms: int,
+    retention_ms: int,
+    after: TopicPartition,
+    room: int,
+) -> tuple[list[TopicPartition], int, TopicPartition | None]:
+    """Of the partitions behind `after`: those to tombstone, how many were looked at, and the last
+    of these if `room` was up before the end."""
     topics = store.topics(group.group_id)
     pending = store.pending(group.group_id)
     base = group.offset_expiration_base()
     expired: list[TopicPartition] = []
-    left = bool(pending)
+    looked_at = 0
     for topic in sorted(topics):
-        if group.is_subscribed_to(topic):
-            left = True
+        if topic < after[0] or group.is_subscribed_to(topic):
             continue
         for partition, stored in sorted(topics[topic].items()):
-            if (topic, partition) not in pending and _is_over(
-                stored.value, base, now_ms, retention_ms
-            ):
-                expired.append((topic, partition))
-            else:
-                left = True
-    return expired, left
+            if (topic, partition) <= after:
+                continue
+            if looked_at + (EXPIRED_COST - 1) * len(expired) >= room:
+                return expired, looked_at, after
+            after = (topic, partition)
+            looked_at += 1
+            if after not in pending and _is_over(stored.value, base, now_ms, retention_ms):
+                expired.append(after)
+    return expired, looked_at, None
 
 
 def _is_over(
@@ -94,7 +163,9 @@ def forget_topics(
     left to a later sweep. Not atomic, as a sweep is not."""
     outcome = Outcome(atomic=False)
     gone = sorted(deleted)
-    for group_id in sorted(state.groups):
+    names = {name for name, _ in gone}
+    touched = [group_id for group_id in state.groups if store.knows(group_id, names)]
+    for group_id in sorted(touched):
         places = dict.fromkeys(
             place for name, topic_id in gone for place in _doomed(store, group_id, name, topic_id)
         )

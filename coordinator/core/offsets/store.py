@@ -51,6 +51,12 @@ class OffsetStore:
     def get(self, group_id: str, topic: str, partition: int) -> StoredOffset | None:
         return self.topics(group_id).get(topic, _NO_PARTITIONS).get(partition)
 
+    def knows(self, group_id: str, topics: Set[str]) -> bool:
+        """Whether anything is committed or pending on one of the topics."""
+        return not topics.isdisjoint(self.topics(group_id)) or any(
+            topic in topics for topic, _ in self.pending(group_id)
+        )
+
     def pending(self, group_id: str) -> Mapping[TopicPartition, Set[int]]:
         """Producers with a pending offset, by partition."""
         return self._producers.get(group_id, _NO_PENDING)
@@ -70,7 +76,10 @@ class OffsetStore:
         return sorted(self._pending.get(producer_id, ()))
 
     def put(self, group_id: str, topic: str, partition: int, stored: StoredOffset) -> None:
-        partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
+        try:
+            partitions = self._committed[group_id][topic]
+        except KeyError:
+            partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
         self._count += partition not in partitions
         partitions[partition] = stored
 

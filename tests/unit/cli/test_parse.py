@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, config_file, host_port, key_value, real_port, topic
+from coordinator.cli.parse import (
+    build_config,
+    config_file,
+    directory,
+    host_port,
+    key_value,
+    real_port,
+    topic,
+)
 from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
+from coordinator.topics.names import INTERNAL_TOPICS
 
 
 def test_addresses() -> None:
@@ -16,7 +25,9 @@ def test_addresses() -> None:
     assert host_port("[::1]:0", "--listen") == ("::1", 0)
 
 
-@pytest.mark.parametrize("text", ["9092", "host:", ":9092", "host:x", "host:65536", "host:-1"])
+@pytest.mark.parametrize(
+    "text", ["9092", "host:", ":9092", "host:x", "host:65536", "host:-1", "host:٩٠٩٢", "host:9²"]
+)
 def test_bad_addresses_name_the_flag(text: str) -> None:
     with pytest.raises(UsageError, match="--listen"):
         host_port(text, "--listen")
@@ -32,10 +43,24 @@ def test_topics() -> None:
     assert topic("orders:6") == ("orders", 6)
 
 
-@pytest.mark.parametrize("text", ["orders", "orders:0", ":3", "orders:x", "orders:-1"])
+@pytest.mark.parametrize(
+    "text", ["orders", "orders:0", ":3", "orders:x", "orders:-1", "orders:٣", "orders:²"]
+)
 def test_bad_topics(text: str) -> None:
     with pytest.raises(UsageError, match="NAME:PARTITIONS"):
         topic(text)
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
+def test_internal_topics_are_not_made_by_hand(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is internal"):
+        topic(f"{name}:1")
+
+
+def test_an_empty_directory_is_none() -> None:
+    assert directory("./") == Path()
+    with pytest.raises(UsageError, match="--data-dir: is empty"):
+        directory("")
 
 
 def test_settings_may_contain_equal_signs() -> None:

@@ -21,6 +21,7 @@ class FakeDaemon:
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
+        self.taken = asyncio.Event()
         self.steps: list[str] = []
         self.error: Exception | None = None
 
@@ -34,6 +35,10 @@ class FakeDaemon:
         if self.error is not None:
             raise self.error
         self.steps.append("started")
+
+    async def lost(self) -> str:
+        await self.taken.wait()
+        return "another has it"
 
     async def stop(self) -> None:
         self.steps.append("stop")
@@ -77,6 +82,15 @@ async def test_a_signal_while_it_serves_stops_it(
         await task
     assert daemon.steps == ["start", "started", "stop"]
     assert capsys.readouterr().out == "groupd ready kafka=127.0.0.1:1 admin=[::1]:2\n"
+
+
+async def test_a_daemon_whose_store_is_taken_over_stops(daemon: FakeDaemon) -> None:
+    daemon.go.set()
+    daemon.taken.set()
+    with pytest.raises(serve._StoreLost, match="another has it"):
+        async with asyncio.timeout(5):
+            await serve._run(daemon)  # type: ignore[arg-type]
+    assert daemon.steps == ["start", "started", "stop"]
 
 
 async def test_a_start_that_fails_is_told_and_not_stopped(daemon: FakeDaemon) -> None:

@@ -57,7 +57,20 @@ def test_without_a_zone_it_is_local_time_summer_and_winter() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "yesterday", "-", "-5", "5m", "-5y", "2026-13-01", "1772366400", "9" * 30, "²", "-1.5h"],
+    [
+        "",
+        "yesterday",
+        "-",
+        "-5",
+        "5m",
+        "-5y",
+        "2026-13-01",
+        "1772366400",
+        "9" * 30,
+        "²",
+        "-1.5h",
+        "-٣m",
+    ],
 )
 def test_what_is_no_time_is_refused_by_name(text: str) -> None:
     with pytest.raises(UsageError) as refused:

@@ -269,3 +269,28 @@ def test_cg_28_unknown_state() -> None:
     assert shard.refused(10, owned={FOO: [0]}) is ErrorCode.FENCED_MEMBER_EPOCH
     reply = shard.beat(0)
     assert (reply.member_epoch, parts(reply.assignment)) == (12, {FOO: [0, 1]})
+
+
+def test_an_assignment_that_nobody_acknowledges_is_told_again() -> None:
+    """librdkafka gives a slow heartbeat up and then asks again without telling what it owns."""
+    shard = three_members()  # m1 was told to give partition 2 up: that reply is lost
+    told = [shard.beat(10).assignment for _ in range(6)]
+    assert [assignment and parts(assignment) for assignment in told] == [
+        None,
+        None,
+        {FOO: [0, 1]},
+    ] * 2
+    assert shard.beat(10, owned={FOO: [0, 1]}).member_epoch == 11
+    assert {shard.beat(11).assignment for _ in range(6)} == {None}
+    assert "m1" not in shard.group.unacknowledged
+
+
+def test_a_partition_that_was_given_later_is_told_again_too() -> None:
+    shard = three_members()
+    shard.beat(10, owned={FOO: [0, 1]})
+    assert shard.beat(11, "m3").assignment is not None  # lost
+    told = [shard.beat(11, "m3").assignment for _ in range(3)]
+    assert told[:2] == [None, None]
+    assert parts(told[2]) == {FOO: [2]}
+    shard.beat(11, "m3", owned={FOO: [2]})
+    assert {shard.beat(11, "m3").assignment for _ in range(4)} == {None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinator.core.partitioning import COMPACTED_TOPIC
 from coordinator.core.types import EventKind, Operation, Resource
 from protocol.errors import ErrorCode
 from protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
@@ -149,7 +150,9 @@ def test_cg_53_only_topics_the_caller_may_describe() -> None:
 
 def test_match_is_whole_name_case_sensitive_and_sees_internal_topics() -> None:
     internal = type(FOO_TOPIC)(BAZ, "__internal", 1, internal=True)
-    shard = Shard(FOO_TOPIC, topic("Foo", BAR), internal)
+    # Not the compacted view: it is the log of __consumer_offsets once more.
+    view = type(FOO_TOPIC)(bytes(15) + b"v", COMPACTED_TOPIC, 1, internal=True)
+    shard = Shard(FOO_TOPIC, topic("Foo", BAR), internal, view)
     shard.beat(0, regex="fo.|__.*|oo")
     shard.finish_task()
     assert resolved(shard, "fo.|__.*|oo").topics == ("__internal", "foo")

@@ -11,9 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.broker import Broker
+from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.server.connection import ConnectionStats
+from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.transactions.coordinator import TransactionCoordinator
 from protocol.errors import ErrorCode
@@ -43,7 +46,9 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     transactions = TransactionCoordinator(
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
-    registry: CollectorRegistry = make_registry(broker, connections, transactions)
+    cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
+    more = [lambda: LogCollector(cleaner, LoopStalls())]
+    registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         if family.name.startswith(("process_", "python_")):

@@ -55,6 +55,11 @@ class Client:
     def settled(self) -> bool:
         raise NotImplementedError
 
+    @property
+    def holds(self) -> set[int]:
+        """What it owns and was not told to give up by an answer that is on its way."""
+        return self.owned
+
     def is_member(self) -> bool:
         return self.member_id in getattr(self.bench.state.groups.get(GROUP), "members", ())
 
@@ -118,6 +123,13 @@ class ClassicClient(Client):
     def settled(self) -> bool:
         return self.stopped or self.doing == "beat"
 
+    @property
+    def holds(self) -> set[int]:
+        reply = None if self.waiting is None else self.bench.replies.get(self.waiting)
+        if self.doing != "sync" or isinstance(reply, Failed | None) or reply.error:
+            return self.owned
+        return self.owned & _given(reply)
+
     def send(self) -> None:
         getattr(self, f"_send_{self.doing}")()
 
@@ -176,7 +188,7 @@ class ClassicClient(Client):
         )
 
     def _take_sync(self, reply: Any) -> None:
-        given = set(read(reply.assignment).get("foo", ())) if reply.assignment else set()
+        given = _given(reply)
         revoked, self.owned = self.owned - given, given
         self.doing = "join" if revoked and not self.eager else "beat"
 
@@ -185,6 +197,10 @@ class ClassicClient(Client):
 
     def _take_beat(self, reply: Any) -> None:
         pass
+
+
+def _given(reply: Any) -> set[int]:
+    return set(read(reply.assignment).get("foo", ())) if reply.assignment else set()
 
 
 def plan(members: Iterable[JoinGroupMember]) -> dict[str, bytes]:

@@ -32,6 +32,7 @@ class Migration(RuleBasedStateMachine):
         self.eager = False
         self.epoch: tuple[object, int] | None = None
         self.made = 0
+        self.took_over = False
 
     @initialize(
         policy=st.sampled_from(POLICIES),
@@ -71,6 +72,7 @@ class Migration(RuleBasedStateMachine):
             return
         if before is not None:
             self.dead.append(before)
+            self.took_over |= before.instance is not None
         self.clients[name] = client
         self.step_one(name)
 
@@ -137,12 +139,14 @@ class Migration(RuleBasedStateMachine):
 
     @invariant()
     def one_owner_each(self) -> None:
+        """What an answer under way takes from a classic member counts as given up, as in Kafka: a
+        conversion may give it to others at once."""
         members: Any = getattr(self.bench.state.groups.get(GROUP), "members", {})
         seen: set[int] = set()
         for client in (*self.clients.values(), *self.dead):
             if client.member_id in members:
-                assert seen.isdisjoint(client.owned)
-                seen |= client.owned
+                assert seen.isdisjoint(client.holds)
+                seen |= client.holds
 
     @invariant()
     def coordinator_gives_each_partition_once(self) -> None:
@@ -211,8 +215,11 @@ class Migration(RuleBasedStateMachine):
             return True
         owned = sorted(p for client in live for p in client.owned)
         ids = {client.member_id for client in live}
+        # A static member that takes over between the two rebalances of a cooperative handover has
+        # nothing to give up: nobody asks for the second one. Real groups wait for the next change.
+        half_way = not self.eager and isinstance(group, ClassicGroup) and self.took_over
         return (
-            owned == list(PARTITIONS)
+            (owned == list(PARTITIONS) or half_way)
             and all(client.settled for client in live)
             and group is not None
             and group.state_name() == "Stable"

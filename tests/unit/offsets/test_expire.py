@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.core.group import GroupType
 from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
+from coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
 from protocol.records.schema import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, Record
 from tests.unit.offsets.harness import DAY_MS, OLD_ID, T1_ID, Shard, places, topic
@@ -144,3 +145,49 @@ def test_of_62_topic_deleted(shard: Shard) -> None:
     assert (event.kind, event.details) == (EventKind.OFFSETS_FORGOTTEN, {"count": 3})
     assert shard.offset(0, "t2") == 1
     assert shard.apply(shard.offsets.on_topics_deleted([("other", OLD_ID)])).records == []
+
+
+def many(shard: Shard, groups: int, partitions: int) -> None:
+    """Simple groups of `partitions` offsets each on ten topics."""
+    for group in range(groups):
+        for partition in range(partitions):
+            place = (f"g{group:04d}", f"t{partition % 10}", partition)
+            value = OffsetCommitValue(1, commit_timestamp_ms=shard.now.wall_ms)
+            shard.offsets.replay_at(place, value, partition)
+
+
+def slices(shard: Shard) -> list[Outcome]:
+    """All of one sweep."""
+    found = [sweep(shard)]
+    while shard.state.deadlines.next_deadline() == shard.now.monotonic_ms + 1:
+        later(shard, 1)
+        found.append(sweep(shard))
+    return found
+
+
+def test_a_sweep_over_100000_offsets_comes_in_slices(shard: Shard) -> None:
+    many(shard, 100, 1000)
+    quiet = slices(shard)
+    assert len(quiet) >= 100_000 // SLICE_OFFSETS
+    assert not any(outcome.records for outcome in quiet)
+    interval_ms = shard.state.config.offsets_retention_check_interval_ms
+    assert shard.state.deadlines.next_deadline() == shard.now.monotonic_ms + interval_ms
+    later(shard, 8 * DAY_MS)
+    outcomes = slices(shard)
+    assert max(len(outcome.records) for outcome in outcomes) <= SLICE_OFFSETS // EXPIRED_COST + 1
+    assert sum(len(places(outcome)) for outcome in outcomes) == 100_000
+    assert shard.offsets.store.count == 0
+    assert shard.state.groups == {}
+
+
+def test_a_group_that_is_cut_by_a_slice_goes_only_when_nothing_is_left(shard: Shard) -> None:
+    many(shard, 1, SLICE_OFFSETS)
+    later(shard, 8 * DAY_MS)
+    first = sweep(shard)
+    assert groups_gone(first) == []
+    kept = OffsetCommitValue(2, commit_timestamp_ms=shard.now.wall_ms)
+    shard.offsets.replay_at(("g0000", "t0", 0), kept, 10_000)  # committed again between slices
+    rest = slices(shard)
+    assert sum(len(places(outcome)) for outcome in [first, *rest]) == SLICE_OFFSETS
+    assert [group for outcome in rest for group in groups_gone(outcome)] == []
+    assert shard.offsets.store.count == 1

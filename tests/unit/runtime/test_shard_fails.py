@@ -140,16 +140,16 @@ async def test_a_store_that_stays_away_is_asked_ever_more_rarely() -> None:
     bench = await Bench().start()
     await bench.answer(commit("g", 1))
     attempts = 0
-    original = bench.store.open
+    original = bench.store.open_many
 
-    async def away(name: str) -> Any:
+    async def away(names: Any) -> Any:
         nonlocal attempts
         attempts += 1
         if attempts <= 6:
             raise LogUnavailable("away")
-        return await original(name)
+        return await original(names)
 
-    bench.store.open = away  # type: ignore[method-assign]
+    bench.store.open_many = away  # type: ignore[method-assign]
     bench.store.fail_next_append()
     await bench.answer(commit("g", 2))
     gaps = []

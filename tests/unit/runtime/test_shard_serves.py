@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.core.metadata_image import TopicImage
+from coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import EventKind, Outcome
 from coordinator.runtime import broker
@@ -165,14 +166,21 @@ async def commit_widely(bench: Bench, partitions: int) -> None:
 
 
 async def test_lg_25_a_sweep_larger_than_a_batch_is_split() -> None:
-    bench = await Bench(message_max_bytes=4000, offsets_retention_minutes=1).start()
+    bench = await Bench(message_max_bytes=2000, offsets_retention_minutes=1).start()
     await commit_widely(bench, 200)
     before = bench.broker.writer.batches
     bench.clock.advance(bench.config.offsets_retention_check_interval_ms)
     await settle()
+    left = bench.shard.shard.offset_count()
+    assert left >= 200 - SLICE_OFFSETS // EXPIRED_COST, "a slice"
+    assert bench.broker.writer.batches >= before + 2
+    while bench.shard.shard.offset_count():
+        bench.clock.advance(2)
+        await settle()
+        assert bench.shard.shard.offset_count() < left
+        left = bench.shard.shard.offset_count()
     assert bench.shard.shard.offset_count() == 0
     assert bench.shard.shard.state.groups == {}
-    assert bench.broker.writer.batches >= before + 2
     again = await bench.restart()
     assert again.shard.shard.offset_count() == 0
     await again.broker.close()

@@ -1,4 +1,4 @@
-"""The same tests run against the store in memory and the one on SQLite."""
+"""The same tests run against the stores in memory, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import pytest
 from storage.log import Store
 from storage.memory import MemoryStore
 from storage.open import create_store
+from tests.support.postgres import PostgresServer
 
 
 class Disk:
     """A place that stores come back from."""
 
-    def __init__(self, kind: str, path: Path) -> None:
+    def __init__(self, url: str | None, path: Path) -> None:
+        self._url = url
         self._path = path
-        self._memory = MemoryStore() if kind == "memory" else None
+        self._memory = MemoryStore() if url == "memory://" else None
         self.store = self._new()
 
     def _new(self) -> Store:
-        return self._memory or create_store(None, self._path)
+        return self._memory or create_store(self._url, self._path)
 
     async def reopen(self) -> Store:
         await self.store.close()
@@ -30,9 +32,13 @@ class Disk:
         return self.store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def disk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Disk]:
-    disk = Disk(request.param, tmp_path / "data")
+    url = {"memory": "memory://", "sqlite": None}.get(request.param)
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.url(server.emptied_database())
+    disk = Disk(url, tmp_path / "data")
     await disk.store.start()
     yield disk
     await disk.store.close()

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.checksums import check_log, check_row, log_sum, row_crc
-from storage.log import Append, LogCorrupt, Store, StoredTopic, StoreRefused
+from storage.log import (
+    Append,
+    LogCorrupt,
+    Replacement,
+    Store,
+    StoredBatch,
+    StoredTopic,
+    StoreRefused,
+)
 from storage.open import create_store
 from storage.tables import SCHEMA_VERSION
 from storage.witness import Witness
@@ -53,13 +61,13 @@ async def append(store: Store, name: str, count: int = 1) -> int:
 _I64 = st.integers(0, 2**62)
 
 
-@given(_I64, _I64, _I64, _I64, st.integers(0, 3), st.integers(0, 61))
+@given(_I64, _I64, _I64, _I64, _I64, st.integers(0, 4), st.integers(0, 61))
 def test_any_flipped_bit_of_a_log_row_is_found(
-    log_id: int, owner: int, start: int, end: int, field: int, bit: int
+    log_id: int, owner: int, start: int, end: int, clean: int, field: int, bit: int
 ) -> None:
-    row_sum = log_sum(log_id, "orders-1", owner, start, end)
-    check_log(row_sum, log_id, "orders-1", owner, start, end)
-    changed = [log_id, owner, start, end]
+    row_sum = log_sum(log_id, "orders-1", owner, start, end, clean)
+    check_log(row_sum, log_id, "orders-1", owner, start, end, clean)
+    changed = [log_id, owner, start, end, clean]
     changed[field] ^= 1 << bit
     with pytest.raises(LogCorrupt, match="log orders-1: its row"):
         check_log(row_sum, changed[0], "orders-1", *changed[1:])
@@ -68,7 +76,9 @@ def test_any_flipped_bit_of_a_log_row_is_found(
 @pytest.mark.parametrize("value", [None, b"\x00", "1", 2**70, "\udc00"])
 def test_values_of_another_type_are_damage_too(value: object) -> None:
     with pytest.raises(LogCorrupt):
-        check_log(0, 1, "a", 1, 0, value)  # type: ignore[arg-type]
+        check_log(0, 1, "a", 1, 0, value, 0)  # type: ignore[arg-type]
+    with pytest.raises(LogCorrupt):
+        check_log(0, 1, "a", 1, 0, 0, value)  # type: ignore[arg-type]
     with pytest.raises(LogCorrupt):
         check_row("topic", row_crc("a"), value)  # type: ignore[arg-type]
 
@@ -85,13 +95,18 @@ async def test_the_sum_of_a_log_row_keeps_up_with_all_that_changes_it(
     await store.truncate_before("a", 3)
     await store.open_many(["b", "a", "c"])
     await append(store, "a", 2)
+    owner = (await store.open("a")).owner_epoch
+    last = (await store.read("a", 0, 1 << 20))[-1].last_offset
+    row = StoredBatch(last + 1, last + 3, 0, b"")
+    await store.replace(Replacement("a", owner, last + 1, last + 4, (row,), last + 4))
     await store.delete(["b"])
     await store.close()
     rows = sql(
         database,
-        "SELECT row_sum, log_id, name, owner_epoch, start_offset, next_offset FROM log ORDER BY 2",
+        "SELECT row_sum, log_id, name, owner_epoch, start_offset, next_offset, clean_offset"
+        " FROM log ORDER BY 2",
     )
-    assert [row[2:] for row in rows] == [("a", 3, 3, 7), ("c", 1, 0, 0)]
+    assert [row[2:] for row in rows] == [("a", 4, 3, 10, 10), ("c", 1, 0, 0, 0)]
     for row in rows:
         check_log(*row)  # type: ignore[arg-type]
     await store.start()

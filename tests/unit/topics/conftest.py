@@ -71,6 +71,9 @@ class ShardLogs:
     def state(self, partition):
         return self.states.get(partition)
 
+    def clean_offsets(self, partition):
+        return 0, 0
+
     def producers(self, partition):
         return self.transactions.get(partition)
 

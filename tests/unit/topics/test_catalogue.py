@@ -8,7 +8,13 @@ import pytest
 
 from coordinator.config import CoordinatorConfig
 from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID, check_topic_name
+from coordinator.topics.names import (
+    COMPACTED_TOPIC,
+    COMPACTED_TOPIC_ID,
+    OFFSETS_TOPIC,
+    OFFSETS_TOPIC_ID,
+    check_topic_name,
+)
 from protocol.errors import ApiError, ErrorCode
 from storage.log import LogUnavailable
 from storage.memory import MemoryStore
@@ -50,6 +56,14 @@ async def test_the_offsets_topic_is_always_there(catalogue):
     image = catalogue.image.by_name[OFFSETS_TOPIC]
     assert (image.topic_id, image.partitions, image.internal) == (OFFSETS_TOPIC_ID, 50, True)
     assert catalogue.image.version == catalogue.image.created_version == 100
+
+
+async def test_the_compacted_view_is_there_for_who_names_it(catalogue):
+    topic = catalogue.topic(COMPACTED_TOPIC)
+    assert (topic.topic_id, topic.partitions, topic.internal) == (COMPACTED_TOPIC_ID, 50, True)
+    assert catalogue.topic_by_id(COMPACTED_TOPIC_ID) is topic
+    assert catalogue.image.by_name[COMPACTED_TOPIC].partitions == 50
+    assert COMPACTED_TOPIC not in [listed.name for listed in catalogue.topics()]
 
 
 async def test_clients_can_not_change_internal_topics(catalogue):

@@ -1,0 +1,1 @@
+"""`groupd log`: tools over the offsets log."""

@@ -1,0 +1,23 @@
+"""The commands of `groupd log`."""
+
+from __future__ import annotations
+
+import typer
+
+from coordinator.cli.log.consume import consume
+from coordinator.cli.log.dump import dump
+from coordinator.cli.log.export import export
+from coordinator.cli.log.import_ import import_log
+from coordinator.cli.log.verify import verify
+
+app = typer.Typer(no_args_is_help=True)
+app.command("dump")(dump)
+app.command("verify")(verify)
+app.command("export")(export)
+app.command("consume")(consume)
+app.command("import")(import_log)
+
+
+@app.callback()
+def log() -> None:
+    """Look into, check, export and import the offsets log."""

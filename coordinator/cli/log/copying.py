@@ -1,0 +1,74 @@
+"""A copy of a running cluster's offsets log, as segment files.
+
+Batches are copied byte by byte as Fetch serves them, markers and aborted transactions included, up
+to the end that each partition has when its turn comes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from coordinator.cli.kafka import calls
+from coordinator.cli.kafka.cluster import Cluster
+from coordinator.cli.kafka.connection import Connection, KafkaError
+from coordinator.logtools.record_json import id_text
+from coordinator.logtools.segments import OFFSETS_TOPIC, SegmentWriter
+from coordinator.logtools.topic_ids import TOPICS_FILE
+from protocol.messages import NO_TOPIC_ID
+from protocol.records.batch import CorruptBatch, check, parse_header
+
+FETCH_BYTES = 8 * 1024 * 1024
+
+
+def copy_log(cluster: Cluster, target: Path) -> tuple[int, int, int]:
+    """(partitions, batches, records) that were copied. Raises KafkaError, LogToolError."""
+    topics = calls.metadata(cluster.any(), None).topics
+    offsets = topics.get(OFFSETS_TOPIC)
+    if offsets is None or not offsets.partitions:
+        raise KafkaError(f"the cluster has no {OFFSETS_TOPIC} yet: nobody has committed anything")
+    target.mkdir(parents=True, exist_ok=True)
+    batches = records = 0
+    for partition in sorted(at.partition for at in offsets.partitions):
+        copied = _copy(cluster.leader(OFFSETS_TOPIC, partition), partition, target)
+        batches, records = batches + copied[0], records + copied[1]
+    known = {
+        topic.name: {
+            "id": None if topic.topic_id == NO_TOPIC_ID else id_text(topic.topic_id),
+            "partitions": len(topic.partitions),
+        }
+        for topic in sorted(topics.values(), key=lambda topic: topic.name)
+    }
+    # What `import --create-topics` wants to know and the log does not say.
+    (target / TOPICS_FILE).write_text(json.dumps(known, indent=1) + "\n")
+    return len(offsets.partitions), batches, records
+
+
+def _copy(leader: Connection, partition: int, target: Path) -> tuple[int, int]:
+    offset, end = (_bound(leader, partition, which) for which in (calls.EARLIEST, calls.LATEST))
+    batches = records = 0
+    where = f"{OFFSETS_TOPIC}-{partition}"
+    with SegmentWriter(target, partition) as writer:
+        while offset < end:
+            data = calls.fetch(leader, OFFSETS_TOPIC, partition, offset, FETCH_BYTES)
+            at = 0
+            try:
+                while at < len(data) and at + (header := parse_header(data, at)).size <= len(data):
+                    payload = data[at : at + header.size]
+                    check(payload)
+                    writer.write(header, payload)
+                    batches, records = batches + 1, records + header.record_count
+                    at, offset = at + header.size, header.next_offset
+            except CorruptBatch as error:
+                if at == 0:
+                    raise KafkaError(f"{where} at offset {offset}: {error}") from error
+            if at == 0:
+                raise KafkaError(f"{where}: nothing at offset {offset}, but the end is {end}")
+    return batches, records
+
+
+def _bound(leader: Connection, partition: int, which: int) -> int:
+    found = calls.list_offsets(leader, [(OFFSETS_TOPIC, partition)], which)
+    if not found:
+        raise KafkaError(f"{OFFSETS_TOPIC}-{partition} cannot be read now: is it still loading?")
+    return found[OFFSETS_TOPIC, partition]

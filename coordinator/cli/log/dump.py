@@ -1,0 +1,89 @@
+"""`groupd log dump`: print the records of the offsets log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.log.options import (
+    DataDirOption,
+    PathArgument,
+    StoreOption,
+    reading,
+    run,
+    where,
+)
+from coordinator.cli.parse import one_of
+from coordinator.cli.times import FORMS, parse_time
+
+
+def dump(
+    path: PathArgument = None,
+    data_dir: DataDirOption = None,
+    store: StoreOption = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", help="Only this group; repeatable.")
+    ] = None,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option("--partition", min=0, help="Only this partition of the log; repeatable."),
+    ] = None,
+    from_time: Annotated[
+        str | None,
+        typer.Option("--from", help=f"From this time on: {FORMS}."),
+    ] = None,
+    to_time: Annotated[str | None, typer.Option("--to", help="Before this time.")] = None,
+    types: Annotated[
+        str | None, typer.Option("--type", help="Record types, separated by commas.")
+    ] = None,
+    output: Annotated[str, typer.Option("--format", help="text or json (one a line).")] = "text",
+) -> None:
+    """Print the records of the offsets log, of a store or of Kafka's segment files.
+
+    Reads beside a running daemon: nothing is locked or changed. Times of the records count.
+    """
+    one_of(output, "--format", ("text", "json"))
+    place = where(data_dir, store, path)
+    try:
+        run(_dump(path, place, store, groups, partitions, (from_time, to_time), types, output))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough. Python must not fail again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def _dump(
+    path: Path | None,
+    data_dir: Path,
+    store: str | None,
+    groups: list[str] | None,
+    partitions: list[int] | None,
+    times: tuple[str | None, str | None],
+    types: str | None,
+    output: str,
+) -> None:
+    from coordinator.logtools.dump import dump_lines
+    from coordinator.logtools.selection import Selection, parse_types
+    from coordinator.logtools.sources import SegmentSource, Source, StoreSource
+
+    now_ms = time.time_ns() // 1_000_000
+    kinds = parse_types(types)
+    from_ms, to_ms = (None if text is None else parse_time(text, now_ms) for text in times)
+
+    def selection() -> Selection:
+        return Selection(frozenset(groups or ()), kinds, from_ms, to_ms)
+
+    async def lines(source: Source) -> None:
+        async for line in dump_lines(source, selection, partitions, as_json=output == "json"):
+            print(line)
+
+    if path is not None:
+        await lines(SegmentSource(path))
+        return
+    async with reading(store, data_dir) as reader:
+        await lines(StoreSource(reader))

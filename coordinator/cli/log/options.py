@@ -1,0 +1,85 @@
+"""What the commands of `groupd log` share: where a log is, and errors as usage errors."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from coordinator.cli.errors import UsageError
+from coordinator.cli.parse import directory
+
+T = TypeVar("T")
+
+DATA_DIR = Path("./groupd-data")
+
+PathArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Segment file, partition directory or Kafka log directory, instead of a store.",
+        show_default=False,
+    ),
+]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        parser=directory,
+        metavar="DIR",
+        help="Data directory of the daemon; default ./groupd-data.",
+    ),
+]
+StoreOption = Annotated[
+    str | None, typer.Option(help="Store URL, instead of the data directory's SQLite file.")
+]
+
+
+def where(data_dir: Path | None, store: str | None, path: Path | None = None) -> Path:
+    """The data directory that is meant. Raises UsageError when two places are named."""
+    named = [
+        flag
+        for flag, value in (("PATH", path), ("--data-dir", data_dir), ("--store", store))
+        if value is not None
+    ]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)}: name one place")
+    return data_dir or DATA_DIR
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; what stops a tool becomes one line and exit code 2."""
+    from coordinator.logtools.errors import LogToolError
+    from storage.log import LogError
+
+    try:
+        return asyncio.run(work)
+    except (LogToolError, LogError) as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename or 'system'}: {error.strerror}") from None
+
+
+@asynccontextmanager
+async def reading(store: str | None, data_dir: Path) -> AsyncIterator[Any]:
+    """A started `StoreReader`. Says on stderr when a daemon is at work on the same store."""
+    from storage.lock import holder
+    from storage.open import create_reader, database_file
+
+    reader = create_reader(store, data_dir)
+    await reader.start()
+    try:
+        file = database_file(store, data_dir)
+        process = None if file is None else holder(file)
+        if process is not None:
+            print(
+                f"groupd: reading beside the running daemon (process {process}), without a lock; "
+                "what it writes meanwhile may be missing",
+                file=sys.stderr,
+            )
+        yield reader
+    finally:
+        await reader.close()

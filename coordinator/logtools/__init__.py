@@ -1,0 +1,1 @@
+"""What `groupd log` does: looking into, checking and moving coordinator logs."""

@@ -1,0 +1,70 @@
+"""Batches taken apart into entries: one a record, decoded as far as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coordinator.logtools.record_types import MARKER, group_of, type_name
+from protocol.records.batch import (
+    Batch,
+    BatchHeader,
+    BatchRecord,
+    Marker,
+    decode_marker,
+    iter_records,
+)
+from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record, record_type
+from protocol.records.schema import Record
+
+UNREADABLE = "unreadable"
+"""Kind of a record whose key is missing or too short to name a type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record and where it stands. `kind`: its type's name, or `marker`. `record`: None for
+    markers, types that are not held here, and what does not decode (`error` says why)."""
+
+    header: BatchHeader
+    raw: BatchRecord
+    kind: str
+    number: int | None = None
+    group: str | None = None
+    record: Record | None = None
+    marker: Marker | None = None
+    error: str | None = None
+
+    @property
+    def producer(self) -> tuple[int, int] | None:
+        """(id, epoch) of the producer, if there is one."""
+        if self.header.producer_id < 0:
+            return None
+        return self.header.producer_id, self.header.producer_epoch
+
+
+def entries_of(batch: Batch) -> Iterator[Entry]:
+    """Raises CorruptBatch and UnsupportedCodec; records that do not decode are entries too."""
+    for raw in iter_records(batch):
+        if batch.header.is_control:
+            yield Entry(batch.header, raw, MARKER, marker=decode_marker(raw))
+        else:
+            yield entry_of(batch.header, raw)
+
+
+def entry_of(header: BatchHeader, raw: BatchRecord) -> Entry:
+    """The entry of a record that is no control record."""
+    if raw.key is None:
+        return Entry(header, raw, UNREADABLE, error="a record without a key")
+    try:
+        number = record_type(raw.key)
+    except CorruptRecord as corrupt:
+        return Entry(header, raw, UNREADABLE, error=str(corrupt))
+    kind, group = type_name(number), group_of(raw.key)
+    try:
+        record = decode_record(raw.key, raw.value)
+    except UnknownRecordType:
+        return Entry(header, raw, kind, number, group)
+    except CorruptRecord as corrupt:
+        return Entry(header, raw, kind, number, group, error=str(corrupt))
+    return Entry(header, raw, kind, number, group, record)

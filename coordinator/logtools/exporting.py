@@ -1,0 +1,130 @@
+"""`groupd log export`: the offsets log as Kafka's segment files.
+
+With the partition count of the store, batches keep their offsets and everything else; with
+another one the latest records are laid out anew. Topic ids are this store's own, and a cluster
+whose topics have other ids would not find offsets that carry them, so by default they are left
+out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.logtools.entries import entries_of
+from coordinator.logtools.errors import LogToolError
+from coordinator.logtools.import_plan import batches_of, distribute
+from coordinator.logtools.latest import Kept, Tally, latest_of
+from coordinator.logtools.segments import SEGMENT_BYTES, SegmentWriter
+from coordinator.logtools.sources import Source, log_name
+from protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
+from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record, encode_value
+from protocol.records.compression import UnsupportedCodec
+from protocol.records.rebuild import rebuild_batch
+from protocol.records.schema import OffsetCommitValue
+
+OFFSET_VALUE_WITHOUT_ID = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """`partitions`: None = as many as the source has. `keep_ids`: bytes stay as they are."""
+
+    groups: frozenset[str] = frozenset()
+    partitions: int | None = None
+    keep_ids: bool = False
+    segment_bytes: int = SEGMENT_BYTES
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written."""
+
+    partitions: int = 0
+    batches: int = 0
+    records: int = 0
+
+
+async def export_log(
+    source: Source, source_partitions: int | None, target: Path, options: ExportOptions
+) -> Exported:
+    """Into directories below `target`. Raises LogToolError."""
+    if options.partitions in (None, source_partitions):
+        return await _in_place(source, target, options)
+    return await _anew(source, target, options, options.partitions or 1)
+
+
+async def _in_place(source: Source, target: Path, options: ExportOptions) -> Exported:
+    done = Exported()
+    for partition in await source.partitions():
+        before = done.batches
+        with SegmentWriter(target, partition, options.segment_bytes) as writer:
+            async for batch in source.batches(partition):
+                try:
+                    payload = _chosen(batch, options)
+                except (CorruptBatch, UnsupportedCodec) as error:
+                    where = f"{log_name(partition)} at offset {batch.header.base_offset}"
+                    raise LogToolError(f"{where}: {error}") from error
+                if payload is not None:
+                    header = parse_header(payload)
+                    writer.write(header, payload)
+                    done.batches += 1
+                    done.records += header.record_count
+        done.partitions += done.batches > before
+    return done
+
+
+async def _anew(source: Source, target: Path, options: ExportOptions, count: int) -> Exported:
+    done = Exported()
+    kept = await latest_of(source, options.groups, Tally())
+    if not options.keep_ids:
+        kept = [one._replace(value=_without_id(one)) for one in kept]
+    for partition, records in distribute(kept, count, ()).items():
+        with SegmentWriter(target, partition, options.segment_bytes) as writer:
+            for _, _, _, payload in batches_of(records, 0):
+                header = parse_header(payload)
+                writer.write(header, payload)
+                done.batches += 1
+                done.records += header.record_count
+        done.partitions += 1
+    return done
+
+
+def _chosen(batch: Batch, options: ExportOptions) -> bytes | None:
+    """The batch with the records that are wanted, in the form that is wanted; its own bytes when
+    that changes nothing, None when nothing is left. Markers go along with any group: without
+    its transaction's records one says nothing."""
+    if batch.header.is_control or (options.keep_ids and not options.groups):
+        return batch.payload
+    changed = False
+    records: list[BatchRecord] = []
+    for entry in entries_of(batch):
+        raw = entry.raw
+        if options.groups and entry.group not in options.groups:
+            changed = True
+            continue
+        value = raw.value
+        if not options.keep_ids and raw.key is not None and value is not None:
+            value = without_id(raw.key, value)
+            changed = changed or value is not raw.value
+        records.append(raw._replace(value=value))
+    if not changed:
+        return batch.payload
+    return rebuild_batch(batch.header, records) if records else None
+
+
+def _without_id(one: Kept) -> bytes:
+    return without_id(one.key, one.value)
+
+
+def without_id(key: bytes, value: bytes) -> bytes:
+    """An OffsetCommit value of version 4 as version 3; everything else as it is."""
+    try:
+        record = decode_record(key, value)
+    except (UnknownRecordType, CorruptRecord):
+        return value
+    if not isinstance(record.value, OffsetCommitValue) or value[:2] != b"\x00\x04":
+        return value
+    encoded = encode_value(record, offset_value_version=OFFSET_VALUE_WITHOUT_ID)
+    assert encoded is not None
+    return encoded

@@ -1,0 +1,150 @@
+"""`groupd log import`: brings the groups and offsets of another cluster into a store.
+
+Everything is tried out before anything is written, and the records go in as one transaction: an
+import is there as a whole or not at all. Topics come before it and do no harm alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from coordinator.core.partitioning import compacted_log_name
+from coordinator.logtools.errors import LogToolError
+from coordinator.logtools.import_plan import (
+    ImportPlan,
+    batches_of,
+    distribute,
+    fresh_shard,
+    new_topics,
+    try_out,
+)
+from coordinator.logtools.latest import Kept, Tally
+from coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
+from coordinator.runtime.loader import LoadFailed, load_shard
+from coordinator.runtime.shard_log import shard_log
+from coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
+from protocol.records.rebuild import empty_batch
+from storage.log import Append, Catalogue, LogState, PartitionLogs
+
+DEFAULT_PARTITIONS = 50
+_NAMED_GROUPS = 5
+
+States = Callable[[Sequence[str]], Awaitable[Mapping[str, LogState]]]
+"""The states of logs by name; a reader leaves out those that are not there."""
+
+
+class Target(PartitionLogs, Catalogue, Protocol):
+    """A started store, or a reader of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """`partitions`: of the offsets log, for a store that has none yet. `topic_partitions`: known
+    better than the source says, by topic."""
+
+    merge: bool = False
+    create_topics: bool = False
+    partitions: int | None = None
+    topic_partitions: Mapping[str, int] = field(default_factory=dict)
+
+
+async def plan_import(
+    kept: list[Kept],
+    tally: Tally,
+    topics: dict[str, ForeignTopic],
+    store: Target | None,
+    states: States,
+    options: ImportOptions,
+) -> ImportPlan:
+    """`topics`: what is known beside the records. `store`: None when there is none yet. Raises
+    LogToolError when nothing should be written."""
+    made_with = None if store is None else await partitions_of(store)
+    if None not in (made_with, options.partitions) and made_with != options.partitions:
+        raise LogToolError(
+            f"--partitions {options.partitions}: the store was made with {made_with}"
+        )
+    partitions = made_with or options.partitions or DEFAULT_PARTITIONS
+    groups = set() if store is None else await _groups(store, states, partitions)
+    if groups and not options.merge:
+        some = ", ".join(sorted(groups)[:_NAMED_GROUPS])
+        raise LogToolError(
+            f"the store has {len(groups)} groups already ({some}): import into a new one, or add "
+            "what is not there yet with --merge"
+        )
+    plan = ImportPlan(partitions, tally)
+    plan.kept_here = sorted({one.group for one in kept} & groups)
+    plan.records = distribute(kept, partitions, groups)
+    gather_topics(topics, (one for some in plan.records.values() for one in some))
+    here = {} if store is None else {topic.name: topic.topic_id for topic in await store.topics()}
+    known = dict(here)
+    if options.create_topics:
+        plan.created = list(new_topics(topics, here, options.topic_partitions))
+        known.update((topic.name, topic.topic_id) for topic in plan.created)
+        plan.ends = {
+            log_name(known[name], partition): end
+            for name, topic in topics.items()
+            for partition, end in topic.ends.items()
+            if name in known and end > 0
+        }
+    plan.missing = sorted(
+        name for name, topic in topics.items() if topic.used and name not in known
+    )
+    translation = Translation(topics, known)
+    plan.records = {
+        partition: [translation.apply(one) for one in records]
+        for partition, records in plan.records.items()
+    }
+    try_out(plan)
+    return plan
+
+
+async def partitions_of(store: Catalogue) -> int | None:
+    """Of the offsets log; None if the store was never served."""
+    for resource, name, key, value in await store.configs():
+        if (resource, name, key) == OFFSETS_PARTITIONS:
+            return int(value)
+    return None
+
+
+async def _groups(store: Target, states: States, partitions: int) -> set[str]:
+    """The groups of the store, as a daemon would load them."""
+    found: set[str] = set()
+    both = [name(p) for name in (offsets_log_name, compacted_log_name) for p in range(partitions)]
+    opened = await states(both)
+    for number in range(partitions):
+        history = offsets_log_name(number)
+        if history not in opened:
+            continue
+        compacted = compacted_log_name(number)
+        logs = shard_log(opened[history], opened.get(compacted, LogState(compacted, 0, 0, 0)))
+        try:
+            shard = (await load_shard(fresh_shard, store, logs)).shard
+        except LoadFailed as error:
+            raise LogToolError(f"the store cannot be loaded: {error}") from error
+        found.update(shard.state.groups)
+        shard.discard()
+    return found
+
+
+async def write_plan(plan: ImportPlan, store: Target) -> None:
+    """`store` is started and nobody else has it."""
+    if await partitions_of(store) is None:
+        resource, name, key = OFFSETS_PARTITIONS
+        await store.put_config(resource, name, key, str(plan.partitions))
+    for topic in plan.created:
+        await store.put_topic(topic)
+    appends = []
+    for name, state in (await store.open_many(list(plan.ends))).items():
+        if state.next_offset == 0:
+            # Its records stayed where they were. Committed offsets must lie inside the log all
+            # the same, or clients would reset them; what is below reads as compacted away.
+            last = plan.ends[name] - 1
+            bare = empty_batch(last, last)
+            appends.append(Append(name, state.owner_epoch, 0, last, -1, bare))
+    names = {offsets_log_name(partition): records for partition, records in plan.records.items()}
+    for name, state in (await store.open_many(list(names))).items():
+        for base, last, newest_ms, payload in batches_of(names[name], state.next_offset):
+            appends.append(Append(name, state.owner_epoch, base, last, newest_ms, payload))
+    await store.append(appends)

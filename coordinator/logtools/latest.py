@@ -1,0 +1,154 @@
+"""What a log says in the end: the newest record per key, with transactions resolved.
+
+The same rules as the coordinator's replay and compaction (spec, offsets and log, 3.4 and 8): a
+record inside a transaction counts from its COMMIT on, and only if no later record has its key; an
+ABORT drops it; a tombstone of an offset also drops what is pending on it. What is left, in the
+order of the log, brings a fresh coordinator into the same state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coordinator.logtools.entries import Entry, entries_of
+from coordinator.logtools.errors import LogToolError
+from coordinator.logtools.record_types import MARKER, UNHELD_TYPES
+from coordinator.logtools.sources import Source, log_name
+from protocol.records.batch import Batch, CorruptBatch
+from protocol.records.codec import LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, decode_record, encode_key
+from protocol.records.compression import UnsupportedCodec
+from protocol.records.schema import Record
+
+
+class Kept(NamedTuple):
+    """A record that counts: encoded, with its time. `offset`: where it stood."""
+
+    group: str
+    offset: int
+    timestamp_ms: int
+    key: bytes
+    value: bytes
+
+    @property
+    def record(self) -> Record:
+        return decode_record(self.key, self.value)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was read and not taken over. `other_groups`: ids of share and streams groups."""
+
+    read: int = 0
+    aborted: int = 0
+    open_records: int = 0
+    open_producers: set[int] = field(default_factory=set)
+    other_groups: set[str] = field(default_factory=set)
+    unknown_types: Counter[str] = field(default_factory=Counter)
+
+
+class _Newest(NamedTuple):
+    offset: int
+    timestamp_ms: int
+    group: str
+    value: bytes | None
+
+
+class LatestRecords:
+    """Takes the entries of one log in order."""
+
+    def __init__(self, log: str, groups: frozenset[str], tally: Tally) -> None:
+        self._log = log
+        self._groups = groups
+        self._tally = tally
+        self._newest: dict[bytes, _Newest] = {}
+        self._pending: dict[int, dict[bytes, _Newest]] = {}
+
+    def add_batch(self, batch: Batch) -> None:
+        """Raises LogToolError on what cannot be read: it must not be left out silently."""
+        where = f"{self._log} at offset {batch.header.base_offset}"
+        try:
+            for entry in entries_of(batch):
+                self.add(entry)
+        except (CorruptBatch, UnsupportedCodec) as error:
+            raise LogToolError(f"{where}: {error}") from error
+
+    def add(self, entry: Entry) -> None:
+        if entry.kind == MARKER:
+            if entry.marker is not None:
+                self._end(entry.header.producer_id, committed=entry.marker.committed)
+            return
+        self._tally.read += 1
+        if entry.error is not None:
+            raise LogToolError(f"{self._log} at offset {entry.raw.offset}: {entry.error}")
+        if entry.record is None:
+            self._count_unheld(entry)
+            return
+        if self._groups and entry.group not in self._groups:
+            return
+        key = entry.raw.key or b""
+        if entry.number == LEGACY_OFFSET_COMMIT:
+            key = encode_key(entry.record.key)
+        found = _Newest(
+            entry.raw.offset, entry.raw.timestamp_ms, entry.group or "", entry.raw.value
+        )
+        offset_commit = entry.number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
+        if found.value is None and offset_commit:
+            for pending in self._pending.values():
+                pending.pop(key, None)
+        if found.value is not None and offset_commit and entry.header.is_transactional:
+            self._pending.setdefault(entry.header.producer_id, {})[key] = found
+        else:
+            self._newest[key] = found
+
+    def _count_unheld(self, entry: Entry) -> None:
+        if entry.group is not None and entry.number in UNHELD_TYPES:
+            if not self._groups or entry.group in self._groups:
+                self._tally.other_groups.add(entry.group)
+        else:
+            self._tally.unknown_types[entry.kind] += 1
+
+    def _end(self, producer_id: int, *, committed: bool) -> None:
+        for key, found in self._pending.pop(producer_id, {}).items():
+            if not committed:
+                self._tally.aborted += 1
+                continue
+            current = self._newest.get(key)
+            if current is None or found.offset > current.offset:
+                self._newest[key] = found
+
+    def kept(self) -> list[Kept]:
+        """In the order of the log. Tombstones have done their work; records of transactions that
+        are still open are left out and counted."""
+        for producer_id, pending in self._pending.items():
+            if pending:
+                self._tally.open_records += len(pending)
+                self._tally.open_producers.add(producer_id)
+        kept = [
+            Kept(found.group, found.offset, found.timestamp_ms, key, found.value)
+            for key, found in self._newest.items()
+            if found.value is not None
+        ]
+        kept.sort(key=lambda one: one.offset)
+        return kept
+
+
+async def latest_of(source: Source, groups: frozenset[str], tally: Tally) -> list[Kept]:
+    """Of all partitions, one behind the other. Raises LogToolError, also when a group stands in
+    two partitions: then nobody can say which of its records are the newer ones."""
+    places: dict[str, int] = {}
+    kept: list[Kept] = []
+    for partition in await source.partitions():
+        latest = LatestRecords(log_name(partition), groups, tally)
+        async for batch in source.batches(partition):
+            latest.add_batch(batch)
+        for one in latest.kept():
+            other = places.setdefault(one.group, partition)
+            if other != partition:
+                raise LogToolError(
+                    f"group {one.group} stands in partitions {other} and {partition}: these are "
+                    "logs of different clusters; take them one at a time"
+                )
+            kept.append(one)
+    return kept

@@ -1,0 +1,172 @@
+"""Kafka's segment files, read and written.
+
+A partition is a directory `__consumer_offsets-<n>`; a segment file is named by its first offset in
+20 digits and holds batches one behind the other. Indexes and snapshots beside it are the broker's
+own business: it makes them anew when they are missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, NamedTuple
+
+from coordinator.logtools.errors import LogToolError
+from protocol.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
+
+OFFSETS_TOPIC = "__consumer_offsets"
+SEGMENT_BYTES = 104857600
+"""As Kafka's `offsets.topic.segment.bytes`."""
+
+BATCH_BYTES_MAX = 256 * 1024 * 1024
+"""A length beyond this is damage, not a batch to make room for."""
+
+_DIRECTORY = re.compile(r"(.+)-(\d+)", re.ASCII)
+_SEGMENT = re.compile(r"(\d{20})\.log", re.ASCII)
+_LENGTH_END = 12
+
+
+class RawBatch(NamedTuple):
+    """Bytes that are a batch by their length; nothing else is checked."""
+
+    at: int
+    header: BatchHeader
+    payload: bytes
+
+
+class TruncatedSegment(CorruptBatch):
+    """The file ends inside a batch, as after a crash."""
+
+
+def read_segment(path: Path) -> Iterator[RawBatch]:
+    """The batches of one file in order, one in memory at a time. Raises CorruptBatch with the
+    byte at which reading had to end; bytes of zero at the end are room that Kafka reserved."""
+    with path.open("rb") as file:
+        at = 0
+        while head := file.read(HEADER_BYTES):
+            if not any(head):
+                return
+            if len(head) < _LENGTH_END:
+                raise TruncatedSegment(f"{path.name}: {len(head)} bytes at byte {at} are no batch")
+            try:
+                header = parse_header(head.ljust(HEADER_BYTES, b"\0"))
+            except CorruptBatch as error:
+                raise type(error)(f"{path.name}, byte {at}: {error}") from error
+            if header.size > BATCH_BYTES_MAX:
+                raise CorruptBatch(f"{path.name}, byte {at}: batch length {header.length}")
+            payload = head + file.read(header.size - len(head))
+            if len(payload) < header.size:
+                raise TruncatedSegment(
+                    f"{path.name}, byte {at}: the file ends {header.size - len(payload)} bytes "
+                    "before its last batch does"
+                )
+            yield RawBatch(at, header, payload)
+            at += header.size
+
+
+def partition_of(directory: Path) -> tuple[str, int] | None:
+    """(topic, partition) that a directory is named for."""
+    found = _DIRECTORY.fullmatch(directory.name)
+    return None if found is None else (found[1], int(found[2]))
+
+
+def segment_files(directory: Path) -> list[Path]:
+    """The segment files of a partition's directory, by offset."""
+    return sorted(path for path in directory.iterdir() if _SEGMENT.fullmatch(path.name))
+
+
+def is_segment(path: Path) -> bool:
+    return path.is_file() and path.suffix == ".log"
+
+
+def offsets_partitions(path: Path) -> dict[int, list[Path]]:
+    """The segment files at `path` by partition: of a segment file, a partition's directory, or a
+    directory that holds these, as a broker's log directory does. Raises LogToolError."""
+    if is_segment(path):
+        named = partition_of(path.resolve().parent)
+        return {named[1] if named is not None and named[0] == OFFSETS_TOPIC else -1: [path]}
+    if not path.is_dir():
+        raise LogToolError(f"{path}: is neither a segment file nor a directory")
+    named = partition_of(path.resolve())
+    if named is not None and named[0] == OFFSETS_TOPIC:
+        return {named[1]: segment_files(path)}
+    found = {}
+    for directory in path.iterdir():
+        named = partition_of(directory)
+        if directory.is_dir() and named is not None and named[0] == OFFSETS_TOPIC:
+            found[named[1]] = segment_files(directory)
+    if not found:
+        raise LogToolError(f"{path}: holds no {OFFSETS_TOPIC}-<n> directory")
+    return dict(sorted(found.items()))
+
+
+class SegmentWriter:
+    """Writes one partition's batches into segment files below `root`; context manager.
+
+    Raises LogToolError when the partition's directory already has segment files: batches of two
+    logs must never stand in one directory. `close` makes everything durable and writes the leader
+    epoch checkpoint that goes with the files (epoch 0 from the first offset on).
+    """
+
+    def __init__(self, root: Path, partition: int, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.directory = root / f"{OFFSETS_TOPIC}-{partition}"
+        self._segment_bytes = segment_bytes
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self._first_offset: int | None = None
+        self._leader_epochs: list[tuple[int, int]] = []
+        if self.directory.is_dir() and segment_files(self.directory):
+            raise LogToolError(
+                f"{self.directory}: has segment files already: choose an empty directory"
+            )
+
+    def __enter__(self) -> SegmentWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end_segment()
+        if kind is None and self._leader_epochs:
+            lines = ["0", str(len(self._leader_epochs))]
+            lines += [f"{epoch} {start}" for epoch, start in self._leader_epochs]
+            self._durable("leader-epoch-checkpoint", "\n".join(lines) + "\n")
+
+    def write(self, header: BatchHeader, payload: bytes) -> None:
+        """Append one batch; offsets ascend."""
+        if self._file is None or self._is_full(header, len(payload)):
+            self._end_segment()
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._file = (self.directory / f"{header.base_offset:020d}.log").open("xb")
+            self._size = 0
+            self._first_offset = header.base_offset
+        self._file.write(payload)
+        self._size += len(payload)
+        if not self._leader_epochs or header.leader_epoch > self._leader_epochs[-1][0]:
+            self._leader_epochs.append((max(header.leader_epoch, 0), header.base_offset))
+
+    def _is_full(self, header: BatchHeader, size: int) -> bool:
+        # Kafka's indexes hold offsets relative to the file's first in 32 bits.
+        assert self._first_offset is not None
+        too_far = header.last_offset - self._first_offset > 2**31 - 1
+        return too_far or self._size + size > self._segment_bytes
+
+    def _end_segment(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+
+    def _durable(self, name: str, text: str) -> None:
+        path = self.directory / name
+        with path.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())

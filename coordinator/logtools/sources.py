@@ -1,0 +1,101 @@
+"""Where batches of `__consumer_offsets` come from: a store or Kafka's segment files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+from coordinator.logtools.errors import LogToolError
+from coordinator.logtools.segments import (
+    OFFSETS_TOPIC,
+    TruncatedSegment,
+    offsets_partitions,
+    partition_of,
+    read_segment,
+)
+from protocol.records.batch import Batch, CorruptBatch, check, iter_batches
+from storage.log import LogError, LogState
+from storage.reader import StoreReader
+
+READ_BYTES = 1024 * 1024
+
+
+class Source(Protocol):
+    """Partitions of an offsets log."""
+
+    async def partitions(self) -> list[int]:
+        """Those that are there, ascending. -1: a file whose partition nothing tells."""
+        ...
+
+    def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:
+        """Batches in order with right checksums, a few in memory at a time; a source may leave
+        out those that end before the first batch with a record at or after `from_ms`. Raises
+        LogToolError where a batch is damaged."""
+        ...
+
+
+def log_name(partition: int) -> str:
+    """How a partition is called in what tools print."""
+    return OFFSETS_TOPIC if partition < 0 else f"{OFFSETS_TOPIC}-{partition}"
+
+
+class StoreSource:
+    """The shards' logs of a store. What is appended while it is read may be missing."""
+
+    def __init__(self, reader: StoreReader) -> None:
+        self._reader = reader
+        self._states: dict[int, LogState] = {}
+
+    async def partitions(self) -> list[int]:
+        self._states = {}
+        for state in await self._reader.states():
+            named = partition_of(Path(state.name))
+            if named is not None and named[0] == OFFSETS_TOPIC:
+                self._states[named[1]] = state
+        return sorted(self._states)
+
+    async def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:
+        state = self._states[partition]
+        offset = state.start_offset
+        try:
+            if from_ms is not None:
+                first = await self._reader.first_at_or_after(state.name, from_ms)
+                offset = state.next_offset if first is None else first.base_offset
+            while offset < state.next_offset:
+                stored = await self._reader.read(state.name, offset, READ_BYTES)
+                if not stored:
+                    return  # cut off meanwhile
+                for one in stored:
+                    for batch in iter_batches(one.payload):
+                        check(batch.payload)
+                        yield batch
+                offset = stored[-1].last_offset + 1
+        except (LogError, CorruptBatch) as error:
+            raise LogToolError(f"{log_name(partition)}: {error}") from error
+
+
+class SegmentSource:
+    """Segment files below a path. A last batch that is cut short ends its file without an error:
+    a broker that crashed leaves one, and drops it when it starts again."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = offsets_partitions(path)
+
+    async def partitions(self) -> list[int]:
+        return list(self._files)
+
+    async def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:
+        files = self._files[partition]
+        for number, path in enumerate(files):
+            try:
+                for raw in read_segment(path):
+                    check(raw.payload)
+                    yield Batch(raw.header, raw.payload)
+            except TruncatedSegment as error:
+                if number < len(files) - 1:
+                    raise LogToolError(f"{path.parent}: {error}") from error
+            except CorruptBatch as error:
+                raise LogToolError(f"{path.parent}: {error}") from error
+            except OSError as error:
+                raise LogToolError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,167 @@
+"""Topic ids of another cluster, and what becomes of them here.
+
+A topic id is a cluster's own. An offset that carries the id of another topic is invisible to
+clients that fetch by id (OffsetFetch v10), so ids are translated by name:
+
+- The topic is here: its id here takes the place of the foreign one.
+- It is to be created: it is created with the foreign id, so that everything goes on to match,
+  members' assignments too.
+- It is not here: offsets are kept by name only (no id), and are found under whatever id a topic of
+  that name gets later. In assignments, which have no names, the foreign id stays; the group drops
+  it at its first heartbeat.
+
+An id that is not the newest of its name belongs to a deleted topic and stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from coordinator.logtools.errors import LogToolError
+from coordinator.logtools.latest import Kept
+from coordinator.logtools.record_json import id_bytes
+from coordinator.logtools.segments import partition_of
+from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.records.codec import encode_value
+from protocol.records.schema import (
+    ConsumerGroupCurrentMemberValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupTargetMemberValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    OwnedTopic,
+    Record,
+)
+
+TOPICS_FILE = "topics.json"
+"""Beside a consumed copy: `{name: {"id": id or null, "partitions": n}}`."""
+
+
+@dataclass(slots=True)
+class ForeignTopic:
+    """What is known of a topic of the source. `partitions`: at least so many; `certain`: its id
+    is not guessed from commits; `used`: by a group; `ends`: the highest committed offset by
+    partition."""
+
+    name: str
+    topic_id: TopicId = NO_TOPIC_ID
+    partitions: int = 0
+    certain: bool = False
+    used: bool = False
+    ends: dict[int, int] = field(default_factory=dict)
+    _commit_ms: int = -1
+
+    def see_commit(self, partition: int, value: OffsetCommitValue, timestamp_ms: int) -> None:
+        self.partitions = max(self.partitions, partition + 1)
+        self.ends[partition] = max(self.ends.get(partition, 0), value.offset)
+        if value.topic_id != NO_TOPIC_ID and not self.certain and timestamp_ms >= self._commit_ms:
+            self.topic_id, self._commit_ms = value.topic_id, timestamp_ms
+
+
+def described_topics(path: Path) -> dict[str, ForeignTopic]:
+    """What stands beside the logs: `topics.json` of a consumed copy, and the directories of other
+    topics in a broker's log directory with their `partition.metadata`. Raises LogToolError."""
+    if not path.is_dir():
+        return {}
+    topics: dict[str, ForeignTopic] = {}
+    listed = path / TOPICS_FILE
+    try:
+        if listed.is_file():
+            for name, known in json.loads(listed.read_text()).items():
+                topic_id = NO_TOPIC_ID if known["id"] is None else id_bytes(known["id"])
+                topics[name] = ForeignTopic(name, topic_id, known["partitions"], True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LogToolError(f"{listed}: {error}") from error
+    for directory in path.iterdir():
+        named = partition_of(directory)
+        metadata = directory / "partition.metadata"
+        if named is None or not metadata.is_file():
+            continue
+        topic = topics.setdefault(named[0], ForeignTopic(named[0]))
+        topic.partitions = max(topic.partitions, named[1] + 1)
+        for line in metadata.read_text().splitlines():
+            label, _, text = line.partition(":")
+            if label == "topic_id":
+                topic.topic_id, topic.certain = id_bytes(text.strip()), True
+    return topics
+
+
+def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None:
+    """Adds what the records say: topics of commits and subscriptions, and by ids assignments."""
+    assigned: dict[TopicId, int] = {}
+    for one in kept:
+        record = one.record
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+            topic = topics.setdefault(key.topic, ForeignTopic(key.topic))
+            topic.used = True
+            topic.see_commit(key.partition, value, one.timestamp_ms)
+        elif isinstance(value, ConsumerGroupMemberMetadataValue):
+            for name in value.subscribed_topic_names:
+                topics.setdefault(name, ForeignTopic(name)).used = True
+        for topic_id, partitions in _assigned(value):
+            assigned[topic_id] = max(assigned.get(topic_id, 0), *(n + 1 for n in partitions), 0)
+    for topic in topics.values():
+        topic.partitions = max(topic.partitions, assigned.get(topic.topic_id, 0))
+
+
+def _assigned(value: Any) -> Iterable[tuple[TopicId, tuple[int, ...]]]:
+    if isinstance(value, ConsumerGroupTargetMemberValue):
+        return [(topic.topic_id, topic.partitions) for topic in value.topics]
+    if isinstance(value, ConsumerGroupCurrentMemberValue):
+        owned = (*value.assigned, *value.pending_revocation)
+        return [(topic.topic_id, topic.partitions) for topic in owned]
+    return ()
+
+
+class Translation:
+    """`here`: id by name of the topics of the target, new ones included."""
+
+    def __init__(self, topics: Mapping[str, ForeignTopic], here: Mapping[str, TopicId]) -> None:
+        self._topics = topics
+        self._here = here
+        self._by_id = {
+            topic.topic_id: here[topic.name]
+            for topic in topics.values()
+            if topic.topic_id != NO_TOPIC_ID and topic.name in here
+        }
+
+    def apply(self, one: Kept) -> Kept:
+        """The record with the ids of the target; the same object when it has none to change."""
+        record = one.record
+        value: Any = record.value
+        changed = self._value(record, value)
+        if changed == value:
+            return one
+        encoded = encode_value(Record(record.key, changed))
+        assert encoded is not None
+        return one._replace(value=encoded)
+
+    def _value(self, record: Record, value: Any) -> Any:
+        if isinstance(value, OffsetCommitValue) and isinstance(record.key, OffsetCommitKey):
+            return replace(value, topic_id=self._offset_id(record.key.topic, value.topic_id))
+        if isinstance(value, ConsumerGroupTargetMemberValue):
+            topics = [
+                replace(t, topic_id=self._by_id.get(t.topic_id, t.topic_id)) for t in value.topics
+            ]
+            return replace(value, topics=tuple(sorted(topics, key=lambda t: t.topic_id)))
+        if isinstance(value, ConsumerGroupCurrentMemberValue):
+            return replace(
+                value,
+                assigned=self._owned(value.assigned),
+                pending_revocation=self._owned(value.pending_revocation),
+            )
+        return value
+
+    def _owned(self, owned: tuple[OwnedTopic, ...]) -> tuple[OwnedTopic, ...]:
+        return tuple(replace(t, topic_id=self._by_id.get(t.topic_id, t.topic_id)) for t in owned)
+
+    def _offset_id(self, name: str, topic_id: TopicId) -> TopicId:
+        foreign = self._topics.get(name)
+        if topic_id == NO_TOPIC_ID or foreign is None or topic_id != foreign.topic_id:
+            return topic_id
+        return self._here.get(name, NO_TOPIC_ID)

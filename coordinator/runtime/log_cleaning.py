@@ -1,0 +1,136 @@
+"""One cleaning of one log: survey what is new, then write what is left, bit by bit.
+
+Every bit is one transaction of the store that swaps a range of rows; after a crash between two of
+them the log holds the same state, and the next cleaning goes on. The order matters: what is already
+clean comes first and ascending, so that a tombstone gets its delete horizon only when nothing that
+it hides is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from coordinator.runtime.shard_log import OwnedLog
+from coordinator.runtime.swap import Swap
+from coordinator.runtime.turns import Turns
+from protocol.records.batch import iter_batches, parse_header
+from protocol.records.compaction import Compaction, Rules
+from protocol.records.survey import Survey
+from storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
+
+READ_BYTES = 64 * 1024
+KEYS_MAX = 200_000
+"""Keys that one cleaning looks for, some 50 MB; the rest waits for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What one cleaning did. `kept`: records that the clean part of the log has now."""
+
+    read: int
+    kept: int
+
+
+class LogCleaning:
+    """Cleans `target` with what `history` has from the target's clean offset on; the two may be
+    the same log, which is then folded in place."""
+
+    def __init__(
+        self,
+        logs: PartitionLogs,
+        history: OwnedLog,
+        target: OwnedLog,
+        turns: Turns,
+        keys_max: int = KEYS_MAX,
+    ) -> None:
+        self._logs = logs
+        self._history = history
+        self._target = target
+        self._turns = turns
+        self._keys_max = keys_max
+
+    async def run(self, end: int, least: int, rules: Rules) -> Cleaned | None:
+        """Cleans up to `end` or, if there are too many keys or open transactions, less far; None
+        if that is fewer than `least` offsets. Raises LogError, CorruptBatch."""
+        start = self._target.clean_offset
+        survey, reached = await self._survey(start, end)
+        stable = survey.stable_end(reached)
+        if stable - start < max(least, 1):
+            return None
+        if stable < reached:
+            # Keys and producers of what is not cleaned yet must not count.
+            survey, _ = await self._survey(start, stable)
+        compaction = Compaction(survey, rules)
+        if self._target is self._history:
+            await self._fold(compaction, self._target, self._target.start_offset, stable)
+        else:
+            await self._fold(compaction, self._target, self._target.start_offset, start)
+            await self._fold(compaction, self._history, start, stable)
+        return Cleaned(compaction.records_read, compaction.records_kept)
+
+    async def _survey(self, start: int, end: int) -> tuple[Survey, int]:
+        """And how far it came."""
+        survey, reached = Survey(), start
+        async for row in self._rows(self._history.name, start, end):
+            for batch in iter_batches(row.payload):
+                await self._turns.run(survey.add(batch))
+            reached = row.last_offset + 1
+            if len(survey.keys) >= self._keys_max:
+                break
+        return survey, reached
+
+    async def _fold(self, compaction: Compaction, source: OwnedLog, start: int, end: int) -> None:
+        """The rows of `source` in the range, as the target is to have them."""
+        dirty = self._target.clean_offset
+        swap = Swap(start)
+        async for row in self._rows(source.name, start, end):
+            parts, max_timestamp_ms = [], -1
+            for batch in iter_batches(row.payload):
+                left = await self._turns.run(compaction.clean(batch))
+                if left is not None:
+                    parts.append(left)
+                    max_timestamp_ms = max(max_timestamp_ms, parse_header(left).max_timestamp_ms)
+            left_bytes = b"".join(parts)
+            changed = row.base_offset >= dirty or left_bytes != row.payload
+            if swap.fits_as_it_is(row, changed):
+                swap = Swap(row.last_offset + 1)
+                continue
+            swap.add(row, left_bytes, max_timestamp_ms, changed)
+            if swap.full:
+                swap = await self._write(swap)
+        await self._write(swap)
+
+    async def _write(self, swap: Swap) -> Swap:
+        """The next swap."""
+        target = self._target
+        if swap.useful:
+            clean_offset = max(target.clean_offset, swap.end)
+            await self._logs.replace(
+                Replacement(
+                    target.name,
+                    target.owner_epoch,
+                    swap.first,
+                    swap.end,
+                    (swap.row(),),
+                    clean_offset,
+                )
+            )
+            target.clean_offset = clean_offset
+            await self._turns.pause()
+        return Swap(swap.end)
+
+    async def _rows(self, name: str, start: int, end: int) -> AsyncIterator[StoredBatch]:
+        """Whole rows of the range. Raises LogCorrupt if `end` cuts one or rows are missing."""
+        while start < end:
+            rows = await self._logs.read(name, start, READ_BYTES)
+            await self._turns.pause()
+            if not rows:
+                raise LogCorrupt(f"{name}: nothing at offset {start}")
+            for row in rows:
+                if row.base_offset >= end:
+                    return
+                if row.last_offset >= end:
+                    raise LogCorrupt(f"{name}: a row goes from {row.base_offset} beyond {end}")
+                yield row
+                start = row.last_offset + 1

@@ -1,0 +1,71 @@
+"""The two logs of a shard: its history, and what the cleaner has made of that.
+
+The *history* is the log that the shard writes. Below its clean offset the cleaner has folded it in
+place, which happens when the retention of the history has passed. Until then the *compacted* log
+holds the same state in less: everything below its clean offset, folded. Either is complete without
+the other: a shard is its history, or the compacted log and the history from its clean offset on.
+
+The compacted log counts only while it is ahead of the clean part of the history: behind it the
+history may lack tombstones of what the compacted log still has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from storage.log import LogState, PartitionLogs
+
+
+@dataclass(slots=True)
+class OwnedLog:
+    """One of the logs, owned by this process. `clean_offset` moves with the cleaner; `records`:
+    how many are below it, 0 if nobody has counted them yet."""
+
+    name: str
+    owner_epoch: int
+    start_offset: int
+    clean_offset: int
+    records: int = 0
+
+
+@dataclass(slots=True)
+class ShardLog:
+    """As the logs were opened; `next_offset`: the end of the history then."""
+
+    history: OwnedLog
+    compacted: OwnedLog
+    next_offset: int
+    damaged: bool = False
+    """The compacted log cannot be used and is to be made again."""
+
+    @property
+    def compacted_end(self) -> int:
+        """Up to here the compacted log stands for the history; 0: not at all."""
+        end = self.compacted.clean_offset
+        return 0 if self.damaged or end <= self.history.clean_offset else end
+
+
+async def open_shard_logs(logs: PartitionLogs, partitions: Sequence[int]) -> dict[int, ShardLog]:
+    """Take ownership of the logs of shards, in one transaction. Raises LogError."""
+    names = [name(p) for name in (offsets_log_name, compacted_log_name) for p in partitions]
+    opened = await logs.open_many(names)
+    return {
+        partition: shard_log(
+            opened[offsets_log_name(partition)], opened[compacted_log_name(partition)]
+        )
+        for partition in partitions
+    }
+
+
+async def open_shard_log(logs: PartitionLogs, partition: int) -> ShardLog:
+    return (await open_shard_logs(logs, [partition]))[partition]
+
+
+def shard_log(history: LogState, compacted: LogState) -> ShardLog:
+    return ShardLog(_owned(history), _owned(compacted), history.next_offset)
+
+
+def _owned(state: LogState) -> OwnedLog:
+    return OwnedLog(state.name, state.owner_epoch, state.start_offset, state.clean_offset)

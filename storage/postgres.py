@@ -1,0 +1,201 @@
+"""PostgreSQL as the backend of `SqlStore`: engines, ownership of the database, its recovery.
+
+One session writes, and holds the lock on the database as long as it lives (`postgres_session`).
+When it ends, the next one takes the lock again before it writes; if another process had the
+database meanwhile, the owner epoch in `meta` says so, and this store is lost for good
+(`StoreTaken`): what its process has in memory is not what the logs say any more. A watch looks
+after the session at once when it ends and every few seconds, as an idle daemon must notice too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from storage.engine import FAILURES, EngineBackend, Transactions
+from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
+from storage.migrate import check_readable, migrate
+from storage.postgres_append import write_batches
+from storage.postgres_errors import log_error, refusal
+from storage.postgres_session import Session, connect, end_holder, take_lock
+from storage.postgres_url import PostgresAddress, parse_url
+from storage.sql import SqlStore
+from storage.tables import meta
+
+T = TypeVar("T")
+
+WATCH_INTERVAL_S = 2.0
+
+_OWNER = select(meta.c.owner_epoch)
+
+
+def postgres_store(url: str) -> SqlStore:
+    """The store behind `url`, not started. Raises StoreRefused."""
+    return SqlStore(PostgresBackend(parse_url(url)), write_batches)
+
+
+def postgres_reader(url: str) -> PostgresReadBackend:
+    """The backend of a `StoreReader` on `url`. Raises StoreRefused."""
+    return PostgresReadBackend(parse_url(url))
+
+
+class PostgresBackend(EngineBackend):
+    """See `storage.sql_logs.Backend`."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address.where, lambda error: log_error(address, error))
+        self._address = address
+        self._owner_epoch: int | None = None
+        self._server_pid = 0
+        self._taken = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connects, locks, migrates. Raises StoreRefused; may then be called again."""
+        self._owner_epoch = None
+        self._taken.clear()
+        writers = Transactions(_engine(self._writing_session), 1, _is_dead)
+        try:
+            self._owner_epoch = await writers.run(self._take_over)
+        except BaseException as error:
+            await writers.close()
+            if isinstance(error, FAILURES):
+                raise refusal(self._address, error) from error
+            raise
+        reading = _engine(self._reading_session)
+        self._open(writers, Transactions(reading, self._address.readers, _is_dead))
+        loop = asyncio.get_running_loop()
+        self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
+
+    def _take_over(self, connection: Connection) -> int:
+        """The new owner epoch."""
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
+        migrate(connection, self._address.where)
+        take = update(meta).values(owner_epoch=meta.c.owner_epoch + 1)
+        return int(connection.execute(take.returning(meta.c.owner_epoch)).scalar_one())
+
+    # Sessions
+
+    async def _reading_session(self, *_: Any, **__: Any) -> Session:
+        return await self._connected(writes=False)
+
+    async def _writing_session(self, *_: Any, **__: Any) -> Session:
+        session = await self._connected(writes=True)
+        try:
+            await self._own(session)
+        except BaseException:
+            session.terminate()
+            raise
+        self._server_pid = session.get_server_pid()
+        session.add_termination_listener(lambda _: self._ended.set())
+        return session
+
+    async def _own(self, session: Session) -> None:
+        """Take the lock. Raises StoreRefused during the start, later StoreTaken if the database
+        went through other hands, LogUnavailable."""
+        holder = await take_lock(session)
+        if self._owner_epoch is None:
+            if holder is not None:
+                raise StoreRefused(
+                    f"{self._where}: in use by another groupd ({holder.name}): stop it or choose "
+                    "another database"
+                )
+            return
+        if await session.fetchval(str(_OWNER)) != self._owner_epoch:
+            self._taken.set()
+            raise self._taken_error()
+        if holder is not None and holder.server_pid == self._server_pid:
+            # Our own, at the other end of a connection that broke without a word.
+            holder = await end_holder(session, holder)
+        if holder is not None:
+            raise LogUnavailable(f"{self._where}: locked by {holder.name}")
+
+    async def _connected(self, *, writes: bool) -> Session:
+        try:
+            return await connect(self._address, writes=writes)
+        except StoreRefused as refused:
+            if self._owner_epoch is None:
+                raise
+            # A server that serves for a while what is no store: a standby, mostly.
+            raise LogUnavailable(str(refused)) from refused
+
+    def _taken_error(self) -> StoreTaken:
+        return StoreTaken(f"{self._where}: another groupd has taken the database over")
+
+    async def _watch(self, writers: Transactions) -> None:
+        """Keeps a session that holds the lock, until the store is closed or taken."""
+        while not self._taken.is_set():
+            try:
+                async with asyncio.timeout(WATCH_INTERVAL_S):
+                    await self._ended.wait()
+            except TimeoutError:
+                pass
+            self._ended.clear()
+            try:
+                await writers.run(lambda connection: connection.scalar(_OWNER))
+            except (LogError, *FAILURES):
+                continue  # whoever writes next is told
+
+    # Transactions
+
+    async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
+        if self._taken.is_set() and transactions is not None:
+            raise self._taken_error()
+        return await super()._run(transactions, work)
+
+    async def lost(self) -> str:
+        await self._taken.wait()
+        return str(self._taken_error())
+
+    async def _close(self, writers: Transactions, readers: Transactions) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+        await super()._close(writers, readers)
+
+
+class PostgresReadBackend(EngineBackend):
+    """Reads a database that a daemon may be writing: takes no lock, migrates nothing."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address.where, lambda error: log_error(address, error))
+        self._address = address
+
+    async def _session(self, *_: Any, **__: Any) -> Session:
+        return await connect(self._address, writes=False)
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        # Sessions for writing, too, cannot write: the server refuses.
+        readers, writers = (Transactions(_engine(self._session), 1, _is_dead) for _ in range(2))
+        try:
+            await readers.run(lambda connection: check_readable(connection, self._where))
+        except BaseException as error:
+            await readers.close()
+            if isinstance(error, FAILURES):
+                raise refusal(self._address, error) from error
+            raise
+        self._open(writers, readers)
+
+
+def _engine(creator: Callable[..., Any]) -> AsyncEngine:
+    return create_async_engine(
+        # No credentials: what SQLAlchemy knows may end in messages.
+        URL.create("postgresql+asyncpg"),
+        async_creator=creator,
+        # `Transactions` keeps the connections, and no transaction outlives its `run`.
+        poolclass=NullPool,
+        pool_reset_on_return=None,
+    )
+
+
+def _is_dead(connection: AsyncConnection) -> bool:
+    assert connection.sync_connection is not None
+    session: Session | None = connection.sync_connection.connection.driver_connection
+    return session is None or session.is_closed()

@@ -1,0 +1,163 @@
+"""Sessions on a PostgreSQL server: their settings, and the lock on the database.
+
+The lock is an advisory one and belongs to the session that writes: the server gives it up when
+that session ends, however it ends, and nothing is ever written without it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import asyncpg
+
+from storage.log import StoreRefused
+from storage.postgres_url import PostgresAddress
+
+SERVER_VERSION_MIN = 130_000
+LOCK_TIMEOUT_MS = 3000
+"""For the lock on the database, longer than the server needs to end a killed owner's session on
+the same machine; also for locks on rows, which only a foreign program could hold."""
+
+SILENCE_S = 5.0
+"""How much longer than the server's own limit a statement may take until the network is blamed."""
+
+_LOCK_CLASS = 0x67727064  # "grpd"
+
+
+class Session(Protocol):
+    """What is used of the driver's connection, which has no types."""
+
+    async def execute(self, query: str) -> str: ...
+
+    async def fetchrow(self, query: str) -> Mapping[str, Any] | None: ...
+
+    async def fetchval(self, query: str) -> Any: ...
+
+    def add_termination_listener(self, callback: Callable[[Any], None]) -> None: ...
+
+    def get_server_pid(self) -> int: ...
+
+    def is_closed(self) -> bool: ...
+
+    def terminate(self) -> None: ...
+
+
+class Holder(NamedTuple):
+    """Who holds the lock: the process of its session in the server, and its name for people."""
+
+    server_pid: int
+    name: str
+
+
+# Plans must not depend on statistics that may be old: always the ranges of the indexes, in order.
+_PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_bitmapscan": "off",
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+    "jit": "off",
+}
+# All queries of a transaction see one state.
+_READING = {
+    "default_transaction_isolation": "repeatable read",
+    "default_transaction_read_only": "on",
+}
+# A machine that is gone without a word is noticed, and its lock given up, after 25 s.
+_KEEPALIVE = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+
+# A commit waits for the disk, whatever the server's default; stronger than that stays.
+_SETTLE = """
+    SELECT pg_is_in_recovery() AS standby,
+        current_setting('server_version') AS version,
+        current_setting('server_version_num')::int AS number,
+        current_setting('server_encoding') AS encoding,
+        current_schema() AS schema,
+        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+            WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
+"""
+_LOCK = f"SELECT pg_advisory_lock({_LOCK_CLASS}, hashtext(current_schema()))"
+_HOLDER = f"""
+    SELECT pid, a.application_name, a.client_addr
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {_LOCK_CLASS}
+        AND l.objid::bigint = (hashtext(current_schema())::bigint & 4294967295)
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+async def connect(address: PostgresAddress, *, writes: bool) -> Session:
+    """A session with our settings. Raises StoreRefused for a server that cannot serve as a store,
+    errors of the driver and of the system."""
+    session: Session = await asyncpg.connect(
+        address.dsn,
+        database=address.database,
+        user=address.user,
+        password=address.password,
+        timeout=address.connect_timeout_s,
+        # For a server that does not answer at all.
+        command_timeout=address.statement_timeout_ms / 1000 + SILENCE_S,
+        server_settings={
+            "application_name": f"groupd {socket.gethostname()[:40]} {os.getpid()}",
+            "statement_timeout": str(address.statement_timeout_ms),
+            "lock_timeout": str(LOCK_TIMEOUT_MS),
+            "idle_in_transaction_session_timeout": "60000",
+            **_KEEPALIVE,
+            **_PLANS,
+            **({} if writes else _READING),
+        },
+    )
+    try:
+        _check(address, await session.fetchrow(_SETTLE))
+    except BaseException:
+        session.terminate()
+        raise
+    return session
+
+
+async def take_lock(session: Session) -> Holder | None:
+    """Take the lock on the database for as long as the session lives; None, or who holds it."""
+    try:
+        await session.execute(_LOCK)
+    except asyncpg.LockNotAvailableError:
+        holder = await session.fetchrow(_HOLDER)
+        if holder is None:
+            return Holder(0, "somebody who is gone by now")
+        address = holder["client_addr"] or "this machine"
+        return Holder(holder["pid"], f"{holder['application_name']} at {address}")
+    return None
+
+
+async def end_holder(session: Session, holder: Holder) -> Holder | None:
+    """End the session of a holder, and `take_lock`."""
+    await session.execute(f"SELECT pg_terminate_backend({holder.server_pid})")
+    return await take_lock(session)
+
+
+def _check(address: PostgresAddress, server: Mapping[str, Any] | None) -> None:
+    assert server is not None
+    where = address.where
+    if server["number"] < SERVER_VERSION_MIN:
+        raise StoreRefused(
+            f"{where}: PostgreSQL {server['version']} is too old: groupd needs "
+            f"{SERVER_VERSION_MIN // 10_000} or newer"
+        )
+    if server["standby"]:
+        raise StoreRefused(
+            f"{where}: the server is a standby, which cannot be written: give the primary's address"
+        )
+    if server["encoding"] != "UTF8":
+        raise StoreRefused(
+            f"{where}: the database's encoding is {server['encoding']}: create one with "
+            "--encoding UTF8"
+        )
+    if server["schema"] is None:
+        raise StoreRefused(
+            f"{where}: the user has no schema: CREATE SCHEMA, or GRANT ALL ON SCHEMA public"
+        )

@@ -1,0 +1,69 @@
+"""Stalls of the event loop, measured with a clock of the test's own."""
+
+from __future__ import annotations
+
+import gc
+
+from coordinator.runtime import collector
+from coordinator.runtime.loop_stalls import BUCKET_NS, BUCKETS, INTERVAL_S, STALL_NS, LoopStalls
+from coordinator.runtime.turns import Turns
+
+INTERVAL_NS = int(INTERVAL_S * 1e9)
+
+
+class Elapsed:
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+async def test_a_stall_is_what_a_timer_comes_too_late_and_is_forgotten_after_a_minute() -> None:
+    elapsed = Elapsed()
+    stalls = LoopStalls(elapsed)
+    stalls.start()
+    for late_ns in (0, STALL_NS - 1, STALL_NS, 3 * STALL_NS, 5):
+        elapsed.ns += INTERVAL_NS + late_ns
+        stalls.tick()
+    assert stalls.stalls == 2
+    assert stalls.longest_ns() == 3 * STALL_NS
+    elapsed.ns += BUCKETS * BUCKET_NS
+    assert stalls.longest_ns() == 0
+    stalls.stop()
+
+
+async def test_long_work_rests_in_proportion_to_what_it_did() -> None:
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    turns = Turns(0, 3.0, sleep)
+
+    def steps():  # type: ignore[no-untyped-def]
+        yield
+        yield
+        return "done"
+
+    assert await turns.run(steps()) == "done"
+    assert len(rests) == 3
+    assert all(seconds > 0 for seconds in rests)
+    assert await Turns(1000, 3.0, sleep).run(steps()) == "done"
+    assert len(rests) == 3
+
+
+def test_the_collector_pauses_until_the_last_load_has_ended() -> None:
+    assert gc.isenabled()
+    with collector.loading:
+        with collector.loading:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with collector.loading:
+            assert not gc.isenabled()
+        assert not gc.isenabled(), "it was off before"
+    finally:
+        gc.enable()
