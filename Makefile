@@ -7,6 +7,7 @@ SHELL := /bin/bash
 ARGS ?=
 SEEDS ?= 1000
 ROUNDS ?= 1000
+SECONDS ?= 120
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -14,7 +15,7 @@ JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim crash demo bench oracle test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim crash chaos demo bench oracle test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,6 +41,9 @@ sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARG
 
 crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed N"
 	$(BIN)/python -m tests.crash --rounds $(ROUNDS) $(ARGS)
+
+chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and daemon are killed; SECONDS=120, ARGS="--seed N"
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
 demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 	$(BIN)/python -m coordinator demo $(ARGS)

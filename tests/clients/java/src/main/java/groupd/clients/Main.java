@@ -3,7 +3,7 @@ package groupd.clients;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Entry point: {@code consume}, {@code produce}, {@code admin} or {@code tools}, then {@code --name value} pairs. */
+/** Entry point: a command of the switch below, then {@code --name value} pairs. */
 public final class Main {
     private Main() {}
 
@@ -15,10 +15,11 @@ public final class Main {
         switch (args.length == 0 ? "" : args[0]) {
             case "consume" -> ConsumeCommand.run(options);
             case "produce" -> ProduceCommand.run(options);
+            case "process" -> ProcessCommand.run(options);
             case "admin" -> AdminCommand.run(options);
             case "tools" -> ToolsCommand.run();
             default -> {
-                System.err.println("usage: tools | consume | produce | admin --bootstrap HOST:PORT ...");
+                System.err.println("usage: tools | consume | produce | process | admin --bootstrap HOST:PORT ...");
                 System.exit(2);
             }
         }

@@ -1,0 +1,111 @@
+"""Loops that read, process and write exactly once, of each client on each protocol: workers leave
+and are killed, the daemon too, and the output is the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import TopicMaker
+from tests.clients.exactly_once import Topology, compare
+from tests.support.peer import Peer, make_peer
+
+PARTITIONS, HALF = 6, 1_000
+SESSION_MS, TRANSACTION_MS = 3_000, 5_000
+SETTINGS = {
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+WAIT_S = 120.0
+LOOPS = (
+    ("confluent", "consumer", ""),
+    ("confluent", "classic", "range"),
+    ("confluent", "classic", "cooperative-sticky"),
+    ("java", "consumer", ""),
+    ("java", "classic", "range"),
+    ("franz", "consumer", ""),
+    ("franz", "classic", "cooperative-sticky"),
+)
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    started = make_peer(tmp_path_factory.mktemp("peer"), settings=SETTINGS)
+    try:
+        started.start()
+        yield started
+        started.stop()
+    finally:
+        started.close()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("client", "protocol", "assignor"),
+    LOOPS,
+    ids=["-".join(filter(None, loop)) for loop in LOOPS],
+)
+def test_every_record_is_written_once(
+    peer: Peer,
+    topics: TopicMaker,
+    unique: str,
+    tmp_path: Path,
+    client: str,
+    protocol: str,
+    assignor: str,
+) -> None:
+    source, target = topics({"in": PARTITIONS, "out": PARTITIONS})
+    topology = Topology(
+        peer.bootstrap,
+        tmp_path,
+        f"eos-{unique}",
+        source,
+        target,
+        PARTITIONS,
+        session_timeout_ms=SESSION_MS,
+        transaction_timeout_ms=TRANSACTION_MS,
+    )
+
+    def start(number: int) -> None:
+        topology.start(client, protocol, f"x{number}-{unique}", assignor)
+
+    try:
+        topology.feeder.feed(HALF)
+        start(0)
+        start(1)
+        topology.wait_written(HALF // 4, WAIT_S)
+        topology.workers[0].kill()
+        start(0)  # the same transactional id: fences what is left of the killed one
+        topology.wait_written(HALF // 2, WAIT_S)
+        peer.restart()
+        topology.feeder.feed(HALF)
+        topology.wait_written(HALF, WAIT_S)
+        topology.workers[1].stop()
+        start(2)
+        topology.wait_written(HALF * 3 // 2, WAIT_S)
+        topology.workers[2].kill()  # nobody fences this one: its transaction times out
+        topology.finish(WAIT_S)
+    finally:
+        topology.close()
+
+
+# The judge itself ---------------------------------------------------------------------------
+
+GIVEN = {0: [0, 2, 4], 1: [1, 3]}
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        ({0: [0, 2, 4], 1: [1, 3]}, None),
+        ({0: [0, 2, 4], 1: [1]}, "partition 1: 1 lost: [3]"),
+        ({0: [0, 2, 4]}, "partition 1: 2 lost: [1, 3]"),
+        ({0: [0, 2, 2, 4], 1: [1, 3]}, "partition 0: 1 twice: [2]"),
+        ({0: [0, 4, 2], 1: [1, 3]}, "partition 0: out of order from 1: [4, 2]"),
+        ({0: [0, 2, 4, 5], 1: [1, 3]}, "partition 0: 1 foreign: [5]"),
+    ],
+)
+def test_the_judge(found: dict[int, list[int]], fault: str | None) -> None:
+    assert compare(GIVEN, found) == ([] if fault is None else [fault])
