@@ -168,6 +168,14 @@ class PostgresServer:
         only one."""
         if self._shared is None:
             self._shared = self.new_database()
+        # Sessions of the test before may be about to end; they would hold locks.
+        others = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            f"WHERE datname = '{self._shared}' AND pid <> pg_backend_pid()"
+        )
+        wait_until(
+            lambda: not self.execute("postgres", others), START_TIMEOUT_S, "no session", self.logs
+        )
         self.execute(self._shared, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
         return self._shared
 
