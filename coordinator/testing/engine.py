@@ -25,6 +25,7 @@ from coordinator.runtime.shard_state import ShardState
 from coordinator.server.connection import Requests
 from coordinator.testing.controlled_clock import ControlledClock
 from coordinator.testing.errors import RequestRefused
+from coordinator.testing.faults import FaultLayer, FaultTable
 from coordinator.testing.invariants import Invariants
 from coordinator.testing.liveness import Liveness
 from coordinator.testing.report import timeline_text
@@ -55,7 +56,7 @@ class HarnessOptions:
 
 class Engine:
     """One embedded broker. `wrap_outer(requests)` may add a layer between the connections and
-    the note-taking one: faults go there."""
+    the faults, which sees every request as it came."""
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Engine:
         self.store = WatchedStore()
         self.watch = Watch()
         self.liveness = Liveness(lambda: self.broker)
+        self.faults = FaultTable(self.watch.changed)
         self.invariants = Invariants(self.group, lambda group: timeline_text(self.events(group)))
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
         """Committed offsets as they are durable, by group, topic and partition."""
@@ -110,6 +112,7 @@ class Engine:
 
     async def stop(self) -> None:
         """A second call does nothing."""
+        self.store.release_appends()  # else what is under way would never end
         daemon, self._daemon = self._daemon, None
         if daemon is not None:
             await daemon.stop()
@@ -133,7 +136,8 @@ class Engine:
         epochs = {} if self._traffic is None else self._traffic.epochs
         self._traffic = Traffic(requests, self.liveness, self.watch.changed)
         self._traffic.epochs = epochs
-        return self._traffic if self._wrap_outer is None else self._wrap_outer(self._traffic)
+        faulty = FaultLayer(self._traffic, self.faults, self.clock, self.liveness)
+        return faulty if self._wrap_outer is None else self._wrap_outer(faulty)
 
     def _attach_store(self) -> None:
         self.store.listeners += (self._note_offsets, self.invariants.on_records)

@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 from coordinator.testing.child_process import ChildProcess
 from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
+from coordinator.testing.handles import FaultHandle, Faults, RecipeCalls
 from coordinator.testing.loop_thread import LoopThread
 from coordinator.testing.operations import Operations, Places
 from coordinator.testing.records import RecordLike, TestRecord
@@ -82,6 +83,8 @@ class GroupCoordinator:
         self._addresses = (("", 0), ("", 0))
         self._closed = False
         self.clock = Clock(self)
+        self.faults = Faults(self._call)
+        self.recipes = RecipeCalls(self._call)
         self.aio = cast(Operations, _Coroutines(self._host))
         """The same methods as coroutines: `await c.aio.wait_stable("billing", members=2)`."""
 
@@ -267,6 +270,10 @@ class GroupCoordinator:
 
     def check(self) -> None:
         self._call("check")
+
+    def fault(self, action: str, **given: Any) -> FaultHandle:
+        """`faults.add`, for `with c.fault("drop", api="OffsetCommit") as fault:`."""
+        return self.faults.add(action, **given)
 
     def settle(self) -> None:
         self._call("settle")

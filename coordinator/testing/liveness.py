@@ -53,12 +53,14 @@ class Liveness:
         for key, connection in list(self._connections.items()):
             if connection.closed:
                 del self._connections[key]
+                self.silenced.discard(key)
             elif key not in self.silenced:
                 self._renew(broker, key, now_ms)
 
     def forget(self) -> None:
         """A new broker: nobody has spoken to it."""
         self._connections.clear()
+        self.silenced.clear()
 
     @staticmethod
     def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:

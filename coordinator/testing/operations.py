@@ -14,6 +14,8 @@ from coordinator.core.inspection.group import list_group_summaries
 from coordinator.runtime.shard_state import ShardState
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import HarnessError, InvariantViolation, RequestRefused
+from coordinator.testing.fault_operations import FaultOperations
+from coordinator.testing.recipes import Recipes
 from coordinator.testing.records import RecordLike, TestRecord, decode, encode, placed
 from coordinator.testing.report import GROUPS_MAX, timeline_text
 from coordinator.testing.waits import Waits
@@ -33,7 +35,7 @@ OFFSET_COMMIT_VERSION = 9
 READ_BYTES = 4 << 20
 
 
-class Operations(Waits):
+class Operations(Waits, FaultOperations, Recipes):
     """On one engine; errors are RequestRefused unless said otherwise."""
 
     def __init__(self, engine: Engine) -> None:
