@@ -16,6 +16,7 @@ from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
 
 if TYPE_CHECKING:
+    from coordinator.cli.controlled import ControlledDaemon
     from coordinator.daemon import Daemon
 
 SHUTDOWN_LIMIT_S = 4.5
@@ -55,6 +56,21 @@ def serve(
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
+    control: Annotated[
+        bool,
+        typer.Option(
+            "--control",
+            help="Testing: faults, time and waits under /control of the admin port, which must "
+            "be on a loopback address; the store is in memory.",
+        ),
+    ] = False,
+    control_anywhere: Annotated[
+        bool,
+        typer.Option(
+            "--control-anywhere",
+            help="Allow --control on an address that others reach: they can do anything.",
+        ),
+    ] = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -78,13 +94,20 @@ def serve(
         config=build_config(config, sets or (), profile),
     )
     configure_logging(log_format, log_level)
+    daemon: Daemon | ControlledDaemon
+    if control:
+        from coordinator.cli.controlled import ControlledDaemon
+
+        daemon = ControlledDaemon(options, anywhere=control_anywhere)
+    else:
+        daemon = Daemon(options)
     try:
-        _serve(Daemon(options))
+        _serve(daemon)
     except CannotStart as error:
         raise UsageError(str(error)) from None
 
 
-def _serve(daemon: Daemon) -> None:
+def _serve(daemon: Daemon | ControlledDaemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -99,7 +122,7 @@ class _StoreLost(Exception):
     """`str()` is one line."""
 
 
-async def _run(daemon: Daemon) -> None:
+async def _run(daemon: Daemon | ControlledDaemon) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -129,7 +152,7 @@ async def _run(daemon: Daemon) -> None:
             os._exit(1)
 
 
-async def _until(stop: asyncio.Event, daemon: Daemon) -> None:
+async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
     """A signal. Raises _StoreLost if another daemon takes the store over: groups and offsets are
     its business now, and what this one still knows is old."""
     stopping = asyncio.ensure_future(stop.wait())
@@ -141,7 +164,7 @@ async def _until(stop: asyncio.Event, daemon: Daemon) -> None:
     losing.cancel()
 
 
-async def _started(daemon: Daemon, stop: asyncio.Event) -> bool:
+async def _started(daemon: Daemon | ControlledDaemon, stop: asyncio.Event) -> bool:
     """Start the daemon; False if a signal came first, which ends a long load at once."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.core.group import Group
@@ -35,6 +35,9 @@ from coordinator.testing.watch import Watch
 from protocol.errors import ErrorCode
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
+if TYPE_CHECKING:
+    from coordinator.server.admin_http import ControlHandler
+
 REBALANCES = frozenset({EventKind.TARGET_INSTALLED, EventKind.REBALANCE_COMPLETED})
 SETTLE_TURNS = 3
 """Turns of the loop in which what has come in over sockets is read and what was put off is run."""
@@ -52,6 +55,8 @@ class HarnessOptions:
     clock: str | float = "real"
     listen: tuple[str, int] = ("127.0.0.1", 0)
     admin: tuple[str, int] | None = None
+    control: bool = False
+    advertised: tuple[str, int] | None = None
 
 
 class Engine:
@@ -62,9 +67,11 @@ class Engine:
         self,
         options: HarnessOptions,
         wrap_outer: Callable[[Requests], Requests] | None = None,
+        *,
+        config: CoordinatorConfig | None = None,
     ) -> None:
         self.options = options
-        self.config = make_config(options)
+        self.config = config or make_config(options)
         self.clock = ControlledClock(options.clock)
         self.clock.before_timer = self._before_timer
         self.store = WatchedStore()
@@ -79,6 +86,9 @@ class Engine:
         self.seen: OrderedDict[str, None] = OrderedDict()
         """Groups that had events, the latest last."""
         self.kafka = options.listen
+        self.admin = options.admin
+        self.control: ControlHandler | None = None
+        """Answers what comes to `/control` of the admin port."""
         self.keep_connected = True
         self._wrap_outer = wrap_outer
         self._topics = dict(options.topics)
@@ -93,7 +103,8 @@ class Engine:
         daemon = Daemon(
             DaemonOptions(
                 listen=self.kafka,
-                admin=self.options.admin,
+                advertised=self.options.advertised,
+                admin=self.admin,
                 topics=tuple(self._topics.items()),
                 config=self.config,
             ),
@@ -101,10 +112,13 @@ class Engine:
             socket_clock=SystemClock(),
             store=self.store,
             wrap=self._wrap,
+            control=self.control,
         )
         await daemon.start()
         self._daemon = daemon
         self.kafka = daemon.kafka_address
+        if self.admin is not None:
+            self.admin = daemon.admin_address
         self.broker.event_listeners += (self._on_events, self.invariants.on_events)
         self.broker.event_listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)

@@ -20,7 +20,7 @@ from coordinator.runtime.clock import Clock
 from coordinator.runtime.routes import failure_for
 from coordinator.server.connection import Requests, Slot
 from coordinator.testing import fault_spec as spec_of
-from coordinator.testing.errors import HarnessError
+from coordinator.testing.errors import HarnessError, NotFound
 from coordinator.testing.fault_facts import matches
 from coordinator.testing.fault_spec import FaultSpec
 from coordinator.testing.liveness import Liveness
@@ -84,7 +84,7 @@ class FaultTable:
     def get(self, number: int) -> Fault:
         fault = self.faults.get(number)
         if fault is None:
-            raise HarnessError(f"no fault {number}")
+            raise NotFound(f"no fault {number}")
         return fault
 
     def release(self, number: int) -> int:

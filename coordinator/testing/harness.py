@@ -101,16 +101,17 @@ class GroupCoordinator:
         process: bool = False,
         listen: tuple[str, int] = ("127.0.0.1", 0),
         admin: tuple[str, int] | None = None,
+        control: bool = False,
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.
 
         `topics`: name -> partitions. `config`: Kafka's keys over the profile (`groupd config`).
         `clock`: "real", "frozen" or a factor. `process`: in a process of its own. `admin`: where
-        the admin port listens; None = nowhere. Raises coordinator.daemon.CannotStart,
-        coordinator.config.ConfigError.
+        the admin port listens; None = nowhere. `control`: with the control API on it. Raises
+        coordinator.daemon.CannotStart, coordinator.config.ConfigError.
         """
         made = cls(
-            HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin),
+            HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin, control),
             process=process,
         )
         try:

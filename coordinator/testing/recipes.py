@@ -105,7 +105,7 @@ class Recipes:
         again; its session ends after its timeout. `members`: the fenced one and the impostor."""
         live = self._live(group)
         old_id = live.static_members.get(instance) if live is not None else None
-        if old_id is None:
+        if live is None or old_id is None:
             raise HarnessError(f"group {group} has no member with group.instance.id {instance}")
         try:
             async with asyncio.timeout(TAKEOVER_TIMEOUT_S):

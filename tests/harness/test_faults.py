@@ -33,8 +33,8 @@ def committed(consumer: Consumer, timeout_s: float = 10) -> int:
 
 def refused(consumer: Consumer, partition: int = 0, offset: int = 1) -> KafkaError:
     """The error of a commit."""
+    place = [TopicPartition("orders", partition, offset)]
     with pytest.raises(KafkaException) as caught:
-        place = [TopicPartition("orders", partition, offset)]
         consumer.commit(offsets=place, asynchronous=False)
     error = caught.value.args[0]
     assert isinstance(error, KafkaError)
@@ -64,12 +64,15 @@ def test_an_applied_error_has_moved_the_offset_all_the_same(c: GroupCoordinator)
     consumer.close()
 
 
-def test_a_retriable_error_is_retried_until_it_is_over(c: GroupCoordinator) -> None:
+def test_loading_is_waited_out_by_reads_and_told_to_commits(c: GroupCoordinator) -> None:
     consumer = reader(c)
-    fault = c.faults.loading("billing", count=3)
-    consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
-    assert fault.hits == 3
-    assert committed(consumer) == 5
+    c.commit("billing", {("orders", 0): 5})
+    with c.faults.loading("billing", count=2) as fault:
+        assert committed(consumer) == 5
+        assert fault.hits == 2
+    with c.faults.loading("billing"):
+        assert refused(consumer).code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+    assert c.committed("billing") == {("orders", 0): 5}
     consumer.close()
 
 
@@ -150,14 +153,15 @@ def test_a_held_reply_is_of_what_was_done(c: GroupCoordinator) -> None:
     consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=True)
     assert c.wait_committed("billing", "orders", 0, 3) == 3
     fault.wait()
-    assert fault.held == 1
+    assert fault.release() == 1
     consumer.close()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_coordinator_moves_and_comes_back(c: GroupCoordinator, protocol: str) -> None:
     with Member(c.bootstrap_servers, "billing", protocol) as member:
-        member.wait(owned=6)
+        c.produce("orders", [b"x"])
+        member.wait(owned=6, values=1)
         move = c.faults.move_coordinator("billing", count=4)
         gone, nobody = move.faults
         gone.wait(hits=4)

@@ -129,13 +129,16 @@ def test_static_member_conflict_is_fatal_to_the_first_process(
     consumer.close()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_fatal_heartbeat_error(c: GroupCoordinator, protocol: str) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "code"),
+    [("consumer", "GROUP_AUTHORIZATION_FAILED"), ("classic", "FENCED_INSTANCE_ID")],
+)
+def test_fatal_heartbeat_error(c: GroupCoordinator, protocol: str, code: str) -> None:
     consumer = joined(c, protocol)
-    with c.recipes.fatal_heartbeat_error("billing") as incident:
+    with c.recipes.fatal_heartbeat_error("billing", code) as incident:
         error = fatal_error(consumer)
         assert incident.hits == 1
-    assert error.code() in (KafkaError._FATAL, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert error.code() == KafkaError._FATAL
     consumer.close()
 
 
