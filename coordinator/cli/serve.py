@@ -17,10 +17,30 @@ from coordinator.cli.parse import build_config, host_port, one_of, real_port, to
 
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
-    from coordinator.daemon import Daemon
+    from coordinator.daemon import Daemon, DaemonOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
+
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
+]
+Control = Annotated[
+    bool,
+    typer.Option(
+        "--control",
+        help="Testing: faults, time and waits under /control of the admin port, which must be on "
+        "a loopback address; the store is in memory.",
+    ),
+]
+ControlAnywhere = Annotated[
+    bool,
+    typer.Option(
+        "--control-anywhere",
+        help="Allow --control on an address that others reach: they can do anything.",
+    ),
+]
 
 
 def serve(
@@ -44,10 +64,7 @@ def serve(
             "default SQLite in the data directory.",
         ),
     ] = None,
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
-    ] = None,
+    topics: Topics = None,
     config: Annotated[
         Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
     ] = None,
@@ -56,21 +73,8 @@ def serve(
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
-    control: Annotated[
-        bool,
-        typer.Option(
-            "--control",
-            help="Testing: faults, time and waits under /control of the admin port, which must "
-            "be on a loopback address; the store is in memory.",
-        ),
-    ] = False,
-    control_anywhere: Annotated[
-        bool,
-        typer.Option(
-            "--control-anywhere",
-            help="Allow --control on an address that others reach: they can do anything.",
-        ),
-    ] = False,
+    control: Control = False,
+    control_anywhere: ControlAnywhere = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -94,17 +98,16 @@ def serve(
         config=build_config(config, sets or (), profile),
     )
     configure_logging(log_format, log_level)
-    daemon: Daemon | ControlledDaemon
-    if control:
-        from coordinator.cli.controlled import ControlledDaemon
-
-        daemon = ControlledDaemon(options, anywhere=control_anywhere)
-    else:
-        daemon = Daemon(options)
     try:
-        _serve(daemon)
+        _serve(_controlled(options, control_anywhere) if control else Daemon(options))
     except CannotStart as error:
         raise UsageError(str(error)) from None
+
+
+def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
+    from coordinator.cli.controlled import ControlledDaemon
+
+    return ControlledDaemon(options, anywhere=anywhere)
 
 
 def _serve(daemon: Daemon | ControlledDaemon) -> None:
