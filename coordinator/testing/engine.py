@@ -91,6 +91,7 @@ class Engine:
         """Answers what comes to `/control` of the admin port."""
         self.keep_connected = True
         self._wrap_outer = wrap_outer
+        self._restarting = asyncio.Lock()
         self._topics = dict(options.topics)
         self._daemon: Daemon | None = None
         self._traffic: Traffic | None = None
@@ -134,6 +135,10 @@ class Engine:
 
     async def restart(self, *, lose_memory: bool) -> None:
         """Stop and start on the same port, with the same logs, or with none and no topics."""
+        async with self._restarting:
+            await self._restart(lose_memory=lose_memory)
+
+    async def _restart(self, *, lose_memory: bool) -> None:
         await self.stop()
         self._topics = {}
         self.liveness.forget()

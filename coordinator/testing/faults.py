@@ -6,7 +6,7 @@ Rules:
   keeps back all later ones of its connection: to the client the broker has gone silent.
 - What is held or delayed dies with its connection.
 - A member whose heartbeat does not get through is not kept alive by `advance`.
-- Bounded: so many faults, so many requests kept back; beyond that the connection is closed.
+- Bounded: so many faults, so many requests held; the connection of one more is closed.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class FaultLayer:
                 self._clock.call_at(self._clock.now().monotonic_ms + spec.ms, go_on)
             case spec_of.HOLD if fault.over:
                 go_on()  # it was released while the broker was at it
-            case spec_of.HOLD | spec_of.DROP if self._table.held >= HELD_MAX:
+            case spec_of.HOLD if self._table.held >= HELD_MAX:
                 slot.connection.abort()
             case spec_of.HOLD:
                 fault.held[slot] = go_on
@@ -215,8 +215,8 @@ class FaultLayer:
                 slot.resolve(_elsewhere(spec, request))
 
     def _silence(self, api: Api, request: Any) -> None:
-        if api.key in HEARTBEATS and len(self._liveness.silenced) < HELD_MAX:
-            self._liveness.silenced.add((request.group_id, request.member_id))
+        if api.key in HEARTBEATS:
+            self._liveness.silence((request.group_id, request.member_id))
 
 
 def _resolve_twice(slot: Slot, reply: Any) -> None:

@@ -107,9 +107,12 @@ class GroupCoordinator:
 
         `topics`: name -> partitions. `config`: Kafka's keys over the profile (`groupd config`).
         `clock`: "real", "frozen" or a factor. `process`: in a process of its own. `admin`: where
-        the admin port listens; None = nowhere. `control`: with the control API on it. Raises
-        coordinator.daemon.CannotStart, coordinator.config.ConfigError.
+        the admin port listens; None = nowhere. `control`: with the control API on it, on a
+        free port if no other is given. Raises coordinator.daemon.CannotStart,
+        coordinator.config.ConfigError.
         """
+        if control and admin is None:
+            admin = ("127.0.0.1", 0)
         made = cls(
             HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin, control),
             process=process,

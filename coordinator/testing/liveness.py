@@ -47,6 +47,11 @@ class Liveness:
         connection = self._connections.get(key)
         return connection is not None and not connection.closed and key not in self.silenced
 
+    def silence(self, key: MemberKey) -> None:
+        """From now on the member's heartbeats do not get through."""
+        if key in self._connections:  # else it is not kept alive anyway
+            self.silenced.add(key)
+
     def renew(self, now_ms: int) -> None:
         """Start the sessions of living members anew, as their heartbeats would have done."""
         broker = self._broker()

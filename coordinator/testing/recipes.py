@@ -55,7 +55,7 @@ class Recipes:
         member_id = self._member(group, member)
         given = {"api": "member", "group": group, "member": member_id}
         fault = self._add("hold", given)
-        self._engine.liveness.silenced.add((group, member_id))
+        self._engine.liveness.silence((group, member_id))
         await self._engine.advance(self._session_ms(group, member_id), keep_connected=True)
         return {"faults": [fault], "members": [member_id]}
 

@@ -58,7 +58,7 @@ class Control:
 
 @pytest.fixture
 def c() -> Iterator[GroupCoordinator]:
-    with GroupCoordinator.start(admin=("127.0.0.1", 0), control=True) as started:
+    with GroupCoordinator.start(control=True) as started:
         yield started
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from coordinator.testing import GroupCoordinator, HarnessError
+from coordinator.testing import GroupCoordinator, HarnessError, WaitTimeout
+from coordinator.testing.errors import NotFound
 from tests.harness.members import Member, settings
 
 PROTOCOLS = ("consumer", "classic")
@@ -300,3 +302,36 @@ def test_there_are_only_so_many(c: GroupCoordinator) -> None:
         c.faults.add("drop")
     c.faults.clear()
     c.faults.add("drop", group="nobody")
+
+
+def test_faults_of_a_broker_in_another_process_and_of_coroutines() -> None:
+    with GroupCoordinator.start(topics={"orders": 1}, process=True) as c:
+        consumer = reader(c)
+        with c.fault("error", api="OffsetCommit", code="INVALID_COMMIT_OFFSET_SIZE") as fault:
+            refused(consumer)
+            assert asyncio.run(_hits(c, fault.number)) == 1
+        with pytest.raises(NotFound, match="no fault"):
+            assert fault.hits
+        consumer.close()
+
+
+async def _hits(c: GroupCoordinator, number: int) -> int:
+    return int((await c.aio.fault(number))["hits"])
+
+
+def test_a_fault_that_is_not_met_says_so(c: GroupCoordinator) -> None:
+    fault = c.faults.add("drop", group="nobody")
+    with pytest.raises(WaitTimeout, match=r"2 hits of fault .*nobody"):
+        fault.wait(hits=2, timeout=0.05)
+
+
+def test_what_is_held_dies_with_its_connection(c: GroupCoordinator) -> None:
+    fault = c.faults.add("hold", api="OffsetFetch")
+    consumer = reader(c, **{"socket.timeout.ms": 300})
+    with pytest.raises(KafkaException):
+        committed(consumer, timeout_s=0.2)
+    fault.wait(hits=2)  # it has timed out, and asks again on a new connection
+    assert fault.held == 1
+    fault.release()
+    assert committed(consumer) < 0
+    consumer.close()
