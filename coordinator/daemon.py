@@ -45,7 +45,7 @@ from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
 
 if TYPE_CHECKING:
-    from coordinator.server.admin_http import AdminServer
+    from coordinator.server.admin_http import AdminServer, ControlHandler
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -77,7 +77,8 @@ class Daemon:
     For embedders: `clock` is the time of groups, offsets and records; sockets and long polls stay
     in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
     `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
-    every decoded request but repeated heartbeats (`groupd.steady.replies.enable`).
+    every decoded request but repeated heartbeats (`groupd.steady.replies.enable`). `control`
+    answers what comes to `/control` of the admin port.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Daemon:
         socket_clock: Clock | None = None,
         store: Store | None = None,
         wrap: Callable[[Requests], Requests] | None = None,
+        control: ControlHandler | None = None,
     ) -> None:
         self.options = options
         self.kafka_address = ("", 0)
@@ -98,6 +100,7 @@ class Daemon:
         self._socket_clock = socket_clock or self._clock
         self._given_store = store
         self._wrap = wrap
+        self._control = control
         self._nodes: list[Node] = []
         self._assignors: Mapping[str, PartitionAssignor] = {}
         self._store: Store
@@ -266,7 +269,7 @@ class Daemon:
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
-        admin = AdminServer(routes)
+        admin = AdminServer(routes, self._control)
         try:
             self.admin_address = await admin.start(*address)
         except OSError as error:

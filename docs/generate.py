@@ -1,5 +1,5 @@
 """Writes what can be derived: `docs/config.md`, the table of APIs in the README, and the trace in
-`docs/rebalance-trace.md`.
+`docs/rebalance-trace.md`, and `docs/openapi.json`.
 
 Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
 when a file is not current. The unit tests do the same.
@@ -7,6 +7,7 @@ when a file is not current. The unit tests do the same.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ if __name__ == "__main__":
 
 from coordinator.cli.show_config import shown, span  # noqa: E402
 from coordinator.config import CoordinatorConfig  # noqa: E402
+from coordinator.testing.control_openapi import document  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
@@ -115,6 +117,7 @@ def pages(readme: str) -> Mapping[Path, str]:
         ROOT / "docs" / "config.md": config_page(),
         ROOT / "README.md": table,
         TRACE_PAGE: traced,
+        ROOT / "docs" / "openapi.json": json.dumps(document(), indent=2) + "\n",
     }
 
 

@@ -69,6 +69,11 @@ class MemoryStore:
         without effect. Calls add up, one append each."""
         self._append_faults.append(_Fault(error or LogUnavailable("scripted fault"), applied))
 
+    @property
+    def append_faults(self) -> int:
+        """Scripted failures that no append has met yet."""
+        return len(self._append_faults)
+
     def fail_next_read(self, error: BaseException | None = None) -> None:
         """The next read or timestamp lookup raises `error`. Calls add up."""
         self._read_faults.append(error or LogUnavailable("scripted fault"))

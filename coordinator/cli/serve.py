@@ -16,13 +16,33 @@ from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, directory, host_port, one_of, real_port, topic
 
 if TYPE_CHECKING:
-    from coordinator.daemon import Daemon
+    from coordinator.cli.controlled import ControlledDaemon
+    from coordinator.daemon import Daemon, DaemonOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
 
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
+]
+Control = Annotated[
+    bool,
+    typer.Option(
+        "--control",
+        help="Testing: faults, time and waits under /control of the admin port, which must be on "
+        "a loopback address; the store is in memory.",
+    ),
+]
+ControlAnywhere = Annotated[
+    bool,
+    typer.Option(
+        "--control-anywhere",
+        help="Allow --control on an address that others reach: they can do anything.",
+    ),
 ]
 
 
@@ -45,10 +65,7 @@ def serve(
             "default SQLite in the data directory.",
         ),
     ] = None,
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
-    ] = None,
+    topics: Topics = None,
     config: Annotated[
         Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
     ] = None,
@@ -57,6 +74,8 @@ def serve(
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
+    control: Control = False,
+    control_anywhere: ControlAnywhere = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -81,12 +100,18 @@ def serve(
     )
     configure_logging(log_format, log_level)
     try:
-        _serve(Daemon(options))
+        _serve(_controlled(options, control_anywhere) if control else Daemon(options))
     except CannotStart as error:
         raise UsageError(str(error)) from None
 
 
-def _serve(daemon: Daemon) -> None:
+def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
+    from coordinator.cli.controlled import ControlledDaemon
+
+    return ControlledDaemon(options, anywhere=anywhere)
+
+
+def _serve(daemon: Daemon | ControlledDaemon) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -101,7 +126,7 @@ class _StoreLost(Exception):
     """`str()` is one line."""
 
 
-async def _run(daemon: Daemon) -> None:
+async def _run(daemon: Daemon | ControlledDaemon) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -131,7 +156,7 @@ async def _run(daemon: Daemon) -> None:
             os._exit(1)
 
 
-async def _until(stop: asyncio.Event, daemon: Daemon) -> None:
+async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
     """A signal. Raises _StoreLost if another daemon takes the store over: groups and offsets are
     its business now, and what this one still knows is old."""
     stopping = asyncio.ensure_future(stop.wait())
@@ -143,7 +168,7 @@ async def _until(stop: asyncio.Event, daemon: Daemon) -> None:
     losing.cancel()
 
 
-async def _started(daemon: Daemon, stop: asyncio.Event) -> bool:
+async def _started(daemon: Daemon | ControlledDaemon, stop: asyncio.Event) -> bool:
     """Start the daemon; False if a signal came first, which ends a long load at once."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())

@@ -1,34 +1,45 @@
 """The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only).
 
 Handlers are plain functions from the split path to an `HttpReply`; what they answer is decided in
-`admin_routes`. Requests are limited in size and time; anything odd gets a 4xx and is closed.
+`admin_routes`. Requests are limited in size and time; anything odd gets a 4xx and is closed. Only
+what is below `/control` may change anything: it has a handler of its own, a coroutine that also
+gets method and body, and it is there only if it was asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 import structlog
 
+from coordinator.server.http_body import READ_BYTES, BodyTooLarge, read_body, read_request
+
 log = structlog.get_logger("groupd.admin")
 
-READ_BYTES = 16384
+CONTROL = "control"
 REQUEST_TIMEOUT_S = 10.0
+CONTROL_TIMEOUT_S = 120.0
+"""For what a control request may wait for."""
+CONTROL_BODY_MAX = 1 << 20
 CONNECTIONS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """`path`: the decoded segments; `query`: the first value of each parameter."""
+    """`path`: the decoded segments; `query`: the first value of each parameter; `headers` by their
+    names in lower case; `body` None: it was too large."""
 
     path: tuple[str, ...]
     query: dict[str, str]
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,7 @@ class HttpReply:
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def text(body: str, status: int = 200) -> HttpReply:
@@ -49,13 +61,15 @@ def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpRepl
 
 
 Handler = Callable[[HttpRequest], HttpReply]
+ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
 class AdminServer:
-    """Serves `handler` on its own port."""
+    """Serves `handler` on its own port, and `control`, if there is one, below `/control`."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, control: ControlHandler | None = None) -> None:
         self._handler = handler
+        self._control = control
         self._server: asyncio.Server | None = None
         self._open = 0
 
@@ -73,8 +87,7 @@ class AdminServer:
         self._open += 1
         try:
             if self._open <= CONNECTIONS_MAX:
-                async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                    await self._exchange(reader, writer)
+                await self._exchange(reader, writer)
         except (TimeoutError, OSError):
             pass  # the asker is slow or gone; nothing is owed
         finally:
@@ -84,17 +97,29 @@ class AdminServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
         try:
-            request = await self._read_request(connection, reader)
-            if request is None:
-                return
-            reply = self._answer(request)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                request = await read_request(connection, reader)
+                if request is None:
+                    return
+                asked = _parsed(request)
+                control = self._control if asked and asked.path[:1] == (CONTROL,) else None
+                if asked is not None and control is not None:
+                    asked = replace(asked, body=await _body(connection, reader))
             head = request.method == b"HEAD"
+            if asked is None:
+                reply = text("bad request", 400)
+            elif control is not None:
+                async with asyncio.timeout(CONTROL_TIMEOUT_S):
+                    reply = await control(asked)
+            else:
+                reply = self._answer(asked)
         except h11.RemoteProtocolError as error:
             reply, head = text("bad request", error.error_status_hint), False
         headers = [
             ("Content-Type", reply.content_type),
             ("Content-Length", str(len(reply.body))),
             ("Connection", "close"),
+            *reply.headers,
         ]
         if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
@@ -105,30 +130,32 @@ class AdminServer:
             writer.write(connection.send(h11.Data(data=reply.body)) or b"")
         await writer.drain()
 
-    @staticmethod
-    async def _read_request(
-        connection: h11.Connection, reader: asyncio.StreamReader
-    ) -> h11.Request | None:
-        while True:
-            event = connection.next_event()
-            if event is h11.NEED_DATA:
-                connection.receive_data(await reader.read(READ_BYTES))
-            elif isinstance(event, h11.Request):
-                return event
-            else:
-                return None
-
-    def _answer(self, request: h11.Request) -> HttpReply:
-        if request.method not in (b"GET", b"HEAD"):
+    def _answer(self, request: HttpRequest) -> HttpReply:
+        if request.method not in ("GET", "HEAD"):
             return text("only GET and HEAD are served here", 405)
         try:
-            parts = urlsplit(request.target.decode("latin-1"))
-        except ValueError:
-            return text("bad request", 400)
-        path = tuple(unquote(part) for part in parts.path.split("/") if part)
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        try:
-            return self._handler(HttpRequest(path, query))
+            return self._handler(request)
         except Exception:
-            log.exception("admin request failed", path=parts.path)
+            log.exception("admin request failed", path="/".join(request.path))
             return text("internal error; see the log", 500)
+
+
+def _parsed(request: h11.Request) -> HttpRequest | None:
+    """None for a target that cannot be read."""
+    try:
+        parts = urlsplit(request.target.decode("latin-1"))
+    except ValueError:
+        return None
+    return HttpRequest(
+        tuple(unquote(part) for part in parts.path.split("/") if part),
+        {key: values[0] for key, values in parse_qs(parts.query).items()},
+        request.method.decode("latin-1"),
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers},
+    )
+
+
+async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:
+    try:
+        return await read_body(connection, reader, CONTROL_BODY_MAX)
+    except BodyTooLarge:
+        return None

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.core.group import Group
@@ -25,6 +25,7 @@ from coordinator.runtime.shard_state import ShardState
 from coordinator.server.connection import Requests
 from coordinator.testing.controlled_clock import ControlledClock
 from coordinator.testing.errors import RequestRefused
+from coordinator.testing.faults import FaultLayer, FaultTable
 from coordinator.testing.invariants import Invariants
 from coordinator.testing.liveness import Liveness
 from coordinator.testing.report import timeline_text
@@ -33,6 +34,9 @@ from coordinator.testing.traffic import Traffic
 from coordinator.testing.watch import Watch
 from protocol.errors import ErrorCode
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+
+if TYPE_CHECKING:
+    from coordinator.server.admin_http import ControlHandler
 
 REBALANCES = frozenset({EventKind.TARGET_INSTALLED, EventKind.REBALANCE_COMPLETED})
 SETTLE_TURNS = 3
@@ -51,24 +55,29 @@ class HarnessOptions:
     clock: str | float = "real"
     listen: tuple[str, int] = ("127.0.0.1", 0)
     admin: tuple[str, int] | None = None
+    control: bool = False
+    advertised: tuple[str, int] | None = None
 
 
 class Engine:
     """One embedded broker. `wrap_outer(requests)` may add a layer between the connections and
-    the note-taking one: faults go there."""
+    the faults, which sees every request as it came."""
 
     def __init__(
         self,
         options: HarnessOptions,
         wrap_outer: Callable[[Requests], Requests] | None = None,
+        *,
+        config: CoordinatorConfig | None = None,
     ) -> None:
         self.options = options
-        self.config = make_config(options)
+        self.config = config or make_config(options)
         self.clock = ControlledClock(options.clock)
         self.clock.before_timer = self._before_timer
         self.store = WatchedStore()
         self.watch = Watch()
         self.liveness = Liveness(lambda: self.broker)
+        self.faults = FaultTable(self.watch.changed)
         self.invariants = Invariants(self.group, lambda group: timeline_text(self.events(group)))
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
         """Committed offsets as they are durable, by group, topic and partition."""
@@ -77,8 +86,12 @@ class Engine:
         self.seen: OrderedDict[str, None] = OrderedDict()
         """Groups that had events, the latest last."""
         self.kafka = options.listen
+        self.admin = options.admin
+        self.control: ControlHandler | None = None
+        """Answers what comes to `/control` of the admin port."""
         self.keep_connected = True
         self._wrap_outer = wrap_outer
+        self._restarting = asyncio.Lock()
         self._topics = dict(options.topics)
         self._daemon: Daemon | None = None
         self._traffic: Traffic | None = None
@@ -91,7 +104,8 @@ class Engine:
         daemon = Daemon(
             DaemonOptions(
                 listen=self.kafka,
-                admin=self.options.admin,
+                advertised=self.options.advertised,
+                admin=self.admin,
                 topics=tuple(self._topics.items()),
                 config=self.config,
             ),
@@ -99,10 +113,13 @@ class Engine:
             socket_clock=SystemClock(),
             store=self.store,
             wrap=self._wrap,
+            control=self.control,
         )
         await daemon.start()
         self._daemon = daemon
         self.kafka = daemon.kafka_address
+        if self.admin is not None:
+            self.admin = daemon.admin_address
         self.broker.event_listeners += (self._on_events, self.invariants.on_events)
         self.broker.event_listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
@@ -110,6 +127,7 @@ class Engine:
 
     async def stop(self) -> None:
         """A second call does nothing."""
+        self.store.release_appends()  # else what is under way would never end
         daemon, self._daemon = self._daemon, None
         if daemon is not None:
             await daemon.stop()
@@ -117,6 +135,10 @@ class Engine:
 
     async def restart(self, *, lose_memory: bool) -> None:
         """Stop and start on the same port, with the same logs, or with none and no topics."""
+        async with self._restarting:
+            await self._restart(lose_memory=lose_memory)
+
+    async def _restart(self, *, lose_memory: bool) -> None:
         await self.stop()
         self._topics = {}
         self.liveness.forget()
@@ -133,7 +155,8 @@ class Engine:
         epochs = {} if self._traffic is None else self._traffic.epochs
         self._traffic = Traffic(requests, self.liveness, self.watch.changed)
         self._traffic.epochs = epochs
-        return self._traffic if self._wrap_outer is None else self._wrap_outer(self._traffic)
+        faulty = FaultLayer(self._traffic, self.faults, self.clock, self.liveness)
+        return faulty if self._wrap_outer is None else self._wrap_outer(faulty)
 
     def _attach_store(self) -> None:
         self.store.listeners += (self._note_offsets, self.invariants.on_records)

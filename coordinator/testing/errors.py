@@ -7,6 +7,10 @@ class HarnessError(Exception):
     """The harness was used in a way that cannot work, or its broker is gone."""
 
 
+class NotFound(HarnessError):
+    """A topic, fault or the like that is not there."""
+
+
 class RequestRefused(HarnessError):
     """The broker answered a request of the harness with an error; `str()` starts with its name."""
 

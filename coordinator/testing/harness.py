@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 from coordinator.testing.child_process import ChildProcess
 from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
+from coordinator.testing.handles import FaultHandle, Faults, RecipeCalls
 from coordinator.testing.loop_thread import LoopThread
 from coordinator.testing.operations import Operations, Places
 from coordinator.testing.records import RecordLike, TestRecord
@@ -82,6 +83,8 @@ class GroupCoordinator:
         self._addresses = (("", 0), ("", 0))
         self._closed = False
         self.clock = Clock(self)
+        self.faults = Faults(self._call)
+        self.recipes = RecipeCalls(self._call)
         self.aio = cast(Operations, _Coroutines(self._host))
         """The same methods as coroutines: `await c.aio.wait_stable("billing", members=2)`."""
 
@@ -98,16 +101,20 @@ class GroupCoordinator:
         process: bool = False,
         listen: tuple[str, int] = ("127.0.0.1", 0),
         admin: tuple[str, int] | None = None,
+        control: bool = False,
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.
 
         `topics`: name -> partitions. `config`: Kafka's keys over the profile (`groupd config`).
         `clock`: "real", "frozen" or a factor. `process`: in a process of its own. `admin`: where
-        the admin port listens; None = nowhere. Raises coordinator.daemon.CannotStart,
+        the admin port listens; None = nowhere. `control`: with the control API on it, on a
+        free port if no other is given. Raises coordinator.daemon.CannotStart,
         coordinator.config.ConfigError.
         """
+        if control and admin is None:
+            admin = ("127.0.0.1", 0)
         made = cls(
-            HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin),
+            HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin, control),
             process=process,
         )
         try:
@@ -267,6 +274,10 @@ class GroupCoordinator:
 
     def check(self) -> None:
         self._call("check")
+
+    def fault(self, action: str, **given: Any) -> FaultHandle:
+        """`faults.add`, for `with c.fault("drop", api="OffsetCommit") as fault:`."""
+        return self.faults.add(action, **given)
 
     def settle(self) -> None:
         self._call("settle")

@@ -47,18 +47,25 @@ class Liveness:
         connection = self._connections.get(key)
         return connection is not None and not connection.closed and key not in self.silenced
 
+    def silence(self, key: MemberKey) -> None:
+        """From now on the member's heartbeats do not get through."""
+        if key in self._connections:  # else it is not kept alive anyway
+            self.silenced.add(key)
+
     def renew(self, now_ms: int) -> None:
         """Start the sessions of living members anew, as their heartbeats would have done."""
         broker = self._broker()
         for key, connection in list(self._connections.items()):
             if connection.closed:
                 del self._connections[key]
+                self.silenced.discard(key)
             elif key not in self.silenced:
                 self._renew(broker, key, now_ms)
 
     def forget(self) -> None:
         """A new broker: nobody has spoken to it."""
         self._connections.clear()
+        self.silenced.clear()
 
     @staticmethod
     def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:

@@ -23,6 +23,10 @@ class LoopThread:
         self._loop = uvloop.new_event_loop()
         self._engine = Engine(options)
         self._operations = Operations(self._engine)
+        if options.control:
+            from coordinator.testing.control_api import ControlApi
+
+            self._engine.control = ControlApi(self._operations)
         self._thread = threading.Thread(target=self._run, name="groupd", daemon=True)
         self._closed = False
 

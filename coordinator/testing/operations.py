@@ -13,7 +13,9 @@ from typing import Any
 from coordinator.core.inspection.group import list_group_summaries
 from coordinator.runtime.shard_state import ShardState
 from coordinator.testing.engine import Engine
-from coordinator.testing.errors import HarnessError, InvariantViolation, RequestRefused
+from coordinator.testing.errors import HarnessError, InvariantViolation, NotFound, RequestRefused
+from coordinator.testing.fault_operations import FaultOperations
+from coordinator.testing.recipes import Recipes
 from coordinator.testing.records import RecordLike, TestRecord, decode, encode, placed
 from coordinator.testing.report import GROUPS_MAX, timeline_text
 from coordinator.testing.waits import Waits
@@ -33,7 +35,7 @@ OFFSET_COMMIT_VERSION = 9
 READ_BYTES = 4 << 20
 
 
-class Operations(Waits):
+class Operations(Waits, FaultOperations, Recipes):
     """On one engine; errors are RequestRefused unless said otherwise."""
 
     def __init__(self, engine: Engine) -> None:
@@ -67,7 +69,7 @@ class Operations(Waits):
         offset. See `coordinator.testing.records` for what a record may be."""
         known = self._engine.daemon.data_plane.catalogue.topic(topic)
         if known is None:
-            raise HarnessError(f"no topic {topic}: create it first")
+            raise NotFound(f"no topic {topic}: create it first")
         now_ms = self._engine.clock.now().wall_ms
         made = placed(records, known.partitions, now_ms)
         by_partition: dict[int, list[int]] = {}
@@ -92,7 +94,7 @@ class Operations(Waits):
         plane = self._engine.daemon.data_plane
         known = plane.catalogue.topic(topic)
         if known is None:
-            raise HarnessError(f"no topic {topic}")
+            raise NotFound(f"no topic {topic}")
         wanted = range(known.partitions) if partition is None else [partition]
         found: list[TestRecord] = []
         for number in wanted:
@@ -202,6 +204,10 @@ class Operations(Waits):
     async def set_clock(self, mode: str | float) -> None:
         """ "real", "frozen", or a factor: from now on time runs like that."""
         self._engine.clock.set_mode(mode)
+
+    async def clock_factor(self) -> float:
+        """How fast time runs: 0 = frozen, 1 = real."""
+        return self._engine.clock.factor
 
     async def now(self) -> tuple[int, int]:
         """(monotonic ms, wall ms) of the coordinator."""

@@ -62,7 +62,7 @@ def test_readme_names_every_flag_of_serve_and_every_key_it_shows_exists() -> Non
         declared = [option.default, *(option.param_decls or ())]
         named = [flag for flag in declared if isinstance(flag, str) and flag.startswith("--")]
         flag = named[0] if named else f"--{name.replace('_', '-')}"
-        assert f"| `{flag} " in readme, flag
+        assert f"| `{flag} " in readme or f"| `{flag}`" in readme, flag
     config = readme.partition("## Configuration")[2].partition("\n## ")[0]
     keys = [line.split("`")[1] for line in config.splitlines() if line.startswith("| `")]
     assert keys

@@ -1,0 +1,82 @@
+"""What `groupd serve --control` runs: an embedded broker under test control instead of a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from dataclasses import replace
+
+import structlog
+
+from coordinator.cli.errors import UsageError
+from coordinator.daemon import DaemonOptions
+from coordinator.testing.control_api import ControlApi
+from coordinator.testing.engine import Engine, HarnessOptions
+from coordinator.testing.operations import Operations
+
+log = structlog.get_logger("groupd.control")
+
+MEMORY = "memory://"
+
+
+class ControlledDaemon:
+    """As much of a `Daemon` as `serve` needs. Raises UsageError for what does not go together."""
+
+    def __init__(self, options: DaemonOptions, *, anywhere: bool) -> None:
+        assert options.admin is not None
+        host = options.admin[0]
+        if not anywhere and not is_loopback(host):
+            raise UsageError(
+                f"--control with --admin {host}: whoever reaches it can do anything; use a "
+                "loopback address, or --control-anywhere if that is meant"
+            )
+        if options.store_url not in (None, MEMORY):
+            raise UsageError(f"--control with --store: the store under test control is {MEMORY}")
+        harness = HarnessOptions(
+            topics=dict(options.topics),
+            listen=options.listen,
+            admin=options.admin,
+            control=True,
+            advertised=options.advertised,
+        )
+        # Repeated replies never come to where faults are.
+        config = replace(options.config, steady_replies_enable=False)
+        self._engine = Engine(harness, config=config)
+        self._engine.control = ControlApi(Operations(self._engine))
+        self._public = not is_loopback(host)
+
+    async def start(self) -> None:
+        """Raises coordinator.daemon.CannotStart."""
+        await self._engine.start()
+        log.warning(
+            "control API is on: the store is in memory, and whoever reaches it can do anything",
+            admin=self.admin_address,
+            reachable="from other machines" if self._public else "from this machine",
+        )
+
+    async def stop(self) -> None:
+        await self._engine.stop()
+
+    async def lost(self) -> str:
+        """Nobody can take over a store in memory."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    @property
+    def kafka_address(self) -> tuple[str, int]:
+        return self._engine.kafka
+
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        assert self._engine.admin is not None
+        return self._engine.admin
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

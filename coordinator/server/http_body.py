@@ -1,0 +1,39 @@
+"""Reading an HTTP request with its body, within a limit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+
+READ_BYTES = 16384
+
+
+class BodyTooLarge(Exception):
+    """The body has more bytes than it may."""
+
+
+async def read_request(
+    connection: h11.Connection, reader: asyncio.StreamReader
+) -> h11.Request | None:
+    """The head; None when the client is gone."""
+    event = await _next(connection, reader)
+    return event if isinstance(event, h11.Request) else None
+
+
+async def read_body(
+    connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
+) -> bytes:
+    """All of the body. Raises BodyTooLarge as soon as it is."""
+    body = bytearray()
+    while isinstance(event := await _next(connection, reader), h11.Data):
+        body += event.data
+        if len(body) > limit_bytes:
+            raise BodyTooLarge
+    return bytes(body)
+
+
+async def _next(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await reader.read(READ_BYTES))
+    return event

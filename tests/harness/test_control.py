@@ -1,0 +1,295 @@
+"""The control API over HTTP: every route, what it refuses, and the examples of docs/testing.md."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from coordinator.testing import GroupCoordinator
+from coordinator.testing.control_openapi import document
+from coordinator.testing.control_routes import ROUTES
+from tests.harness.members import Member
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "testing.md").read_text()
+JSON = {"Content-Type": "application/json"}
+
+
+class Control:
+    """One broker's control API."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        sent = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        try:
+            sent.request(method, path, data, JSON if headers is None else headers)
+            reply = sent.getresponse()
+            return reply.status, json.loads(reply.read())
+        finally:
+            sent.close()
+
+    def get(self, path: str) -> Any:
+        status, found = self.ask("GET", path)
+        assert status == 200, found
+        return found
+
+    def post(self, path: str, body: Any = None) -> Any:
+        status, found = self.ask("POST", path, {} if body is None else body)
+        assert status == 200, found
+        return found
+
+
+@pytest.fixture
+def c() -> Iterator[GroupCoordinator]:
+    with GroupCoordinator.start(control=True) as started:
+        yield started
+
+
+@pytest.fixture
+def control(c: GroupCoordinator) -> Control:
+    assert c.admin_url is not None
+    return Control(c.admin_url)
+
+
+def test_topics_records_and_offsets(control: Control) -> None:
+    control.post("/control/topics", {"name": "orders", "partitions": 2})
+    assert control.get("/control/topics") == {"orders": 2}
+    binary = {"base64": "/w=="}
+    records = ["a", {"value": binary, "key": "k", "headers": {"h": None}, "partition": 1}]
+    placed = control.post("/control/topics/orders/records", {"records": records})
+    assert [(one["partition"], one["offset"]) for one in placed] == [(0, 0), (1, 0)]
+    found = control.get("/control/topics/orders/records")
+    assert found["total"] == 2
+    assert [one["value"] for one in found["records"]] == ["a", binary]
+    assert found["records"][1]["headers"] == {"h": None}
+    page = control.get("/control/topics/orders/records?from=1&limit=1&partition=1")
+    assert page == {"total": 1, "records": []}
+    place = {"topic": "orders", "partition": 0, "offset": 1}
+    control.post("/control/groups/a%2Fb/offsets", {"offsets": [place]})
+    assert control.get("/control/groups/a%2Fb/offsets") == [place]
+    lag = control.get("/control/groups/a%2Fb/lag")
+    assert [one["lag"] for one in lag] == [0, 1]
+    assert control.ask("DELETE", "/control/topics/orders")[0] == 200
+    assert control.get("/control/topics") == {}
+
+
+def test_a_real_client_under_control(control: Control, c: GroupCoordinator) -> None:
+    control.post("/control/topics", {"name": "orders", "partitions": 6})
+    control.post("/control/clock", {"mode": "frozen"})
+    assert control.get("/control/clock")["factor"] == 0
+    with Member(c.bootstrap_servers, "billing") as member:
+        member.wait(owned=6)
+        group = control.post("/control/groups/billing/wait", {"until": "stable", "members": 1})
+        member_id = group["result"]["members"][0]["member_id"]
+        owner = {"until": "owned", "topic": "orders", "partition": 5}
+        assert control.post("/control/groups/billing/wait", owner)["result"] == member_id
+        assert [one["group_id"] for one in control.get("/control/groups")] == ["billing"]
+        shown = control.get("/control/groups/billing")
+        assert (shown["state"], shown["rebalances"]) == ("Stable", 1)
+        assert control.get("/control/groups/billing/events")
+        fault = control.post("/control/faults", {"action": "hold", "api": "heartbeat"})
+        path = f"/control/faults/{fault['id']}"
+        assert control.post(f"{path}/wait", {"hits": 1})["hits"] >= 1
+        assert control.get(path)["held"] == 1
+        assert control.post("/control/clock/advance", {"ms": 45_000})["fired"] >= 1
+        gone = {"until": "members", "count": 0}
+        assert control.post("/control/groups/billing/wait", gone)["result"] == []
+        assert control.post(f"{path}/release")["released"] == 1
+        assert control.ask("DELETE", path)[0] == 200
+        assert control.get("/control/faults") == []
+        control.post("/control/groups/billing/wait", {"until": "stable", "members": 1})
+        storm = control.post("/control/recipes/unknown_member_storm", {"group": "billing"})
+        assert len(storm["members"]) == 1
+        late = {"until": "rebalances", "count": 3}
+        assert control.post("/control/groups/billing/wait", late)["result"] >= 3
+    control.post("/control/settle")
+    assert control.get("/control/check") == {"ok": True, "violations": None}
+
+
+def test_coordinator_log_and_restart(control: Control, c: GroupCoordinator) -> None:
+    move = control.post("/control/coordinator/move", {"group": "g", "to": [7, "h", 1]})
+    assert len(move["faults"]) == 2
+    control.post("/control/coordinator/loading", {"count": 1})
+    assert [one["action"] for one in control.get("/control/faults")] == [
+        "error",
+        "redirect",
+        "error",
+    ]
+    assert control.ask("DELETE", "/control/faults")[0] == 200
+    control.post("/control/log/hold")
+    control.post("/control/log/release")
+    control.post("/control/topics", {"name": "orders"})
+    control.post("/control/log/fail", {"count": 1})
+    records = {"records": ["a"]}
+    status, error = control.ask("POST", "/control/topics/orders/records", records)
+    assert (status, error["error"]["code"]) == (409, "refused")
+    address = c.bootstrap_servers
+    control.post("/control/restart")
+    assert control.get("/control/topics") == {"orders": 1}
+    control.post("/control/restart", {"lose_memory": True})
+    assert control.get("/control/topics") == {}
+    assert c.bootstrap_servers == address
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("POST", "/control/topics", b"{", 400, "not JSON"),
+        ("POST", "/control/topics", b"[" * 100_000, 400, "not JSON"),
+        ("POST", "/control/topics", [], 400, "body must be object"),
+        ("POST", "/control/topics", {}, 400, "needs name"),
+        ("POST", "/control/topics", {"name": 5}, 400, "body.name must be string"),
+        ("POST", "/control/topics", {"name": "t", "partitions": 0}, 400, "from 1 to"),
+        ("POST", "/control/topics", {"name": "t", "x": 1}, 400, "has no x"),
+        ("POST", "/control/topics", {"name": "no spaces"}, 409, "INVALID_TOPIC_EXCEPTION"),
+        ("POST", "/control/topics", b" " * 2_000_000, 413, "at most"),
+        ("GET", "/control/topics/none/records", None, 404, "no topic none"),
+        ("GET", "/control/topics/none/records?limit=x", None, 400, "whole number"),
+        ("GET", "/control/topics/none/records?colour=1", None, 400, "no parameter"),
+        ("POST", "/control/topics/t/records", {"records": [5]}, 400, "records[0]"),
+        ("GET", "/control/groups/none", None, 404, "no group none"),
+        ("POST", "/control/groups/g/wait", {"until": "rain"}, 400, "must be one of"),
+        ("POST", "/control/groups/g/wait", {"until": "epoch"}, 400, "needs member, epoch"),
+        ("POST", "/control/groups/g/wait", {"until": "stable", "topic": "t"}, 400, "no topic"),
+        ("POST", "/control/groups/g/wait", {"until": "stable", "timeout": 61}, 400, "to 60"),
+        (
+            "POST",
+            "/control/groups/g/wait",
+            {"until": "stable", "timeout": 0},
+            409,
+            "there is no such group",
+        ),
+        ("POST", "/control/faults", {"action": "error"}, 400, "needs code"),
+        ("POST", "/control/faults", {"action": "redirect", "node": [1]}, 400, "id, host, port"),
+        ("GET", "/control/faults/9", None, 404, "no fault 9"),
+        ("GET", "/control/faults/x", None, 404, "no such route"),
+        ("POST", "/control/recipes/flood", {}, 404, "no recipe flood"),
+        ("POST", "/control/recipes/zombie_member", {}, 400, "missing"),
+        ("POST", "/control/recipes/zombie_member", {"group": "g"}, 400, "has no member"),
+        ("POST", "/control/recipes/offset_expiry", {"group": "g", "ms": 1}, 400, "unexpected"),
+        ("POST", "/control/clock", {"mode": 0}, 400, "above 0"),
+        ("POST", "/control/clock/advance", {"ms": -1}, 400, "from 0"),
+        ("PUT", "/control/clock", {}, 405, "GET, POST"),
+        ("GET", "/control", None, 404, "no such route"),
+    ],
+)
+def test_bad_input_is_one_json_error(
+    control: Control, method: str, path: str, body: Any, status: int, says: str
+) -> None:
+    found, error = control.ask(method, path, body)
+    assert (found, list(error), list(error["error"])) == (status, ["error"], ["code", "message"])
+    assert says in error["error"]["message"]
+
+
+def test_web_pages_are_kept_out(control: Control) -> None:
+    page = {"Content-Type": "application/json", "Origin": "http://evil.example"}
+    assert control.ask("POST", "/control/restart", {}, page)[0] == 403
+    assert control.ask("POST", "/control/restart", {}, {"Content-Type": "text/plain"})[0] == 415
+    assert control.ask("POST", "/control/restart", b"", {})[0] == 415
+
+
+def test_the_document_is_served_kept_and_complete(control: Control) -> None:
+    served = control.get("/control/openapi.json")
+    assert served == document() == json.loads((ROOT / "docs" / "openapi.json").read_text())
+    ids = [one["operationId"] for path in served["paths"].values() for one in path.values()]
+    assert len(set(ids)) == len(ids) == len(ROUTES)
+
+
+def test_without_control_there_is_none() -> None:
+    with GroupCoordinator.start(admin=("127.0.0.1", 0)) as c:
+        assert c.admin_url is not None
+        sent = http.client.HTTPConnection(urlsplit(c.admin_url).netloc, timeout=10)
+        sent.request("GET", "/control/topics")
+        assert sent.getresponse().status == 404
+        sent.close()
+
+
+def serve(*flags: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "coordinator", "serve", "--listen", "127.0.0.1:0", *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_serve_with_control_is_for_loopback_only() -> None:
+    refused = serve("--control", "--admin", "0.0.0.0:0")
+    _, errors = refused.communicate(timeout=30)
+    assert refused.returncode == 2
+    assert "--control-anywhere" in errors
+    stored = serve("--control", "--admin", "127.0.0.1:0", "--store", "sqlite:///x.db")
+    _, errors = stored.communicate(timeout=30)
+    assert stored.returncode == 2
+    assert "memory://" in errors
+
+
+def test_serve_with_control_serves_restarts_and_ends() -> None:
+    process = serve("--control", "--profile", "test", "--admin", "127.0.0.1:0", "--topic", "t:2")
+    assert process.stdout is not None
+    try:
+        ready = dict(part.split("=") for part in process.stdout.readline().split()[2:])
+        control = Control(f"http://{ready['admin']}")
+        assert control.get("/control/topics") == {"t": 2}
+        control.post("/control/restart")
+        assert control.get("/control/topics") == {"t": 2}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "whoever reaches it can do anything" in errors
+
+
+def example(language: str) -> str:
+    section = PAGE.partition("## Any language")[2]
+    found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "command"),
+    [
+        ("bash", "example.sh", ["bash", "-e", "example.sh"]),
+        ("java", "Example.java", ["java", "Example.java"]),
+        ("go", "main.go", ["go", "run", "main.go"]),
+        ("javascript", "example.js", ["node", "example.js"]),
+    ],
+)
+def test_examples_of_the_page(
+    control: Control, tmp_path: Path, language: str, name: str, command: list[str]
+) -> None:
+    assert shutil.which(command[0]) is not None, f"no {command[0]}: run `make test-setup`"
+    (tmp_path / name).write_text(example(language))
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "GROUPD": control.url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"fired":' in done.stdout or language == "bash"
+    assert control.get("/control/topics") == {"orders": 6}
+    assert len(control.get("/control/faults")) == 1
+    assert control.get("/control/check")["ok"]
