@@ -56,8 +56,9 @@ def check_acknowledged(connection: Connection, where: str, witness: Witness) -> 
         row = connection.execute(query).one_or_none()
         if row is None:
             newest = connection.execute(_LAST_LOG_ID).scalar()
-            if newest is not None and log_id <= int(newest):
-                continue  # deleted since
+            is_new = connection.execute(select(log.c.log_id).limit(1)).first() is None
+            if newest is not None and log_id <= int(newest) and not is_new:
+                continue  # deleted since; those of the coordinator never are
             lost = f"a log with {noted} records is missing"
         elif row.next_offset < noted:
             lost = f"log {row.name} ends at offset {row.next_offset}, but {noted} was acknowledged"

@@ -59,6 +59,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except (LogToolError, LogError) as error:
         raise UsageError(str(error)) from None
+    except BrokenPipeError:
+        raise  # nobody reads on: that is for the command
     except OSError as error:
         raise UsageError(f"{error.filename or 'system'}: {error.strerror}") from None
 

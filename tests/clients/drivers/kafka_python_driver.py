@@ -50,7 +50,7 @@ class KafkaPythonMember:
             session_timeout_ms=options.session_timeout_ms,
             heartbeat_interval_ms=300,
             partition_assignment_strategy=(ASSIGNORS[options.assignor],),
-            metadata_max_age_ms=1000,
+            metadata_max_age_ms=300_000,  # a refresh soon after the start makes it join again
             reconnect_backoff_max_ms=500,
         )
         listener = Listener(emitter)
