@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 from tests.crash.rounds import Rounds
-from tests.crash.stores import STORES
+from tests.crash.stores import STORES, Arguments
 
 ROUNDS_PER_STORE = 200
 """Then a new store: loading would take longer and longer, and crashes are what is wanted."""
 
 
-async def run(directory: Path, rounds: int, seed: int, store: str) -> None:
+async def run(directory: Path, rounds: int, seed: int, store: Arguments) -> None:
     for first in range(0, rounds, ROUNDS_PER_STORE):
         world = Rounds(directory / f"from-{first}", seed + first, store)
         began = time.monotonic()
@@ -46,7 +46,8 @@ def main() -> None:
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="groupd-crash-"))
     print(f"seed {options.seed}, store {options.store} in {directory}", flush=True)
-    asyncio.run(run(directory, options.rounds, options.seed, options.store))
+    with STORES[options.store]() as store:
+        asyncio.run(run(directory, options.rounds, options.seed, store))
 
 
 if __name__ == "__main__":

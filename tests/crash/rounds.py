@@ -18,7 +18,7 @@ from tests.crash.commits import Committer
 from tests.crash.members import ClassicMember, ConsumerMember
 from tests.crash.produces import PRODUCERS_TOPIC, Producer
 from tests.crash.server import Server
-from tests.crash.stores import STORES
+from tests.crash.stores import Arguments
 from tests.crash.wire import Connection
 
 COMMITTERS, PRODUCERS, CONSUMER_MEMBERS, CLASSIC_MEMBERS = 12, 3, 3, 2
@@ -53,12 +53,12 @@ class Worker(Protocol):
 class Rounds:
     """`run` makes rounds; `counts` says of which kinds. Close it afterwards."""
 
-    def __init__(self, directory: Path, seed: int, store: str) -> None:
+    def __init__(self, directory: Path, seed: int, store: Arguments) -> None:
         self.counts: Counter[str] = Counter()
         self.starts_s: list[float] = []
         self._random = Random(seed)
         self._directory = directory
-        self._arguments = STORES[store](directory)
+        self._arguments = store(directory)
         for topic, partitions in (("orders", 4), (PRODUCERS_TOPIC, PRODUCERS)):
             self._arguments += ["--topic", f"{topic}:{partitions}"]
         for key, value in SETTINGS.items():

@@ -22,7 +22,8 @@ STOP_TIMEOUT_S = 6.0
 _PREPARED = """
 import sys
 import aiosqlite, prometheus_client, sqlalchemy.dialects.sqlite.aiosqlite, uvloop
-import coordinator.cli.main, coordinator.daemon, coordinator.server.logs, storage.sqlite
+import coordinator.cli.main, coordinator.daemon, coordinator.server.logs
+import asyncpg, storage.postgres, storage.sqlite
 print("prepared", flush=True)
 if sys.stdin.readline():
     coordinator.cli.main.main(sys.argv[1:])

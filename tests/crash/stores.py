@@ -1,20 +1,37 @@
-"""What a crash test needs to know of a store: how a daemon is told of it, and how one is made.
-
-Another store is another entry of `STORES`.
-"""
+"""What a crash test needs to know of a store: how a daemon is told of it, and how one is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+
+from tests.support.postgres import PostgresServer
 
 Arguments = Callable[[Path], list[str]]
 """An empty directory -> the flags that make a daemon keep its data in a store of its own, the
 same one for every start."""
 
 
-def sqlite_arguments(directory: Path) -> list[str]:
-    return ["--data-dir", str(directory / "data")]
+@contextmanager
+def sqlite() -> Iterator[Arguments]:
+    yield lambda directory: ["--data-dir", str(directory / "data")]
 
 
-STORES: Mapping[str, Arguments] = {"sqlite": sqlite_arguments}
+@contextmanager
+def postgres() -> Iterator[Arguments]:
+    server = PostgresServer()
+    try:
+        server.start()
+        yield lambda directory: [
+            *["--data-dir", str(directory / "data")],
+            *["--store", server.url(server.new_database())],
+        ]
+    finally:
+        server.close()
+
+
+STORES: Mapping[str, Callable[[], AbstractContextManager[Arguments]]] = {
+    "postgres": postgres,
+    "sqlite": sqlite,
+}

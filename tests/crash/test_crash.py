@@ -25,11 +25,12 @@ ROUND_TIMEOUT_S = 6
 async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
     tmp_path: Path, store: str
 ) -> None:
-    rounds = Rounds(tmp_path / store, seed=7, store=store)
-    try:
-        await rounds.run(ROUNDS)
-    finally:
-        await rounds.close()
+    with STORES[store]() as arguments:
+        rounds = Rounds(tmp_path / store, seed=7, store=arguments)
+        try:
+            await rounds.run(ROUNDS)
+        finally:
+            await rounds.close()
     # Otherwise it has shown little.
     assert rounds.commits > 20 * ROUNDS
     assert sum(committer.refusals for committer in rounds.committers) > ROUNDS
@@ -41,15 +42,16 @@ async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
 
 async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:
     """The checks themselves: an older copy of a store must not pass."""
-    rounds = Rounds(tmp_path / "store", seed=3, store="sqlite")
     directory = tmp_path / "store" / "data"
-    try:
-        await rounds.run(1)
-        shutil.copytree(directory, tmp_path / "older")
-        await rounds.run(2)
-        assert await rounds.losses() == set()
-        shutil.rmtree(directory)
-        shutil.copytree(tmp_path / "older", directory)
-        assert await rounds.losses() >= {"Committer", "Producer", "ConsumerMember"}
-    finally:
-        await rounds.close()
+    with STORES["sqlite"]() as arguments:
+        rounds = Rounds(tmp_path / "store", seed=3, store=arguments)
+        try:
+            await rounds.run(1)
+            shutil.copytree(directory, tmp_path / "older")
+            await rounds.run(2)
+            assert await rounds.losses() == set()
+            shutil.rmtree(directory)
+            shutil.copytree(tmp_path / "older", directory)
+            assert await rounds.losses() >= {"Committer", "Producer", "ConsumerMember"}
+        finally:
+            await rounds.close()
