@@ -223,7 +223,8 @@ async def test_a_store_that_never_heard_of_the_log_is_refused(store: Store, data
 
 
 async def test_a_log_that_was_deleted_since_is_not_missed(store: Store, database: Path) -> None:
-    """Also when the power failed before the note was gone."""
+    """Also when the power failed before the note was gone. The coordinator's own logs stay."""
+    await store.open("__consumer_offsets-0")
     await append(store, "a", 3)
     stale = Witness(database).path.read_bytes()
     await store.delete(["a"])
