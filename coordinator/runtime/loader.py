@@ -93,7 +93,8 @@ async def load_shard(
     Unknown record types are skipped with a warning; anything undecodable fails the load (spec:
     offsets and log, section 7).
     """
-    with collector.loading:
+    begin = opened.compacted_end or opened.history.start_offset
+    with collector.pause(opened.next_offset - begin):
         loaded = await _load(make_shard, logs, opened)
         collector.keep(loaded.records)
     return loaded

@@ -96,6 +96,8 @@ def test_a_frozen_client_loses_its_session_and_comes_back(
     group.spawn(counts)
     freezes = group.spawn(counts)
     group.wait_covered(counts, [0, 1])
+    # A consumer that has yet to ask for its offsets would be told there, and its poll raises that.
+    group.wait_seen(produce(groupd.bootstrap, counts, 40))
     freezes.send_signal(signal.SIGSTOP)
     try:
         (event,) = wait_for_events(groupd, group.group_id, "member-fenced")

@@ -62,6 +62,8 @@ def test_a_consumer_that_slept_through_its_session_joins_again(
     sleeper = group.spawn(counts, commit="each")
     group.spawn(counts, commit="each", flavour=BY_NAME[f"confluent-{kind}"])
     group.wait_covered(counts, [0, 1])
+    # A consumer that has yet to ask for its offsets would be told there, and its poll raises that.
+    group.wait_seen(produce(peer.bootstrap, counts, 60))
     sleeper.send_signal(signal.SIGSTOP)
     try:
         group.wait_covered(counts, [1], MOVE_S)
