@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from coordinator.testing import pytest_plugin
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
 
@@ -21,12 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A started server for all tests that neither stop it nor change its settings."""
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from coordinator.testing.fault_operations import TIMEOUT_S
 
@@ -12,7 +12,25 @@ Call = Callable[..., Any]
 """Calls one of `Operations` by name."""
 
 
-class FaultHandle:
+class Removable:
+    """What the end of a `with` block removes."""
+
+    def remove(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+class FaultHandle(Removable):
     """One fault; at the end of a `with` block it is removed."""
 
     def __init__(self, call: Call, number: int) -> None:
@@ -40,17 +58,6 @@ class FaultHandle:
     def remove(self) -> None:
         """`release`, and forget it; `hits` is gone then. A second call does nothing."""
         self._call("remove_fault", self.number)
-
-    def __enter__(self) -> FaultHandle:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 class Faults:
@@ -97,7 +104,7 @@ class Faults:
         self._call("release_appends")
 
 
-class Incident:
+class Incident(Removable):
     """What a recipe has set up: its `faults`, and `result`, all that it says."""
 
     def __init__(self, call: Call, result: dict[str, Any]) -> None:
@@ -117,17 +124,6 @@ class Incident:
         """`release`, and forget them."""
         for fault in self.faults:
             fault.remove()
-
-    def __enter__(self) -> Incident:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 class RecipeCalls:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.clients.drivers.driver import QUIET_S
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import driver_classpath, go_driver, java, node_driver
@@ -67,7 +68,6 @@ ONE_CHANGE_AT_A_TIME = ("kafka_python",)
 """A rebalance soon after another one can hang kafka-python 3.0 for good (no heartbeat ever again),
 whichever the broker. Its groups change only when nothing has moved for `QUIET_S`, and it is not
 tested with what makes rebalances in pairs: cooperative assignors and topics that change."""
-QUIET_S = 1.5
 BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
 
 

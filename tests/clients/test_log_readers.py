@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.clients.conftest import TopicMaker
 from tests.support.admin import end_offsets, produce, retrying
-from tests.support.daemon import ROOT, Daemon
+from tests.support.daemon import Daemon
+from tests.support.log_command import groupd_log
 from tests.support.peer import Peer
 from tests.support.toolchain import java, oracle_classpath
 
@@ -145,16 +145,3 @@ def join_and_leave(bootstrap: str) -> None:
         while not member.assignment():
             assert time.monotonic() < deadline
             member.poll(0.2)
-
-
-def groupd_log(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "log", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, (arguments, done.stderr)
-    return done.stdout

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.clients.tools import Tools
 from tests.support.admin import committed, produce, retrying
-from tests.support.daemon import ROOT, Daemon
+from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.log_command import groupd_log
 from tests.support.peer import FAST_SETTINGS, peer_kind
 
 pytestmark = [
@@ -34,19 +33,6 @@ POLL_S = 30.0
 EPOCHS = {"classic": ("generation", 0), "consumer": ("group_epoch", 1)}
 """What counts the changes of a group, and by how much it grows when an imported group is met by
 its member: groupd hashes topic metadata in its own way, so a consumer group sees a change once."""
-
-
-def groupd_log(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "log", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
-    return done.stdout
 
 
 def consumer(bootstrap: str, group: str, protocol: str, **config: str | int) -> Consumer:

@@ -10,7 +10,7 @@ from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME
 from tests.support.admin import committed, end_offsets, produce
 from tests.support.peer import Peer, make_peer, peer_kind
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.process import wait_until
 
 RECOVER_S = 60.0
@@ -20,12 +20,8 @@ FLAVOUR = BY_NAME["confluent-consumer-uniform"]
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server of this module, which is stopped and started."""
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope="module")

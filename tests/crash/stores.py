@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import running_postgres
 
 Arguments = Callable[[Path], list[str]]
 """An empty directory -> the flags that make a daemon keep its data in a store of its own, the
@@ -20,15 +20,11 @@ def sqlite() -> Iterator[Arguments]:
 
 @contextmanager
 def postgres() -> Iterator[Arguments]:
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield lambda directory: [
             *["--data-dir", str(directory / "data")],
             *["--store", server.url(server.new_database())],
         ]
-    finally:
-        server.close()
 
 
 STORES: Mapping[str, Callable[[], AbstractContextManager[Arguments]]] = {

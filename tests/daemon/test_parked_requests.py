@@ -137,18 +137,22 @@ def test_a_leader_that_goes_before_its_sync_is_replaced(
 # The daemon stops
 
 
+def park(daemon: Daemon, first: ClassicMember, second: ClassicMember, what: str) -> ClassicMember:
+    """`first` has been stable alone; the member whose JoinGroup or SyncGroup waits now."""
+    stable(first)
+    if what == "join":
+        park_join(daemon, first, second)
+        return second
+    leader = park_sync(daemon, first, second)
+    return second if leader is first else first
+
+
 @pytest.mark.parametrize("parked", ["join", "sync"])
 def test_an_orderly_stop_answers_whoever_waits_and_the_group_goes_on_after_it(
     daemon: Daemon, make_member: MakeMember, parked: str
 ) -> None:
     first, second = make_member(), make_member()
-    stable(first)
-    if parked == "join":
-        park_join(daemon, first, second)
-        waits = second
-    else:
-        leader = park_sync(daemon, first, second)
-        waits = second if leader is first else first
+    waits = park(daemon, first, second, parked)
     daemon.stop()
     assert waits.client.receive()["error_code"] == NOT_COORDINATOR
     with pytest.raises(NoReply, match="closed"):
@@ -162,13 +166,7 @@ def test_a_kill_closes_the_connection_and_the_group_goes_on_after_it(
     daemon: Daemon, make_member: MakeMember, parked: str
 ) -> None:
     first, second = make_member(), make_member()
-    stable(first)
-    if parked == "join":
-        park_join(daemon, first, second)
-        waits = second
-    else:
-        leader = park_sync(daemon, first, second)
-        waits = second if leader is first else first
+    waits = park(daemon, first, second, parked)
     daemon.kill()
     with pytest.raises((NoReply, ConnectionResetError)):
         waits.client.receive()

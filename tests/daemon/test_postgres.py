@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.daemon import ROOT, Daemon
-from tests.support.postgres import PASSWORD, PostgresServer
+from tests.support.postgres import PASSWORD, PostgresServer, running_postgres
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember
 from tests.support.wire_client import WireClient
@@ -33,12 +33,8 @@ MakeDaemon = Callable[..., Daemon]
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server of this module, which is stopped and started."""
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ import socket
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -197,6 +199,17 @@ class PostgresServer:
                 await connection.close()
 
         return _in_a_thread(run)
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """A started server, gone afterwards."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 def _in_a_thread(run: Any) -> Any:

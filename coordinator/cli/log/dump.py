@@ -12,6 +12,7 @@ import typer
 
 from coordinator.cli.log.options import (
     DataDirOption,
+    GroupsOption,
     PathArgument,
     StoreOption,
     reading,
@@ -26,9 +27,7 @@ def dump(
     path: PathArgument = None,
     data_dir: DataDirOption = None,
     store: StoreOption = None,
-    groups: Annotated[
-        list[str] | None, typer.Option("--group", help="Only this group; repeatable.")
-    ] = None,
+    groups: GroupsOption = None,
     partitions: Annotated[
         list[int] | None,
         typer.Option("--partition", min=0, help="Only this partition of the log; repeatable."),

@@ -9,6 +9,7 @@ import typer
 
 from coordinator.cli.log.options import (
     DataDirOption,
+    GroupsOption,
     PathArgument,
     StoreOption,
     reading,
@@ -28,9 +29,7 @@ def export(
     path: PathArgument = None,
     data_dir: DataDirOption = None,
     store: StoreOption = None,
-    groups: Annotated[
-        list[str] | None, typer.Option("--group", help="Only this group; repeatable.")
-    ] = None,
+    groups: GroupsOption = None,
     partitions: Annotated[
         int | None,
         typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coordinator.cli.log.options import StoreOption, run, where
+from coordinator.cli.log.options import GroupsOption, StoreOption, run, where
 from coordinator.cli.parse import directory, topic
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def import_log(
         ),
     ] = None,
     store: StoreOption = None,
-    groups: Annotated[
-        list[str] | None, typer.Option("--group", help="Only this group; repeatable.")
-    ] = None,
+    groups: GroupsOption = None,
     merge: Annotated[
         bool, typer.Option(help="Into a store that has groups: add those that are not there yet.")
     ] = False,

@@ -36,6 +36,9 @@ DataDirOption = Annotated[
 StoreOption = Annotated[
     str | None, typer.Option(help="Store URL, instead of the data directory's SQLite file.")
 ]
+GroupsOption = Annotated[
+    list[str] | None, typer.Option("--group", help="Only this group; repeatable.")
+]
 
 
 def where(data_dir: Path | None, store: str | None, path: Path | None = None) -> Path:

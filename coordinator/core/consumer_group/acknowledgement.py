@@ -10,7 +10,7 @@ until the client reports it. To one that knows it already that says nothing new.
 from __future__ import annotations
 
 from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, topic_partitions
+from coordinator.core.consumer_group.member import ConsumerGroupMember
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 TELL_AGAIN_AFTER = 3
@@ -41,8 +41,4 @@ def _reports(owned: tuple[TopicPartitions, ...] | None, member: ConsumerGroupMem
     if owned is None:
         return False
     said = {(topic.topic_id, number) for topic in owned for number in topic.partitions}
-    return said == {
-        (topic.topic_id, number)
-        for topic in topic_partitions(member.assigned)
-        for number in topic.partitions
-    }
+    return said == {(topic, number) for topic, held in member.assigned.items() for number in held}

@@ -51,9 +51,14 @@ def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> Subs
 def owned_partitions(
     subscription: Subscription, image: MetadataImage
 ) -> tuple[TopicPartitions, ...]:
-    """What the member says it owns; topics that do not exist are left out."""
-    owned = _by_topic_id(subscription.owned_partitions, image)
+    """`claim_of` in the form of a request."""
+    owned = claim_of(subscription, image)
     return tuple(TopicPartitions(topic_id, owned[topic_id]) for topic_id in sorted(owned))
+
+
+def claim_of(subscription: Subscription, image: MetadataImage) -> Target:
+    """What the member says it owns; topics that do not exist are left out."""
+    return _by_topic_id(subscription.owned_partitions, image)
 
 
 def target_of(assignment: bytes, image: MetadataImage) -> Target:

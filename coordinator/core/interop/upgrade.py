@@ -34,8 +34,8 @@ from coordinator.core.consumer_group.subscription import TopicsChange, metadata_
 from coordinator.core.consumer_group.timer_keys import SESSION
 from coordinator.core.interop.embedded_protocol import (
     UserDataFound,
+    claim_of,
     classic_metadata,
-    owned_partitions,
     subscription_of,
     target_of,
 )
@@ -124,29 +124,26 @@ def _holdings(
     """Members, their subscriptions, and what they are taken to own: their last assignment. A
     rebalance that was interrupted has cleared that; then it is what they said when they joined,
     as far as nobody else has it. Kafka frees it, although a cooperative member still reads it."""
-    found: list[tuple[ClassicGroupMember, Subscription, Assignment]] = []
-    claims: list[int] = []
+    found: list[tuple[ClassicGroupMember, Subscription, Assignment, bool]] = []
     taken: Counter[tuple[TopicId, int]] = Counter()
     for member in classic.sorted_members():
         subscription = _subscription(classic, member)
         last = classic.held_assignments.get(member.member_id, member.assignment)
-        held = target_of(last, image)
-        if not last:
-            held = {
-                owned.topic_id: owned.partitions for owned in owned_partitions(subscription, image)
-            }
-            claims.append(len(found))
+        held = target_of(last, image) if last else claim_of(subscription, image)
         taken.update((topic, number) for topic, numbers in held.items() for number in numbers)
-        found.append((member, subscription, held))
-    for index in claims:
-        member, subscription, held = found[index]
-        alone = {
-            topic: tuple(number for number in numbers if taken[topic, number] == 1)
-            for topic, numbers in held.items()
-        }
-        kept = {topic: numbers for topic, numbers in alone.items() if numbers}
-        found[index] = (member, subscription, kept)
-    return found
+        found.append((member, subscription, held, bool(last)))
+    return [
+        (member, subscription, held if was_assigned else _unshared(held, taken))
+        for member, subscription, held, was_assigned in found
+    ]
+
+
+def _unshared(claim: Assignment, taken: Counter[tuple[TopicId, int]]) -> Assignment:
+    alone = {
+        topic: tuple(number for number in numbers if taken[topic, number] == 1)
+        for topic, numbers in claim.items()
+    }
+    return {topic: numbers for topic, numbers in alone.items() if numbers}
 
 
 def _member(

@@ -25,6 +25,8 @@ from typing import Any, Protocol
 Partition = tuple[str, int]
 Place = tuple[str, int, int]
 POLL_S = 0.1
+QUIET_S = 1.5
+"""How long nothing must have moved before the groups of a delicate client change."""
 
 
 @dataclass(frozen=True)

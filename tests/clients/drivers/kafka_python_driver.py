@@ -8,10 +8,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.drivers.driver import Emitter, Options, Partition, Place, main
-
-QUIET_S = 1.5
-"""As in tests/clients/group.py."""
+from tests.clients.drivers.driver import QUIET_S, Emitter, Options, Partition, Place, main
 
 ASSIGNORS = {
     "": RangePartitionAssignor,

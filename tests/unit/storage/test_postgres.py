@@ -21,7 +21,7 @@ from storage.log import (
 )
 from storage.open import create_reader, create_store
 from storage.sql import SqlStore
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.proxy import Proxy, When
 
 SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'groupd %'"
@@ -42,12 +42,8 @@ def new_store(url: str) -> SqlStore:
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server of this module, which is stopped and started."""
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture
