@@ -91,7 +91,7 @@ class GroupLedger:
         if not isinstance(key, OffsetCommitKey):
             events = events_of(entry, self.group)
             self._shard.replay(entry.record, at)
-            self._authors.group_changed()
+            self._authors.group_changed(self.group, key)
             return events
         place = (key.topic, key.partition)
         before = self._store.get(self.group_id, *place)
