@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
     BooleanType,
@@ -89,19 +89,18 @@ _ARROW = pa.struct(
 )
 
 _READ = ("log_partition", "group", "log_offset", "topic", "partition", "_topic_id")
-_BYTES = ("_key", "_value")
+_BYTES = ("key", "value")
+
+
+def is_membership() -> Column:
+    return f.col("record_type_id").isin(*MEMBERSHIP_TYPES)
 
 
 def with_authors(rows: DataFrame) -> DataFrame:
-    """The offset rows of `rows` with `author`. The other rows must be there for that, with `key`
-    and `value`; both columns are dropped."""
-    membership = f.col("record_type_id").isin(*MEMBERSHIP_TYPES)
-    rows = (
-        rows.where(is_offset() | membership)
-        .withColumn("_topic_id", f.col("offset_commit.topic_id"))
-        .withColumn("_key", f.when(membership, f.col("key")))
-        .withColumn("_value", f.when(membership, f.col("value")))
-        .drop("key", "value")
+    """The offset rows of `rows` with `author`. The membership rows must be there for that, with
+    `key` and `value`; both columns are dropped."""
+    rows = rows.where(is_offset() | is_membership()).withColumn(
+        "_topic_id", f.col("offset_commit.topic_id")
     )
     ordered = rows.repartition("log_partition", "group").sortWithinPartitions(
         "log_partition", "group", "log_offset"

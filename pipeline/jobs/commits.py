@@ -15,8 +15,10 @@ from pyspark.sql import functions as f
 
 from coordinator.history.changes import Actor, ChangeKind
 from coordinator.history.ledger import DEFAULT_RETENTION_MS
-from pipeline.authors import with_authors
+from coordinator.logtools.record_types import MARKER, TYPE_NAMES
+from pipeline.authors import MEMBERSHIP_TYPES, is_membership, with_authors
 from pipeline.job import Inputs, Job, Table
+from pipeline.schema import OFFSET_COMMIT_TYPES
 from pipeline.transactions import resolve
 
 PLACE = ("log_partition", "group", "topic", "partition")
@@ -36,9 +38,8 @@ _INPUT = (
     "producer_epoch",
     "marker",
     "offset_commit",
-    "key",
-    "value",
 )
+_TYPES = (MARKER, *(TYPE_NAMES[number] for number in (*OFFSET_COMMIT_TYPES, *MEMBERSHIP_TYPES)))
 _MS_PER_MINUTE = 60_000
 
 
@@ -50,7 +51,11 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
 def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> DataFrame:
     """One row a commit record, whatever became of it, and one for each offset that a tombstone
     removed. Columns: docs/pipeline-jobs.md."""
-    rows = with_authors(resolve(entries.select(*_INPUT)))
+    # By name: readers of logs leave the other types undecoded.
+    entries = entries.where(f.col("record_type").isin(*_TYPES))
+    # Bytes are carried along only where they are read.
+    raw = [f.when(is_membership(), f.col(name)).alias(name) for name in ("key", "value")]
+    rows = with_authors(resolve(entries.select(*_INPUT, *raw)))
     rows = _in_order(rows).where(~f.col("tombstone") | f.col("before.log_offset").isNotNull())
     kind = _kind(retention_ms)
     rows = rows.withColumn("kind", f.when(f.col("effective"), kind))
@@ -62,8 +67,8 @@ def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> Dat
         "topic",
         "partition",
         "kind",
-        "before.offset AS previous_offset",
-        "offset_commit.offset",
+        f.col("before.offset").alias("previous_offset"),
+        f.col("offset_commit.offset"),
         (f.col("offset_commit.offset") - f.col("before.offset")).alias("jump"),
         "outcome",
         "effective",

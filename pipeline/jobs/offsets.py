@@ -113,11 +113,11 @@ def _state() -> list[Column]:
 def _with_topics(found: DataFrame, topics: DataFrame) -> DataFrame:
     """`topic_is_current`: false if the topic was made anew since, so that a client that asks by
     topic id gets no offset; null if that is not known."""
-    ids = topics.where(f.col("topic_id").isNotNull()).select(
-        "topic", f.col("topic_id").alias("_topic_id")
-    )
+    ids = topics.groupBy("topic").agg(f.collect_set("topic_id").alias("_ids"))
+    ids = ids.where(f.size("_ids") > 0)
+    current = f.when(f.col("topic_id").isNotNull(), f.array_contains("_ids", f.col("topic_id")))
     return found.join(f.broadcast(ids), "topic", "left").select(
-        *found.columns, (f.col("topic_id") == f.col("_topic_id")).alias("topic_is_current")
+        *found.columns, current.alias("topic_is_current")
     )
 
 
