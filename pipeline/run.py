@@ -65,11 +65,15 @@ def run_job(
 def _tables(
     spark: SparkSession, job: Job, origin: Origin, options: Mapping[str, Any]
 ) -> tuple[dict[str, Table], Table]:
-    """Built twice: over all columns, to see which are used, and over these."""
+    """A job that does not tell its columns is built twice: over all of them, to see which are
+    used, and over these."""
     inputs, bad = read_inputs(spark, origin)
-    tables = job.build(inputs, options)
-    used = used_columns(table.frame for table in tables.values())
-    if used != COLUMNS:
-        pruned = read_good(spark, origin, used)
-        tables = job.build(Inputs(pruned, inputs.topics, inputs.end_offsets), options)
-    return tables, Table(bad, "timestamp", ("log_partition", "log_offset"))
+    quarantined = Table(bad, "timestamp", ("log_partition", "log_offset"))
+    used = job.columns
+    if not used:
+        tables = job.build(inputs, options)
+        used = used_columns(table.frame for table in tables.values())
+        if used == COLUMNS:
+            return tables, quarantined
+    pruned = read_good(spark, origin, used)
+    return job.build(Inputs(pruned, inputs.topics, inputs.end_offsets), options), quarantined
