@@ -65,10 +65,13 @@ def run_job(
 def _tables(
     spark: SparkSession, job: Job, origin: Origin, options: Mapping[str, Any]
 ) -> tuple[dict[str, Table], Table]:
-    """Built twice: over all columns, to see which are used, and over these."""
+    """Built twice: over all columns, to see which are used, and with these alone decoded. Parquet
+    leaves columns out by itself."""
     inputs, bad = read_inputs(spark, origin)
     tables = job.build(inputs, options)
-    used = used_columns(table.frame for table in tables.values())
+    used = COLUMNS
+    if origin.lake is None:
+        used = used_columns(table.frame for table in tables.values())
     if used != COLUMNS:
         pruned = read_good(spark, origin, used)
         tables = job.build(Inputs(pruned, inputs.topics, inputs.end_offsets), options)
