@@ -66,14 +66,13 @@ def _tables(
     spark: SparkSession, job: Job, origin: Origin, options: Mapping[str, Any]
 ) -> tuple[dict[str, Table], Table]:
     """A job that does not tell its columns is built twice: over all of them, to see which are
-    used, and over these."""
+    used, and with these alone decoded. Parquet leaves columns out by itself."""
     inputs, bad = read_inputs(spark, origin)
     quarantined = Table(bad, "timestamp", ("log_partition", "log_offset"))
-    used = job.columns
+    used = COLUMNS if origin.lake is not None else job.columns
     if not used:
-        tables = job.build(inputs, options)
-        used = used_columns(table.frame for table in tables.values())
-        if used == COLUMNS:
-            return tables, quarantined
-    pruned = read_good(spark, origin, used)
-    return job.build(Inputs(pruned, inputs.topics, inputs.end_offsets), options), quarantined
+        used = used_columns(table.frame for table in job.build(inputs, options).values())
+    if used != COLUMNS:
+        pruned = read_good(spark, origin, used)
+        inputs = Inputs(pruned, inputs.topics, inputs.end_offsets)
+    return job.build(inputs, options), quarantined

@@ -22,11 +22,15 @@ def main(store: str, out: str, checkpoint: str, *once: str) -> None:
             spark.readStream.format("groupd")
             .option("store", store)
             .option("columns", "log_partition,log_offset,group,offset_commit")
-            .option("maxRowsPerBatch", "40")
+            .option("maxRowsPerBatch", "2000")
             .load()
         )
         writer = stream.writeStream.format("parquet").option("checkpointLocation", checkpoint)
-        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 s")
+        writer = (
+            writer.trigger(availableNow=True)
+            if once
+            else writer.trigger(processingTime="0 seconds")
+        )
         query = writer.start(out)
         seen = None
         while query.isActive:
