@@ -140,6 +140,8 @@ def main(args: list[str] | None = None) -> NoReturn:
     except PipelineError as error:
         _end(str(error), EXIT_USAGE)
     except TyperUsageError as error:
+        if not error.format_message():
+            sys.exit(EXIT_USAGE)  # without arguments the help has been printed
         where = getattr(error, "ctx", None)
         hint = f" (see `{where.command_path} --help`)" if where is not None else ""
         _end(f"{error.format_message()}{hint}", EXIT_USAGE)
