@@ -58,6 +58,10 @@ def of_aiokafka(c: GroupCoordinator, instance: str | None = None) -> AIOKafkaCon
     )
 
 
+POLL_MS = 1000
+"""kafka-python gives a join up and begins anew where a poll ends in the middle of it."""
+
+
 def of_kafka_python(c: GroupCoordinator, instance: str | None = None) -> KafkaConsumer:
     consumer = KafkaConsumer(
         "orders",
@@ -69,7 +73,7 @@ def of_kafka_python(c: GroupCoordinator, instance: str | None = None) -> KafkaCo
     )
     deadline = time.monotonic() + 20
     while not consumer.assignment() and time.monotonic() < deadline:
-        consumer.poll(timeout_ms=50)
+        consumer.poll(timeout_ms=POLL_MS)
     assert consumer.assignment()
     return consumer
 
@@ -168,7 +172,7 @@ def test_kafka_python_tells_it_to_commits_only(c: GroupCoordinator) -> None:
     consumer = of_kafka_python(c)
     with c.recipes.fatal_heartbeat_error("billing") as incident:
         while incident.hits < 3:
-            assert consumer.poll(timeout_ms=50) == {}
+            assert consumer.poll(timeout_ms=POLL_MS) == {}
         with pytest.raises(PyNotAuthorized):
             consumer.commit(PLACE)
     consumer.close()
@@ -178,7 +182,7 @@ def test_a_fenced_kafka_python_stops_its_heartbeats_and_tells_commits(c: GroupCo
     consumer = of_kafka_python(c, "node-1")
     with c.recipes.fatal_heartbeat_error("billing") as incident:
         while not incident.hits:
-            assert consumer.poll(timeout_ms=50) == {}
+            assert consumer.poll(timeout_ms=POLL_MS) == {}
         with pytest.raises(FencedInstanceIdError):
             consumer.commit(PLACE)
         assert incident.hits == 2, "a heartbeat and the commit"

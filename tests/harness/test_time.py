@@ -91,6 +91,7 @@ async def test_coroutines_move_the_clock_of_their_own_consumer(groupd: GroupCoor
         bootstrap_servers=c.bootstrap_servers,
         group_id="billing",
         heartbeat_interval_ms=50,
+        auto_offset_reset="earliest",
     ) as consumer:
         await c.aio.wait_stable("billing", members=1)
         assert await c.aio.advance(10_000) >= 1, "its session, which it has kept"
@@ -206,7 +207,7 @@ def test_kafka_python_feels_an_advance_like_the_others(c: GroupCoordinator) -> N
     with MemberProcess(c.bootstrap_servers, "other") as victim:
         c.wait_stable("other", members=1)
         while len(survivor.assignment()) < 6:
-            survivor.poll(timeout_ms=50)
+            survivor.poll(timeout_ms=1000)
         victim.kill()
         c.clock.advance(SESSION_MS)
         assert c.wait_members("other", 0) == []
@@ -216,6 +217,6 @@ def test_kafka_python_feels_an_advance_like_the_others(c: GroupCoordinator) -> N
         before = c.rebalances("billing")
         deadline = time.monotonic() + 20
         while c.rebalances("billing") == before and time.monotonic() < deadline:
-            survivor.poll(timeout_ms=50)
+            survivor.poll(timeout_ms=1000)
         assert len(c.wait_stable("billing", members=1)["members"]) == 1, "it has joined anew"
     survivor.close()
