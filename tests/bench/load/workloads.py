@@ -22,6 +22,10 @@ GROUP_SIZE = 10
 PREPARING = 50
 """Connections over which members join."""
 ROUNDS_MAX = 20
+PRESENT = 1
+Owned = tuple[tuple[bytes, tuple[int, ...]], ...]
+"""(topic id, partitions)."""
+
 Place = tuple[str, int, str]
 """Group, generation, member id."""
 
@@ -62,23 +66,34 @@ def _string(reply: bytes, at: int) -> tuple[str, int]:
 def consumer_heartbeats(peer: Peer, seconds: float, *, members: int, window: int) -> Result:
     """KIP-848: settled members in groups of ten, a connection each."""
     names = [(f"bench-{i // GROUP_SIZE}", f"member-{i:07d}") for i in range(members)]
-    joins = [frames.consumer_heartbeat(*name, 0, (TOPIC,), ()) for name in names]
-    epochs = _epochs(once(_address(peer), joins, PREPARING))
-    for _ in range(ROUNDS_MAX):
-        beats = [
-            frames.consumer_heartbeat(*name, epoch, owned=())
-            for name, epoch in zip(names, epochs, strict=True)
-        ]
-        before, epochs = epochs, _epochs(once(_address(peer), beats, PREPARING))
-        if before == epochs:
-            break
-    else:
-        raise LoadFailed("epochs do not come to rest")
-    beats = [frames.consumer_heartbeat(*name, e) for name, e in zip(names, epochs, strict=True)]
+    beats = _settled(peer, names)
     _rest(peer, beats)
     result = _steady(peer, beats, window, seconds)
-    _epochs(result)
+    for reply in result.replies:
+        _no_error(reply, 5)
     return result
+
+
+def _settled(peer: Peer, names: Sequence[tuple[str, str]]) -> list[bytes]:
+    """Joins (group, member), and acknowledges until nothing moves; their steady heartbeats."""
+    joins = [frames.consumer_heartbeat(*name, 0, (TOPIC,), ()) for name in names]
+    said = [_told(reply) for reply in once(_address(peer), joins, PREPARING).replies]
+    epochs = [epoch for epoch, _ in said]
+    owned = [given or () for _, given in said]
+    for _ in range(ROUNDS_MAX):
+        beats = [
+            frames.consumer_heartbeat(*name, epoch, owned=mine)
+            for name, epoch, mine in zip(names, epochs, owned, strict=True)
+        ]
+        said = [_told(reply) for reply in once(_address(peer), beats, PREPARING).replies]
+        before = epochs, owned
+        epochs = [epoch for epoch, _ in said]
+        owned = [
+            mine if given is None else given for mine, (_, given) in zip(owned, said, strict=True)
+        ]
+        if before == (epochs, owned):
+            return [frames.consumer_heartbeat(*n, e) for n, e in zip(names, epochs, strict=True)]
+    raise LoadFailed("members do not come to rest")
 
 
 def _rest(peer: Peer, requests: Sequence[bytes]) -> None:
@@ -92,22 +107,32 @@ def _rest(peer: Peer, requests: Sequence[bytes]) -> None:
     raise LoadFailed("replies do not come to rest")
 
 
-def _epochs(result: Result) -> list[int]:
-    """Of replies of ConsumerGroupHeartbeat v1: tags, throttle, error, message, member id, epoch."""
-    found = []
-    for reply in result.replies:
-        _no_error(reply, 5)
-        at = 7 + max(reply[7], 1)  # compact nullable message
-        at += max(reply[at], 1)  # compact nullable member id
-        found.append(int(_INT32.unpack_from(reply, at)[0]))
-    return found
+def _told(reply: bytes) -> tuple[int, Owned | None]:
+    """Epoch and assignment of a ConsumerGroupHeartbeat reply v1 (tags, throttle, error, message,
+    member id, epoch, interval, assignment: its presence, topics of id and partitions); None = no
+    change. Counts of fewer than 127, which are one byte."""
+    _no_error(reply, 5)
+    at = 7 + max(reply[7], 1)  # compact nullable message
+    at += max(reply[at], 1)  # compact nullable member id
+    epoch = int(_INT32.unpack_from(reply, at)[0])
+    at += 8
+    if reply[at] != PRESENT:
+        return epoch, None
+    topics = reply[at + 1] - 1
+    at += 2
+    owned: list[tuple[bytes, tuple[int, ...]]] = []
+    for _ in range(topics):
+        topic_id, count = reply[at : at + 16], reply[at + 16] - 1
+        owned.append((topic_id, Struct(f">{count}i").unpack_from(reply, at + 17)))
+        at += 18 + 4 * count
+    return epoch, tuple(owned)
 
 
 def classic_heartbeats(peer: Peer, seconds: float, *, members: int, window: int) -> Result:
     """Members alone in their groups, a connection each."""
     groups = [f"classic-{i}" for i in range(members)]
     address = _address(peer)
-    places = _joined(address, [(group, "") for group in groups])
+    places = _joined(peer, [(group, "") for group in groups])
     syncs = [classic_frames.sync(*place) for place in places]
     for reply in once(address, syncs, PREPARING).replies:
         _no_error(reply, 4)
@@ -118,21 +143,22 @@ def classic_heartbeats(peer: Peer, seconds: float, *, members: int, window: int)
     return result
 
 
-def _joined(address: tuple[str, int], members: Sequence[tuple[str, str]]) -> list[Place]:
+def _joined(peer: Peer, members: Sequence[tuple[str, str]]) -> list[Place]:
     """Joins (group, member id), again with the id that it is given where that is asked for."""
     joins = [classic_frames.join(group, TOPIC, member) for group, member in members]
-    replies = once(address, joins, PREPARING).replies
+    replies = once(_address(peer), joins, PREPARING).replies
     places: list[Place] = []
+    again: list[tuple[str, str]] = []
     for (group, member), reply in zip(members, replies, strict=True):
         _, at = _string(reply, 10)  # protocol
         _, at = _string(reply, at)  # leader
         given = _string(reply, at)[0]
         if not member and _ERROR.unpack_from(reply, 4)[0] == ErrorCode.MEMBER_ID_REQUIRED:
-            places += _joined(address, [(group, given)])
-            continue
-        _no_error(reply, 4)
-        places.append((group, int(_INT32.unpack_from(reply, 6)[0]), given))
-    return places
+            again.append((group, given))
+        else:
+            _no_error(reply, 4)
+            places.append((group, int(_INT32.unpack_from(reply, 6)[0]), given))
+    return places + (_joined(peer, again) if again else [])
 
 
 def commits(
