@@ -175,21 +175,21 @@ class Engine:
 
     def group(self, group_id: str) -> Group | None:
         """The live group; None also while its shard does not serve."""
-        shard = self.broker.shard_of(group_id)
+        shard = self.broker.own_shard_of(group_id)
         if shard.state is not ShardState.ACTIVE:
             return None
         return shard.shard.state.groups.get(group_id)
 
     def describe(self, group_id: str) -> dict[str, Any] | None:
         """As `/groups/{id}` of the admin port."""
-        shard = self.broker.shard_of(group_id)
+        shard = self.broker.own_shard_of(group_id)
         if shard.state is not ShardState.ACTIVE:
             return None
         return inspect_group(shard.shard.state, group_id, self.clock.now())
 
     def rests(self, group_id: str) -> bool:
         """All that is known of the group is durable."""
-        shard = self.broker.shard_of(group_id)
+        shard = self.broker.own_shard_of(group_id)
         return shard.rests(shard.shard, group_id)
 
     def acknowledged(self, group_id: str, member_id: str) -> int:

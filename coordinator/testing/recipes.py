@@ -162,7 +162,7 @@ class Recipes:
         classic = live.members[member_id].classic
         if classic is not None:
             return classic.session_timeout_ms
-        state = self._engine.broker.shard_of(group).shard.state
+        state = self._engine.broker.own_shard_of(group).shard.state
         return session_timeout_ms(state.config, state.group_configs.get(group))
 
     async def _forget(self, live: Any, member_id: str) -> None:
