@@ -20,16 +20,14 @@ from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
 from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock, SystemClock
-from coordinator.runtime.ids import new_id, new_topic_id
+from coordinator.runtime.ids import new_topic_id
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.connection import ConnectionStats, Requests
 from coordinator.server.frontend import Frontend
@@ -163,7 +161,12 @@ class Daemon:
     async def _assemble(self) -> None:
         await self._fix_offsets_partitions()
         self._broker = Broker(
-            self._config, self._make_shard, self._store, self._clock, group_routes(), failure_for
+            self._config,
+            shard_maker(self._config, self._assignors),
+            self._store,
+            self._clock,
+            group_routes(),
+            failure_for,
         )
         self._cleaner = Cleaner(self._store, self._broker.shards, self._config, self._clock.now)
         self._data_plane = DataPlane(
@@ -208,19 +211,6 @@ class Daemon:
             self._transactions,
             data_plane.catalogue.has_partition,
             data_plane.producer_ids.init,
-        )
-
-    def _make_shard(
-        self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
-    ) -> GroupCoordinatorShard:
-        return GroupCoordinatorShard(
-            ShardState(
-                config=self._config,
-                new_id=new_id,
-                assignors=self._assignors,
-                image=image,
-                group_configs={group: dict(values) for group, values in overrides.items()},
-            )
         )
 
     async def _fix_offsets_partitions(self) -> None:

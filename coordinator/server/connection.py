@@ -119,6 +119,13 @@ class Slot:
         self.done = True
         self.connection.slot_done(self)
 
+    def resolve_frame(self, frame: bytes) -> None:
+        """A whole reply that another process has made for the request; empty: no reply."""
+        if not self.connection.closed:
+            self.frame = frame
+            self.done = True
+            self.connection.slot_done(self)
+
     def on_steady(self, lease: SteadyReply) -> None:
         """The reply to come may be repeated for the same request."""
         self.lease = lease

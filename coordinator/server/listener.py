@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from socket import socket
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
@@ -56,6 +57,16 @@ class KafkaListener:
             self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
         except OSError as error:
             raise cannot_listen(host, port, "--listen", error) from error
+        return self._listening()
+
+    async def start_on(self, bound: socket) -> tuple[str, int]:
+        """As `start`, on a socket that somebody else has bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connection, sock=bound, backlog=BACKLOG)
+        return self._listening()
+
+    def _listening(self) -> tuple[str, int]:
+        assert self._server is not None
         self._arm_sweep()
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
