@@ -258,6 +258,13 @@ class CoordinatorConfig:
         low=1,
     )
 
+    worker_timeout_ms: int = setting(
+        "groupd.worker.timeout.ms",
+        10000,
+        "With --workers: a worker that does not answer for so long is killed and started again.",
+        low=1000,
+    )
+
     @property
     def consumer_protocol_enabled(self) -> bool:
         return "consumer" in self.rebalance_protocols and self.group_version >= 1

@@ -31,7 +31,7 @@ from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.connection import ConnectionStats, Requests
 from coordinator.server.frontend import Frontend
-from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from coordinator.server.listener import WILDCARDS, CannotListen, KafkaListener, cannot_listen
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
 from coordinator.topics.names import OFFSETS_PARTITIONS
@@ -44,11 +44,9 @@ from storage.open import create_store
 
 if TYPE_CHECKING:
     from coordinator.server.admin_http import AdminServer, ControlHandler
+    from coordinator.workers.hosting import Hosting, WorkerOptions
 
 log = structlog.get_logger("groupd.daemon")
-
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that are none to connect to."""
 
 
 class CannotStart(Exception):
@@ -67,6 +65,8 @@ class DaemonOptions:
     store_url: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    workers: WorkerOptions | None = None
+    """None: everything in one process."""
 
 
 class Daemon:
@@ -107,6 +107,7 @@ class Daemon:
         self._cleaner: Cleaner
         self._stalls = LoopStalls()
         self._transactions: TransactionCoordinator
+        self._hosting: Hosting | None = None
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -130,19 +131,24 @@ class Daemon:
             self._assignors = load_assignors(self._config.consumer_assignors)
             # Members vote for the names that the assignors give themselves.
             self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
+            await self._launch_workers()
             self._store = self._given_store or create_store(
                 self.options.store_url, self.options.data_dir
             )
             await self._store.start()
-        except (StoreRefused, ConfigError) as refused:
+        except (StoreRefused, ConfigError, CannotListen) as refused:
+            await self._stop_workers()
             raise CannotStart(str(refused)) from refused
         except LogError as error:
+            await self._stop_workers()
             await self._store.close()
             raise CannotStart(f"the store cannot be opened: {error}") from error
         try:
             await self._assemble()
             await self._open_ports()
             await self._broker.load()
+            if self._hosting is not None:
+                await self._hosting.cluster.start()
             # After the shards, which take markers too.
             await self._transactions.load()
             await self._create_topics()
@@ -160,6 +166,7 @@ class Daemon:
 
     async def _assemble(self) -> None:
         await self._fix_offsets_partitions()
+        cluster = None if self._hosting is None else self._hosting.cluster
         self._broker = Broker(
             self._config,
             shard_maker(self._config, self._assignors),
@@ -167,6 +174,7 @@ class Daemon:
             self._clock,
             group_routes(),
             failure_for,
+            served=None if self._hosting is None else (),
         )
         self._cleaner = Cleaner(self._store, self._broker.shards, self._config, self._clock.now)
         self._data_plane = DataPlane(
@@ -178,8 +186,9 @@ class Daemon:
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
-            offsets_markers=OffsetsMarkers(self._broker),
+            offsets_markers=cluster or OffsetsMarkers(self._broker),
             elapsed=self._socket_clock.now,
+            offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
         transactions = self._make_transactions()
         self._broker.start_writer()
@@ -193,6 +202,8 @@ class Daemon:
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
         self._broker.serve_data(transactions.handlers)
+        if self._hosting is not None:
+            self._hosting.attach(self._store, self._broker, self._data_plane, self._transactions)
 
     def _make_transactions(self) -> TransactionHandlers:
         data_plane = self._data_plane
@@ -227,8 +238,28 @@ class Daemon:
         resource, name, key = OFFSETS_PARTITIONS
         await self._store.put_config(resource, name, key, wanted)
 
+    async def _launch_workers(self) -> None:
+        """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
+        if self.options.workers is not None:
+            from coordinator.workers.hosting import launch
+
+            self._hosting = await launch(
+                self.options.workers,
+                self.options.config,
+                self.options.listen,
+                self.options.advertised,
+                lambda: self._broker,
+                self._clock,
+            )
+
+    async def _stop_workers(self) -> None:
+        if self._hosting is not None:
+            await self._hosting.cluster.stop()
+
     async def _open_ports(self) -> None:
-        requests: Requests = Frontend(self._broker)
+        requests: Requests = (
+            Frontend(self._broker) if self._hosting is None else self._hosting.frontend
+        )
         if self._wrap is not None:
             requests = self._wrap(requests)
         self._listener = KafkaListener(
@@ -237,7 +268,7 @@ class Daemon:
         self.kafka_address = await self._listener.start(*self.options.listen)
         host, port = self._advertised()
         node = Node(self._config.node_id, host, port)
-        self._nodes[:] = [node]
+        self._nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self._broker.node = node
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
@@ -259,6 +290,8 @@ class Daemon:
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
+        if self._hosting is not None:
+            self._hosting.add_routes(routes, registry)
         admin = AdminServer(routes, self._control)
         try:
             self.admin_address = await admin.start(*address)
@@ -308,6 +341,8 @@ class Daemon:
             return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
         if loading:
             return f"{loading} shards are not active yet"
+        if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
+            return reason
         return (
             None if self._transactions.active else "the transaction coordinator is not active yet"
         )
@@ -325,6 +360,7 @@ class Daemon:
         try:
             await self._cleaner.close()
             await self._transactions.close()
+            await self._stop_workers()
             await self._data_plane.close()
             await self._broker.close()
         finally:
@@ -353,6 +389,7 @@ class Daemon:
             if self._assembled:
                 await self._cleaner.close()
                 await self._transactions.close()
+                await self._stop_workers()
                 await self._data_plane.close()
                 await self._broker.close()
         finally:

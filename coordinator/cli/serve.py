@@ -18,9 +18,12 @@ from coordinator.cli.parse import build_config, directory, host_port, one_of, re
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
     from coordinator.daemon import Daemon, DaemonOptions
+    from coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
+
+WORKERS_MAX = 64
 
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
@@ -42,6 +45,16 @@ ControlAnywhere = Annotated[
     typer.Option(
         "--control-anywhere",
         help="Allow --control on an address that others reach: they can do anything.",
+    ),
+]
+
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=WORKERS_MAX,
+        help="Processes that the groups are spread over, each a node on a port of its own above "
+        "--listen; 1: everything in one process.",
     ),
 ]
 
@@ -74,6 +87,7 @@ def serve(
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
+    workers: Workers = 1,
     control: Control = False,
     control_anywhere: ControlAnywhere = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
@@ -85,10 +99,8 @@ def serve(
     """
     # Imported late: `groupd --help` and usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-    from coordinator.server.logs import configure_logging
 
-    one_of(log_format, "--log-format", ("text", "json"))
-    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    _set_up_log(log_format, log_level)
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=real_port(advertised, "--advertised") if advertised else None,
@@ -97,12 +109,31 @@ def serve(
         store_url=store,
         topics=tuple(topic(item) for item in topics or ()),
         config=build_config(config, sets or (), profile),
+        workers=_workers(workers, log_format, log_level, control=control),
     )
-    configure_logging(log_format, log_level)
     try:
         _serve(_controlled(options, control_anywhere) if control else Daemon(options))
     except CannotStart as error:
         raise UsageError(str(error)) from None
+
+
+def _set_up_log(log_format: str, log_level: str) -> None:
+    from coordinator.server.logs import configure_logging
+
+    one_of(log_format, "--log-format", ("text", "json"))
+    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    configure_logging(log_format, log_level)
+
+
+def _workers(count: int, log_format: str, log_level: str, *, control: bool) -> WorkerOptions | None:
+    """None: one process."""
+    if count == 1:
+        return None
+    if control:
+        raise UsageError("--control with --workers: what is under test control is one process")
+    from coordinator.workers.hosting import WorkerOptions
+
+    return WorkerOptions(count, log_format, log_level)
 
 
 def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:

@@ -13,6 +13,8 @@ from coordinator.server.connection import Connection, ConnectionStats, Requests
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
 CLOSE_POLL_S = 0.01
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that are none to connect to."""
 
 
 class CannotListen(Exception):

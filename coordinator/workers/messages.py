@@ -32,7 +32,6 @@ class Start:
     port: int
     shards: tuple[int, ...]
     config: CoordinatorConfig
-    cluster_id: str
     image: MetadataImage
     group_configs: GroupConfigs
     log_format: str
@@ -44,7 +43,6 @@ class Start:
                 "node": [self.node_id, self.host, self.port],
                 "shards": self.shards,
                 "config": _settings(self.config),
-                "cluster_id": self.cluster_id,
                 "topics": [_topic(topic) for topic in self.image.by_name.values()],
                 "versions": [self.image.version, self.image.created_version],
                 "group_configs": {name: dict(own) for name, own in self.group_configs.items()},
@@ -64,7 +62,6 @@ class Start:
             port,
             tuple(found["shards"]),
             with_settings(CoordinatorConfig(), found["config"]),
-            found["cluster_id"],
             MetadataImage(topics, *found["versions"]),
             found["group_configs"],
             log_format,

@@ -1,4 +1,4 @@
-"""A worker: some of the shards with a Kafka port of their own, and everything else over the channel.
+"""A worker: some of the shards with a Kafka port of their own, all else over the channel.
 
 The main process starts it, says with `Operation.START` who it is, and asks it from then on. It ends
 with its channel, at once and without a word to its clients: whoever restarts it has what it has
@@ -7,7 +7,6 @@ acknowledged, since that went through the channel before.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +25,7 @@ from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.connection import ConnectionStats
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import KafkaListener
+from coordinator.server.logs import configure_logging
 from coordinator.workers import messages
 from coordinator.workers.channel import Answer, Channel
 from coordinator.workers.messages import Health, Start
@@ -94,6 +94,7 @@ class Worker:
     # Start --------------------------------------------------------------------------------
 
     def _assemble(self, start: Start) -> None:
+        configure_logging(start.log_format, start.log_level, node=start.node_id)
         assignors = load_assignors(start.config.consumer_assignors)
         config = replace(start.config, consumer_assignors=tuple(assignors), node_id=start.node_id)
         routes = group_routes()
