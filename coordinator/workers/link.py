@@ -137,7 +137,7 @@ class WorkerLink:
             self._told = True
             self._unanswered = self._pings_max - FIRST_PINGS
             self._ping(self._channel)
-            await starting
+            self.health = Health.decode(await starting)
             since_ms = self._clock.now().monotonic_ms
             self.state = WorkerState.SERVING
             self.loaded.set()

@@ -24,7 +24,7 @@ class Operation(IntEnum):
     """Is a shard's log in the open transaction of a producer, `TransactionVerifier` -> codes."""
     # Main -> worker
     START = 32
-    """`Start`: who the worker is, topics, group configs -> once its shards are loaded."""
+    """`Start`: who the worker is, topics, group configs -> `Health`, once its shards are loaded."""
     METADATA = 33
     """What has changed in the topics -> once the shards know."""
     GROUP_CONFIGS = 34
@@ -32,7 +32,7 @@ class Operation(IntEnum):
     MARKER = 35
     """`Marker` and partitions -> a code each, once durable."""
     PING = 36
-    """Nothing -> how many shards are loading, which have failed."""
+    """Nothing -> `Health`: how many shards are loading, which have failed."""
     METRICS = 37
     """Nothing -> all metric families."""
     ADMIN = 38

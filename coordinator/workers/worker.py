@@ -130,7 +130,7 @@ class Worker:
         # What is loaded stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        return b""
+        return self._health().encode()
 
     # At work ------------------------------------------------------------------------------
 
