@@ -1,4 +1,5 @@
-"""The process of a worker: `python -m coordinator.workers CHANNEL_FD LISTEN_FD PARENT_PID`.
+"""The process of a worker: `python -m coordinator.workers NODE_ID CHANNEL_FD LISTEN_FD
+PARENT_PID`; the node id is there for whoever looks at the list of processes.
 
 Only a main process starts it (`spawn`). Signals to the whole group of processes are the main
 process's business: it stops its workers in order. If it goes away itself, so does the worker: by
@@ -25,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> None:
     """Runs until the main process says so or is gone."""
-    channel_fd, listen_fd, parent = map(int, arguments)
+    _, channel_fd, listen_fd, parent = map(int, arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)

@@ -97,7 +97,7 @@ class WorkerLink:
         """Start the process; it waits for `supervise`. Raises OSError."""
         self._channel = Channel(self._serve)
         self._told = False
-        self._process = await self._spawn(self.place.bound, self._channel)
+        self._process = await self._spawn(self.place.node.node_id, self.place.bound, self._channel)
         self.pid = self._process.pid
 
     def supervise(self) -> None:

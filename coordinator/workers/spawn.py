@@ -31,7 +31,7 @@ class WorkerProcess(Protocol):
 
 
 class Spawn(Protocol):
-    async def __call__(self, bound: socket.socket, channel: Channel) -> WorkerProcess:
+    async def __call__(self, node_id: int, bound: socket.socket, channel: Channel) -> WorkerProcess:
         """Start one and connect `channel` to it. Raises OSError."""
         ...
 
@@ -52,7 +52,7 @@ class _Process:
         return await self._process.wait()
 
 
-async def spawn_process(bound: socket.socket, channel: Channel) -> WorkerProcess:
+async def spawn_process(node_id: int, bound: socket.socket, channel: Channel) -> WorkerProcess:
     """A `Spawn`: the same interpreter with the same path of modules. Its log goes where ours
     goes."""
     ours, theirs = socket.socketpair()
@@ -63,7 +63,7 @@ async def spawn_process(bound: socket.socket, channel: Channel) -> WorkerProcess
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "coordinator.workers"),
-            *(str(number) for number in (*fds, os.getpid())),
+            *(str(number) for number in (node_id, *fds, os.getpid())),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": path},

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.partitioning import partition_for
-from tests.support.daemon import ROOT, Daemon
+from tests.support.daemon import ROOT, Daemon, worker_pids
 from tests.support.kio_entities import Plain
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.process import wait_until
@@ -149,21 +149,6 @@ def metrics(daemon: Daemon) -> dict[str, float]:
     lines = get(daemon, "/metrics")[1].splitlines()
     samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     return {name: float(value) for name, value in samples}
-
-
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found]
-
-
-def worker_pid(daemon: Daemon, node_id: int) -> int:
-    """By the socket that it listens on, which its command line names."""
-    pids = sorted(children(daemon.pid))
-    assert len(pids) == daemon.workers, pids
-    descriptors = sorted(
-        (int(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[5]), pid) for pid in pids
-    )
-    return descriptors[node_id - 1][1]
 
 
 def alive(pid: int) -> bool:
@@ -361,7 +346,7 @@ def test_a_worker_that_is_killed_comes_back_with_its_groups(own: Daemon) -> None
     group, other = group_at(own, 1), group_at(own, 2)
     with at_node(own, 1) as client:
         assert commit(client, group, 41) == NONE
-        pid = worker_pid(own, 1)
+        pid = worker_pids(own.pid)[1]
         with at_node(own, 2) as lives:
             os.kill(pid, signal.SIGKILL)
             wait_until(lambda: not alive(pid), RESTART_S, "its end")
@@ -391,7 +376,7 @@ def test_a_worker_that_is_frozen_is_replaced(make_daemon: MakeDaemon) -> None:
     group = group_at(daemon, 2)
     with at_node(daemon, 2) as client:
         assert commit(client, group, 1) == NONE
-    pid = worker_pid(daemon, 2)
+    pid = worker_pids(daemon.pid)[2]
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: not alive(pid), RESTART_S, "the end of the frozen one", daemon.logs)
     wait_ready(daemon)
@@ -406,7 +391,7 @@ def test_a_main_process_that_is_killed_takes_its_workers_along(own: Daemon) -> N
         group = group_at(own, node_id)
         with at_node(own, node_id) as client:
             assert commit(client, f"{group}", 10 + node_id) == NONE
-    pids = children(own.pid)
+    pids = list(worker_pids(own.pid).values())
     # One is stopped: it cannot even see the end of its channel.
     os.kill(pids[0], signal.SIGSTOP)
     own.kill()
@@ -419,7 +404,7 @@ def test_a_main_process_that_is_killed_takes_its_workers_along(own: Daemon) -> N
 
 def test_a_stop_is_orderly_and_leaves_nobody(own: Daemon) -> None:
     """Also when the signal goes to all processes, as a terminal and a service manager do."""
-    pids = children(own.pid)
+    pids = list(worker_pids(own.pid).values())
     acknowledged = dict.fromkeys((1, 2), 0)
 
     def load(node_id: int) -> None:
@@ -476,7 +461,7 @@ def test_on_postgresql(make_daemon: MakeDaemon, server: PostgresServer) -> None:
     for node_id in (1, 2):
         with at_node(daemon, node_id) as client:
             assert commit(client, group_at(daemon, node_id), node_id) == NONE
-    os.kill(worker_pid(daemon, 1), signal.SIGKILL)
+    os.kill(worker_pids(daemon.pid)[1], signal.SIGKILL)
     wait_until(lambda: not ready(daemon), RESTART_S, "news of it", daemon.logs)
     wait_ready(daemon)
     daemon.stop()
@@ -492,7 +477,7 @@ def test_in_memory_a_worker_finds_what_its_predecessor_wrote(make_daemon: MakeDa
     group = group_at(daemon, 1)
     with at_node(daemon, 1) as client:
         assert commit(client, group, 5) == NONE
-    os.kill(worker_pid(daemon, 1), signal.SIGKILL)
+    os.kill(worker_pids(daemon.pid)[1], signal.SIGKILL)
     wait_until(lambda: not ready(daemon), RESTART_S, "news of it", daemon.logs)
     wait_ready(daemon)
     with at_node(daemon, 1) as client:
@@ -548,4 +533,4 @@ def test_a_store_that_is_taken_leaves_no_workers(daemon: Daemon) -> None:
     )
     assert time.monotonic() - started < 20
     assert "lock" in line or "in use" in line
-    assert len(children(daemon.pid)) == 2
+    assert len(worker_pids(daemon.pid)) == 2

@@ -19,6 +19,19 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 
 
+def worker_pids(pid: int) -> dict[int, int]:
+    """Node id -> process, of the workers of a main process."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    commands = {
+        int(one): Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children
+    }
+    return {
+        int(command[command.index(b"coordinator.workers") + 1]): child
+        for child, command in commands.items()
+        if b"coordinator.workers" in command
+    }
+
+
 def free_ports(host: str, count: int) -> int:
     """The first of so many ports in a row that nobody listens on now."""
     while True:
@@ -71,6 +84,12 @@ class Daemon:
     @property
     def bootstrap(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def nodes(self) -> list[str]:
+        """Addresses of all nodes that clients see."""
+        count = 1 + (self.workers if self.workers > 1 else 0)
+        return [f"{self.host}:{self.port + number}" for number in range(count)]
 
     @property
     def admin_url(self) -> str:

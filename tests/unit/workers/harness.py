@@ -99,7 +99,7 @@ class Lives:
             "info",
         )
 
-    async def _spawn(self, bound: socket.socket, channel: Channel) -> StubWorker:
+    async def _spawn(self, node_id: int, bound: socket.socket, channel: Channel) -> StubWorker:
         if self.cannot_spawn:
             self.cannot_spawn -= 1
             raise OSError("no more processes")
