@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from socket import socket
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
@@ -19,7 +21,11 @@ from coordinator.server.connection import ConnectionStats
 from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.workers.cluster import Cluster
+from coordinator.workers.cluster_routes import ClusterCollector
+from coordinator.workers.link import Place, WorkerLink, WorkerState
 from protocol.errors import ErrorCode
+from protocol.messages.cluster import Node
 from storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -47,7 +53,11 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
-    more = [lambda: LogCollector(cleaner, LoopStalls())]
+    cluster = Cluster(
+        [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
+    )
+    cluster.links.append(cast(WorkerLink, OneWorker()))
+    more = [lambda: LogCollector(cleaner, LoopStalls()), lambda: ClusterCollector(cluster)]
     registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
@@ -67,6 +77,14 @@ async def never() -> int:
 class NoMarkers:
     async def write_marker(self, *_: object) -> dict[tuple[str, int], ErrorCode]:
         raise AssertionError("nothing ends")
+
+
+class OneWorker:
+    state, restarts = WorkerState.SERVING, 0
+
+    def __init__(self) -> None:
+        with socket() as bound:
+            self.place = Place(Node(1, "", 0), (), bound)
 
 
 class _NoGroups:
