@@ -132,6 +132,8 @@ class WorkerLink:
         try:
             if self._process is None:
                 await self.launch()
+            if self._stopping.is_set():
+                return 0
             assert self._channel is not None
             starting = self._channel.start_call(Operation.START, self._make_start().encode())
             self._told = True

@@ -31,6 +31,7 @@ from coordinator.workers.channel import Answer, Channel
 from coordinator.workers.messages import Health, Start
 from coordinator.workers.offsets_plane import offsets_handlers
 from coordinator.workers.operations import Operation
+from coordinator.workers.pipelined_writer import PipelinedWriter
 from coordinator.workers.remote_logs import RemoteLogs
 from coordinator.workers.remote_transactions import RemoteVerifier
 from coordinator.workers.replicated_topics import ReplicatedTopics
@@ -106,6 +107,7 @@ class Worker:
             routes,
             failure_for,
             served=start.shards,
+            writer=PipelinedWriter(self._logs),
         )
         broker.node = Node(start.node_id, start.host, start.port)
         broker.image = start.image

@@ -25,8 +25,8 @@ FORBIDDEN = (
     ),
 )
 MODULE_ENTRIES = {
-    "coordinator.__main__",
-    "coordinator.workers.__main__",  # python -m coordinator
+    "coordinator.__main__",  # python -m coordinator
+    "coordinator.workers.__main__",  # a process of its own
     "coordinator.cli.main",  # the command groupd
     "coordinator.cli.demo.member",  # a process of its own
 }
