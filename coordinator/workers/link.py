@@ -148,6 +148,10 @@ class WorkerLink:
         except (LogError, ApiError, ValueError, OSError) as error:
             if not isinstance(error, ChannelLost):  # else its exit code says more
                 self._reason = self._reason or str(error)
+        except Exception as error:
+            # A bug of ours, which must not leave the worker's groups without anybody.
+            log.exception("worker cannot be kept", worker=self.place.node.node_id)
+            self._reason = f"{type(error).__name__}: {error}"
         finally:
             self.state = WorkerState.STOPPED if self._stopping.is_set() else WorkerState.DOWN
             await self._bury()

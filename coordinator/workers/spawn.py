@@ -74,6 +74,11 @@ async def spawn_process(node_id: int, bound: socket.socket, channel: Channel) ->
         raise
     finally:
         theirs.close()
-    loop = asyncio.get_running_loop()
-    await loop.create_unix_connection(lambda: channel, sock=ours)
-    return _Process(process)
+    started = _Process(process)
+    try:
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(lambda: channel, sock=ours)
+    except BaseException:
+        started.kill()
+        raise
+    return started

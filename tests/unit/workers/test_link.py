@@ -155,6 +155,18 @@ async def test_one_that_cannot_start_is_tried_again(make: Make) -> None:
     await lives.serving(2)
 
 
+async def test_a_bug_does_not_leave_a_worker_away_for_ever(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives = make()
+    with monkeypatch.context() as broken:
+        broken.setattr(lives.link, "_make_start", lambda: {}["missing"])
+        lives.link.supervise()
+        await lives.down()
+    lives.clock.advance(BACKOFF_MS)
+    await lives.serving(2)
+
+
 async def test_pings_tell_how_it_does(make: Make) -> None:
     lives = make()
     lives.link.supervise()
