@@ -329,6 +329,7 @@ class Daemon:
             "listen": list(self.kafka_address),
             "advertised": [self._nodes[0].host, self._nodes[0].port],
             "admin": list(admin),  # until the real port is known
+            "workers": self.options.workers.count if self.options.workers else 1,
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],
         }

@@ -101,6 +101,10 @@ class Channel(asyncio.Protocol):
             task.cancel()
         self._on_lost()
 
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def abort(self) -> None:
         """End the channel at once; `lost` follows."""
         if self._transport is not None:
@@ -122,7 +126,7 @@ class Channel(asyncio.Protocol):
             raise ChannelBusy(f"{self._calls_max} calls are under way")
         if len(body) + _INNER.size + 1 > self._frame_bytes_max:
             raise ChannelBusy(f"{operation.name}: {len(body)} bytes are too many")
-        if self._transport.get_write_buffer_size() > self._unsent_bytes_max:
+        if self.unsent_bytes > self._unsent_bytes_max:
             raise ChannelBusy("the other process does not read")
         number = self._next_call
         self._next_call = (number + 1) & 0xFFFFFFFF
@@ -191,7 +195,7 @@ class Channel(asyncio.Protocol):
             kind = FAILURE
             body, _ = encode_failure(LogUnavailable(f"an answer of {len(body)} bytes"))
         self._transport.write(_HEAD.pack(len(body) + _INNER.size, kind, number) + body)
-        if self._transport.get_write_buffer_size() > self._unsent_bytes_max:
+        if self.unsent_bytes > self._unsent_bytes_max:
             self._cut_off("it does not read its answers")
 
     def _cut_off(self, reason: str) -> None:

@@ -96,25 +96,19 @@ class MainFrontend(Frontend):
                 resolve(reply)
                 return
 
-            def later(_: object) -> None:
-                nonlocal resolve
+            def answer() -> None:
                 timer.cancel()
                 for future in behind:
                     future.remove_done_callback(acknowledged)
-                settled, resolve = resolve, _nobody
-                settled(reply)
+                resolve(reply)
 
             def acknowledged(future: asyncio.Future[bytes]) -> None:
                 behind.discard(future)
                 if not behind:
-                    later(None)
+                    answer()
 
-            timer = asyncio.get_running_loop().call_later(WAIT_S, later, None)
+            timer = asyncio.get_running_loop().call_later(WAIT_S, answer)
             for future in list(behind):
                 future.add_done_callback(acknowledged)
 
         return settle
-
-
-def _nobody(_: Any) -> None:
-    """It is answered."""

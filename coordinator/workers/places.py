@@ -21,6 +21,12 @@ def bind_places(
     """One place for each worker: worker i of 1..`workers` is node `node_id` + i, listens on the
     port i above `listen`, or on any free one if that is 0, and serves the shards with
     shard % workers == i - 1. Raises CannotListen."""
+    if advertised is not None and advertised[1] + workers > PORT_MAX:
+        host, port = advertised
+        raise CannotListen(
+            f"--advertised {host}:{port}: the ports of {workers} workers, which follow, would go "
+            f"beyond {PORT_MAX}"
+        )
     places: list[Place] = []
     try:
         for index in range(1, workers + 1):

@@ -22,6 +22,11 @@ from storage.log import LogError
 
 log = structlog.get_logger("groupd.workers")
 
+FORWARDS_MAX = 10_000
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+"""Below the limits of the channel, which has appends to carry too: a flood of requests must not
+make them fail."""
+
 
 class WorkerFrontend:
     """A `coordinator.server.connection.Requests`. `local`: the types of requests that `frontend`
@@ -30,6 +35,7 @@ class WorkerFrontend:
     def __init__(self, frontend: Frontend, channel: Channel, local: Collection[type]) -> None:
         self._frontend = frontend
         self._channel = channel
+        self._under_way = 0
         self._local = frozenset(local) | {ApiVersionsRequest}
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
@@ -45,9 +51,13 @@ class WorkerFrontend:
         self._frontend.forget(slot)
 
     def _forward(self, slot: Slot, api: Api, request: Any) -> None:
+        if self._under_way >= FORWARDS_MAX or self._channel.unsent_bytes > UNSENT_BYTES_MAX:
+            slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+            return
         body = encode_forward(slot.connection.host, slot.request_frame)
 
         def answered(future: asyncio.Future[bytes]) -> None:
+            self._under_way -= 1
             if future.cancelled():
                 return
             error = future.exception()
@@ -58,7 +68,10 @@ class WorkerFrontend:
                 slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
 
         try:
-            self._channel.start_call(Operation.FORWARD, body).add_done_callback(answered)
+            forwarding = self._channel.start_call(Operation.FORWARD, body)
         except LogError as error:
             log.warning("request could not be forwarded", api=api.name, reason=str(error))
             slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+            return
+        self._under_way += 1
+        forwarding.add_done_callback(answered)

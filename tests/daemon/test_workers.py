@@ -509,6 +509,7 @@ def refused(*arguments: str) -> str:
         (["--workers", "0"], "--workers"),
         (["--workers", "3", "--set", "offsets.topic.num.partitions=2"], "there are 2 shards only"),
         (["--workers", "2", "--listen", "127.0.0.1:65534"], "ports of workers end at 65535"),
+        (["--workers", "2", "--advertised", "kafka:65534"], "would go beyond 65535"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(
@@ -534,3 +535,18 @@ def test_a_store_that_is_taken_leaves_no_workers(daemon: Daemon) -> None:
     assert time.monotonic() - started < 20
     assert "lock" in line or "in use" in line
     assert len(worker_pids(daemon.pid)) == 2
+
+
+def test_the_benchmark_compares_both(tmp_path: Path) -> None:
+    arguments = ["--workers", "2", "--seconds", "0.1", "--members", "20"]
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinator", "bench", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    rows = [line for line in done.stdout.splitlines() if "/s" in line]
+    assert [row.split()[1] for row in rows] == ["heartbeats,", "heartbeats,", "durable", "durable"]
