@@ -40,7 +40,7 @@ async def test_lg_06_nothing_acknowledged_is_lost_and_nothing_refused_appears(
         assert all(worker.highest > 5 for worker in [*rounds.members, *rounds.classic])
 
 
-@pytest.mark.timeout(60 + ROUNDS * ROUND_TIMEOUT_S)
+@pytest.mark.timeout(120 + ROUNDS * ROUND_TIMEOUT_S * 2)
 async def test_lg_06_with_workers(tmp_path: Path) -> None:
     """The same with shards in two processes, of which sometimes one is killed alone."""
     with STORES["sqlite"]() as arguments:
