@@ -2,8 +2,13 @@
 
 How much more several processes can do is told by CPU time, not by the rate: the generator may need
 as much of the cores as they do. A process is at its limit when a core is full; so with a cost of
-c seconds per request in the busiest process the limit is 1 / c requests a second. `gain` is the
+c seconds per request in the busiest process the limit is 1 / c requests a second. The gain is the
 limit with workers as a multiple of the limit without.
+
+Processes that share too few cores cost more each: they are switched, lose their caches, and find
+less to do at a time. So the gain is measured twice: with all workers under load, on these cores,
+and with the whole load on one worker, whose cost is then compared like with like; several on cores
+of their own have that cost each. The main process's cost counts in full in both.
 """
 
 from __future__ import annotations
@@ -12,13 +17,13 @@ import contextlib
 import itertools
 import statistics
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.cli.bench import frames
 from coordinator.cli.bench.load import Address, LoadConnection, connect, run_for
-from coordinator.cli.bench.workloads import TOPIC, JoinedMembers
+from coordinator.cli.bench.workloads import GROUP_SIZE, TOPIC, JoinedMembers
 from coordinator.cli.kafka import calls
 from coordinator.cli.kafka.cluster import Cluster
 from coordinator.cli.process import DaemonProcess
@@ -42,12 +47,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Medians over the rounds. `gains`: of each round."""
+    """Medians over the rounds, and the gains of each round: workers together, and alone."""
 
     name: str
     one: Measured
     several: Measured
+    alone: Measured
     gains: tuple[float, ...]
+    gains_alone: tuple[float, ...]
 
 
 class Target:
@@ -64,9 +71,22 @@ class Target:
                 self._places[group] = calls.find_coordinator(cluster.any(), group)
         return self._places[group]
 
-    async def heartbeats(self, members: int, window: int) -> MakeLoads:
+    def groups(self, stem: str, count: int, *, alone: bool) -> list[str]:
+        """Group ids of all workers, or all of one."""
+        found: list[str] = []
+        for number in itertools.count():
+            if len(found) == count:
+                return found
+            group = f"{stem}-alone-{number}" if alone else f"{stem}-{number}"
+            if not alone or self.place(group) == self.place(f"{stem}-alone-0"):
+                found.append(group)
+        return found
+
+    async def heartbeats(self, members: int, window: int, *, alone: bool = False) -> MakeLoads:
         """Settled KIP-848 members, a connection each."""
-        joined = JoinedMembers(self.daemon, members, min(members, 50), self.place)
+        groups = self.groups("beat", -(-members // GROUP_SIZE), alone=alone)
+        names = [(groups[n // GROUP_SIZE], f"member-{n:07d}") for n in range(members)]
+        joined = JoinedMembers(self.daemon, members, min(members, 50), self.place, names)
         await joined.join()
         await joined.settle()
 
@@ -84,11 +104,11 @@ class Target:
 
         return make
 
-    async def commits(self, connections: int, partitions: int) -> MakeLoads:
+    async def commits(self, connections: int, partitions: int, *, alone: bool = False) -> MakeLoads:
         """Durable OffsetCommits of simple groups, one in flight a connection."""
+        groups = self.groups("commit", connections, alone=alone)
 
         async def make() -> list[LoadConnection]:
-            groups = [f"commit-{number}" for number in range(connections)]
             return [
                 await connect(
                     self.place(group),
@@ -122,15 +142,21 @@ async def compare(
         several = Target(stack.enter_context(_daemon([*flags, "--workers", str(workers)])))
         found = []
         for window in (1, 8):
-            loads = {target: await target.heartbeats(members, window) for target in (one, several)}
+            loads = [
+                (one, await one.heartbeats(members, window)),
+                (several, await several.heartbeats(members, window)),
+                (several, await several.heartbeats(members, window, alone=True)),
+            ]
             name = f"heartbeats, {members} members, {window} in flight"
-            found.append(await _interleaved(name, one, several, loads, seconds))
+            found.append(await _interleaved(name, loads, workers, seconds))
         for connections, partitions in ((100, 1), (100, 10)):
-            loads = {
-                target: await target.commits(connections, partitions) for target in (one, several)
-            }
+            loads = [
+                (one, await one.commits(connections, partitions)),
+                (several, await several.commits(connections, partitions)),
+                (several, await several.commits(connections, partitions, alone=True)),
+            ]
             name = f"durable commits of {partitions}, {connections} connections"
-            found.append(await _interleaved(name, one, several, loads, seconds))
+            found.append(await _interleaved(name, loads, workers, seconds))
         return found
 
 
@@ -144,15 +170,26 @@ def _daemon(flags: Sequence[str]) -> Iterator[DaemonProcess]:
 
 
 async def _interleaved(
-    name: str, one: Target, several: Target, loads: Mapping[Target, MakeLoads], seconds: float
+    name: str, loads: Sequence[tuple[Target, MakeLoads]], workers: int, seconds: float
 ) -> Comparison:
-    rounds = []
-    for _ in range(ROUNDS):
-        alone = await one.measure(loads[one], seconds)
-        rounds.append((alone, await several.measure(loads[several], seconds)))
-    gains = tuple(alone.busiest_s / spread.busiest_s for alone, spread in rounds)
-    first, second = (_median(side) for side in zip(*rounds, strict=True))
-    return Comparison(name, first, second, gains)
+    rounds = [
+        [await target.measure(make, seconds) for target, make in loads] for _ in range(ROUNDS)
+    ]
+    one, several, alone = (_median(side) for side in zip(*rounds, strict=True))
+    return Comparison(
+        name,
+        one,
+        several,
+        alone,
+        tuple(single.busiest_s / spread.busiest_s for single, spread, _ in rounds),
+        tuple(single.busiest_s / _spread(whole, workers) for single, _, whole in rounds),
+    )
+
+
+def _spread(alone: Measured, workers: int) -> float:
+    """The cost in the busiest process if so many workers shared what one did alone."""
+    main, *others = alone.cpu_s
+    return max(main, max(others) / workers)
 
 
 def _median(rounds: Sequence[Measured]) -> Measured:
@@ -169,19 +206,24 @@ def show(comparisons: Sequence[Comparison], workers: int) -> None:
     from rich.table import Table
 
     table = Table(title=f"one process and {workers} workers; SQLite, synchronous=FULL")
-    columns = ("workload", "one: rate", "CPU each", f"{workers}: rate", "main", "workers", "gain")
-    for column in columns:
+    columns = ("workload", "one: rate", "CPU", f"{workers}: rate", "main", "workers", "gain")
+    for column in (*columns, "a worker alone", "gain"):
         table.add_column(column, justify="left" if column == "workload" else "right")
     for found in comparisons:
         main, *others = found.several.cpu_s
         table.add_row(
             found.name,
             f"{found.one.rate:,.0f}/s",
-            f"{found.one.busiest_s * 1e6:.2f} us",
+            f"{found.one.busiest_s * 1e6:.1f} us",
             f"{found.several.rate:,.0f}/s",
-            f"{main * 1e6:.2f} us",
-            " ".join(f"{cost * 1e6:.2f}" for cost in others) + " us",
-            f"{statistics.median(found.gains):.2f} "
-            f"({min(found.gains):.2f}..{max(found.gains):.2f})",
+            f"{main * 1e6:.1f} us",
+            " ".join(f"{cost * 1e6:.1f}" for cost in others) + " us",
+            _gain(found.gains),
+            f"{max(found.alone.cpu_s[1:]) * 1e6:.1f} us",
+            _gain(found.gains_alone),
         )
-    Console(width=140).print(table)
+    Console(width=150).print(table)
+
+
+def _gain(gains: Sequence[float]) -> str:
+    return f"{statistics.median(gains):.2f} ({min(gains):.2f}..{max(gains):.2f})"

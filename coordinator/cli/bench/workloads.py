@@ -46,7 +46,7 @@ def member_names(count: int) -> list[tuple[str, str]]:
 
 class JoinedMembers:
     """KIP-848 members that have joined; knows each member's epoch. `place(group)`: the address of
-    its coordinator, by default the daemon's only one."""
+    its coordinator, by default the daemon's only one; `members`: (group, member) of each."""
 
     def __init__(
         self,
@@ -54,9 +54,10 @@ class JoinedMembers:
         count: int,
         connections: int,
         place: Callable[[str], Address] | None = None,
+        members: list[tuple[str, str]] | None = None,
     ) -> None:
         self._place = place or (lambda group: daemon.kafka)
-        self.members = member_names(count)
+        self.members = members or member_names(count)
         self.epochs: dict[str, int] = {}
         self._connections = connections
 
