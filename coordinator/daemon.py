@@ -9,13 +9,14 @@ durable and is answered, store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from coordinator.advertised import address_told
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
     from coordinator.server.admin_http import AdminServer, ControlHandler
 
 log = structlog.get_logger("groupd.daemon")
-
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that are none to connect to."""
 
 
 class CannotStart(Exception):
@@ -147,13 +145,13 @@ class Daemon:
         try:
             await self._host.run("assemble", self.assemble)
             self._stalls.start()
-            self._assembled = True
             await self._open_ports()
             facts = {
                 "node": [self._nodes[0].host, self._nodes[0].port],
                 "topics": self.options.topics,
             }
-            await self._host.run("load", self.load, **facts)
+            topics = self.options.topics
+            await self._host.run("load", lambda: self.load(topics), **facts)
             self._cleaner.start()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -171,6 +169,10 @@ class Daemon:
         self._assignors = load_assignors(self._config.consumer_assignors)
         # Members vote for the names that the assignors give themselves.
         self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
+
+    def adopt(self, store: Store) -> None:
+        """Use `store`, which is open, without `start`."""
+        self._store = store
 
     async def assemble(self) -> None:
         """Everything between the store and the sockets; nothing is loaded yet."""
@@ -193,6 +195,7 @@ class Daemon:
         )
         transactions = self._make_transactions()
         self._broker.start_writer()
+        self._assembled = True
         await self._data_plane.start()
         self._broker.image = self._data_plane.catalogue.image
         self._data_plane.catalogue.add_listener(self._broker.on_metadata)
@@ -205,12 +208,11 @@ class Daemon:
         if self._wrap is not None:
             self.requests = self._wrap(self.requests)
 
-    async def load(self) -> None:
-        """Read the shards, then the transactions, which they take markers of; then the topics of
-        the command line."""
+    async def load(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Read the shards, then the transactions, whose markers they take; then create topics."""
         await self._broker.load()
         await self._transactions.load()
-        await self._create_topics()
+        await self._create_topics(topics)
 
     def _make_transactions(self) -> TransactionHandlers:
         data_plane = self._data_plane
@@ -268,7 +270,7 @@ class Daemon:
             self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
-        self.announce(*self._advertised())
+        self.announce(*address_told(self.kafka_address, self.options.advertised))
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
 
@@ -303,23 +305,9 @@ class Daemon:
         shown["admin"] = list(self.admin_address)
         self._admin = admin
 
-    def _advertised(self) -> tuple[str, int]:
-        """What clients are told. Nobody can connect to a wildcard address, so without
-        --advertised it stands for this machine."""
-        if self.options.advertised is not None:
-            return self.options.advertised
-        host, port = self.kafka_address
-        local = WILDCARDS.get(host)
-        if local is None:
-            return host, port
-        log.warning(
-            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
-        )
-        return local, port
-
-    async def _create_topics(self) -> None:
+    async def _create_topics(self, topics: Iterable[tuple[str, int]]) -> None:
         catalogue = self._data_plane.catalogue
-        for name, partitions in self.options.topics:
+        for name, partitions in topics:
             if catalogue.topic(name) is not None:
                 continue
             try:

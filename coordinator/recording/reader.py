@@ -34,7 +34,12 @@ class RecordingFile:
         self.torn = False
         self.end: str | None = None
         self.line = 0
-        first = next(self._lines(), None)
+        try:
+            first = next(self._lines(), None)
+        except BadRecording:
+            if self.line != 1:
+                raise
+            first = None
         if first is None or not isinstance(first.get(FORMAT), int):
             raise BadRecording(f"{path}: is no recording of groupd")
         if first[FORMAT] != VERSION:

@@ -57,6 +57,11 @@ async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str
 class Restored(MemoryStore):
     """A store in memory that is filled from a snapshot's entries."""
 
+    def next_offset(self, name: str) -> int:
+        """The end of a log; 0 when there is none."""
+        log = self._logs.get(name)
+        return 0 if log is None else log.next_offset
+
     def take_in(self, entry: Mapping[str, Any]) -> None:
         """Raises ValueError, KeyError, TypeError for what is no such entry."""
         match entry["k"]:
