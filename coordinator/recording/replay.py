@@ -69,9 +69,10 @@ class Replay:
 
     def _run(self, until: int | None) -> Iterator[Difference]:
         for entry in self.file.entries():
+            if entry["k"] == "reply":
+                yield from self._expect(entry)
             if "n" not in entry:
-                if entry["k"] == "reply":
-                    yield from self._expect(entry)
+                self.broker.note(entry)
                 continue
             if until is not None and entry["n"] > until:
                 break

@@ -28,7 +28,7 @@ from coordinator.recording.replay_world import (
 )
 from coordinator.recording.requests import OWN, RequestFacts, about, facts_of
 from coordinator.recording.script import Script
-from coordinator.recording.snapshot import Restored
+from coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
 from coordinator.recording.store import OutsideStore
 from coordinator.recording.virtual_transport import VirtualTransport
 from coordinator.recording.world import Elapsed, WorldClock
@@ -119,6 +119,14 @@ class Replayed:
     def _cancel_all(self) -> None:
         for task in asyncio.all_tasks(self.world.loop):
             task.cancel()
+
+    def note(self, entry: Entry) -> None:
+        """An entry that is no input: of the snapshot, or an outcome. Raises BadRecording."""
+        if entry["k"] in SNAPSHOT_KINDS:
+            try:
+                self._restored.take_in(entry)
+            except (KeyError, TypeError, ValueError) as error:
+                raise self.file.bad(f"is no part of a store: {error!r}") from error
 
     # Inputs -------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from coordinator.recording.plain import to_bytes
 from storage.log import LogState, StoredBatch, StoredTopic
 from storage.memory import MemoryStore
 
+SNAPSHOT_KINDS = frozenset({"topic", "config", "log", "batch"})
 READ_BYTES = 4 << 20
 
 
