@@ -146,12 +146,8 @@ class Daemon:
             await self._host.run("assemble", self.assemble)
             self._stalls.start()
             await self._open_ports()
-            facts = {
-                "node": [self._nodes[0].host, self._nodes[0].port],
-                "topics": self.options.topics,
-            }
             topics = self.options.topics
-            await self._host.run("load", lambda: self.load(topics), **facts)
+            await self._host.run("load", lambda: self.load(topics), topics=topics)
             self._cleaner.start()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -270,7 +266,8 @@ class Daemon:
             self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
-        self.announce(*address_told(self.kafka_address, self.options.advertised))
+        node = address_told(self.kafka_address, self.options.advertised)
+        self._host.call("announce", lambda: self.announce(*node), node=node)
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
 

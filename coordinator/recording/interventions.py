@@ -42,11 +42,11 @@ class Interventions:
         store = self._replayed.memory
         match kind:
             case "fault":
-                return partial(self._faults.add, self._spec(entry["spec"]))
+                return partial(_if_allowed, self._faults.add, self._spec(entry["spec"]))
             case "release-fault":
-                return partial(_if_there, self._faults.release, int(entry["fault"]))
+                return partial(_if_allowed, self._faults.release, int(entry["fault"]))
             case "remove-fault":
-                return partial(_if_there, self._faults.remove, int(entry["fault"]))
+                return partial(self._faults.remove, int(entry["fault"]))
             case "silence":
                 group, member = entry["member"]
                 return partial(self._liveness.silence, (str(group), str(member)))
@@ -84,11 +84,11 @@ class Interventions:
             task.add_done_callback(_looked_at)
 
 
-def _if_there(act: Callable[[int], Any], number: int) -> None:
+def _if_allowed(act: Callable[[Any], Any], given: Any) -> None:
     try:
-        act(number)
+        act(given)
     except HarnessError:
-        return  # as in the recording
+        return  # refused, as in the recording
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:

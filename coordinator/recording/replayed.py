@@ -169,6 +169,9 @@ class Replayed:
                 return None, partial(self.world.fire, entry["t"], (entry["of"], entry["due"]))
             case "stored":
                 return None, partial(self._operations.end, entry["op"], _ending(entry))
+            case "announce":
+                host, port = entry["node"]
+                return None, partial(self.daemon.announce, str(host), int(port))
             case "ask":
                 return self._ask(entry)
             case "assemble" | "load" | "finish" | "cancel":
@@ -260,8 +263,6 @@ class Replayed:
                 self._daemon = self._new_daemon()
                 work = self._assemble(self._daemon)
             case "load":
-                host, port = entry["node"]
-                self.daemon.announce(str(host), int(port))
                 pairs = ((str(name), int(count)) for name, count in entry["topics"])
                 work = self.daemon.load(tuple(pairs))
             case "finish":

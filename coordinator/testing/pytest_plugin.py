@@ -113,7 +113,8 @@ class Recordings:
 
     @classmethod
     def of(cls, item: pytest.Item) -> Recordings:
-        directory = item.config.getoption("--groupd-record")
+        # None where the plugin was registered too late for options.
+        directory = item.config.getoption("groupd_record", None)
         name = re.sub(r"[^\w.=-]+", "_", item.nodeid)[-NAME_MAX:]
         made = cls(None if directory is None else Path(directory).absolute(), name)
         return item.stash.setdefault(_RECORDINGS, made)
