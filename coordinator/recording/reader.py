@@ -69,7 +69,8 @@ class RecordingFile:
 
     def _lines(self) -> Iterator[Entry]:
         try:
-            with self._open() as file:
+            with self.path.open("rb") as raw:
+                file = _unpacked(raw)
                 while line := file.readline(LINE_BYTES_MAX):
                     self.line += 1
                     if not line.endswith(b"\n"):
@@ -92,8 +93,8 @@ class RecordingFile:
             raise self.bad("is no entry")
         return entry
 
-    def _open(self) -> BinaryIO:
-        file = self.path.open("rb")
-        packed = file.read(2) == _GZIP
-        file.seek(0)
-        return cast(BinaryIO, gzip.open(file)) if packed else file
+
+def _unpacked(raw: BinaryIO) -> BinaryIO:
+    packed = raw.read(2) == _GZIP
+    raw.seek(0)
+    return cast(BinaryIO, gzip.open(raw)) if packed else raw
