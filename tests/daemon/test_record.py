@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import ROOT, Daemon
+from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, settle, topic_ids
 from tests.support.wire_client import WireClient
 
@@ -24,7 +25,12 @@ def replayed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def serving(directory: Path, file: Path, *more: str) -> Daemon:
-    daemon = Daemon(directory, topics={"orders": 4}, arguments=("--record", str(file), *more))
+    at_once = {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.min.assignment.interval.ms": "0",
+    }
+    arguments = ("--record", str(file), *more)
+    daemon = Daemon(directory, topics={"orders": 4}, settings=at_once, arguments=arguments)
     daemon.start()
     return daemon
 
@@ -176,9 +182,9 @@ def test_a_recording_has_a_largest_size_and_serving_goes_on(tmp_path: Path) -> N
     file = tmp_path / "r"
     daemon = serving(tmp_path, file, "--record-max", "1")
     with WireClient(daemon.host, daemon.port) as client:
-        for _ in range(400):
+        for _ in range(1000):
             client.call("ApiVersions", 0)
-    assert metrics(daemon)["groupd_recording_active"] == 0
+    wait_until(lambda: metrics(daemon)["groupd_recording_active"] == 0, 10.0, "the end")
     story(daemon)
     daemon.stop()
     assert "recording ended" in daemon.process.output()
