@@ -22,7 +22,7 @@ def replay(
         Path, typer.Argument(help="What `groupd serve --record` wrote; may be gzipped.")
     ],
     until: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop after the input of this number.")
+        int | None, typer.Option(metavar="N", min=1, help="Only requests up to this number.")
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Only differences in requests that name this group.")

@@ -60,28 +60,29 @@ class Replay:
         self._recent: deque[RequestFacts] = deque(maxlen=200)
 
     def differences(self, until: int | None = None) -> Iterator[Difference]:
-        """All of them as they are found, once. `until`: the number of the last input. Raises
-        BadRecording."""
+        """All of them as they are found, once. `until`: the number of the last request that is of
+        interest. Raises BadRecording."""
+        last = self.inputs if until is None else until
         try:
-            yield from self._run(until)
+            yield from (found for found in self._run(last) if found.request.number <= last)
         finally:
             self.broker.close()
 
-    def _run(self, until: int | None) -> Iterator[Difference]:
+    def _run(self, last: int) -> Iterator[Difference]:
         for entry in self.file.entries():
             if entry["k"] == "reply":
                 yield from self._expect(entry)
             if "n" not in entry:
                 self.broker.note(entry)
                 continue
-            if until is not None and entry["n"] > until:
+            if entry["n"] > last and not any(number <= last for number in self._facts):
                 break
             yield from self._overdue(self.broker.begin(entry))
             facts = self.broker.feed(entry)
             if facts is not None:
                 self._facts[facts.number] = facts
                 self._recent.append(facts)
-        yield from self._left(cut=until is not None or self.file.end != "stopped")
+        yield from self._left(cut=last < self.inputs or self.file.end != "stopped")
 
     # Replies ------------------------------------------------------------------------------
 

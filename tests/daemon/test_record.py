@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +26,33 @@ def replayed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def serving(directory: Path, file: Path, *more: str) -> Daemon:
+@contextmanager
+def serving(directory: Path, file: Path, *more: str) -> Iterator[Daemon]:
+    """Stopped in good order at the end unless it was killed."""
     at_once = {
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.min.assignment.interval.ms": "0",
     }
     arguments = ("--record", str(file), *more)
     daemon = Daemon(directory, topics={"orders": 4}, settings=at_once, arguments=arguments)
-    daemon.start()
-    return daemon
+    with closing(daemon):
+        daemon.start()
+        yield daemon
+        if daemon.process.running:
+            daemon.stop()
 
 
 def story(daemon: Daemon, group: str = "billing") -> None:
     """Two members settle, repeat their heartbeats, and one commits."""
     ids = topic_ids(daemon)
-    one, two = (RawMember(daemon, group, name, ids) for name in ("one", "two"))
+    with (
+        closing(RawMember(daemon, group, "one", ids)) as one,
+        closing(RawMember(daemon, group, "two", ids)) as two,
+    ):
+        _story(one, two)
+
+
+def _story(one: RawMember, two: RawMember) -> None:
     one.join(["orders"])
     two.join(["orders"])
     settle(one, two)
@@ -49,14 +63,12 @@ def story(daemon: Daemon, group: str = "billing") -> None:
     reply = one.client.call(
         "OffsetCommit",
         9,
-        group_id=group,
+        group_id=one.group,
         member_id="one",
         generation_id_or_member_epoch=one.epoch,
         topics=[{"name": "orders", "partitions": [part]}],
     )
     assert reply["topics"][0]["partitions"][0]["error_code"] == 0
-    one.close()
-    two.close()
 
 
 def metrics(daemon: Daemon) -> dict[str, float]:
@@ -68,23 +80,21 @@ def metrics(daemon: Daemon) -> dict[str, float]:
 
 def test_a_recording_of_a_store_on_disk_and_one_of_its_next_start(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    daemon = serving(tmp_path, first)
-    story(daemon)
-    shown = metrics(daemon)
-    assert shown["groupd_recording_active"] == 1
-    assert shown["groupd_replies_repeated_total"] >= 20, "the shortcut is not off"
-    daemon.stop()
+    with serving(tmp_path, first) as daemon:
+        story(daemon)
+        shown = metrics(daemon)
+        assert shown["groupd_recording_active"] == 1
+        assert shown["groupd_replies_repeated_total"] >= 20, "the shortcut is not off"
     done = replayed(first)
     assert (done.returncode, done.stderr) == (0, "")
     assert "no difference in" in done.stdout
     # The second one begins with what the first one left.
-    daemon = serving(tmp_path, second)
-    with WireClient(daemon.host, daemon.port) as client:
-        asked = [{"group_id": "billing", "topics": None}]
-        reply = client.call("OffsetFetch", 8, groups=asked, require_stable=True)
-    assert reply["groups"][0]["topics"][0]["partitions"][0]["committed_offset"] == 7
-    story(daemon, "other")
-    daemon.stop()
+    with serving(tmp_path, second) as daemon:
+        with WireClient(daemon.host, daemon.port) as client:
+            asked = [{"group_id": "billing", "topics": None}]
+            reply = client.call("OffsetFetch", 8, groups=asked, require_stable=True)
+        assert reply["groups"][0]["topics"][0]["partitions"][0]["committed_offset"] == 7
+        story(daemon, "other")
     assert '"k":"batch"' in second.read_text()
     done = replayed(second)
     assert (done.returncode, done.stderr) == (0, "")
@@ -92,9 +102,9 @@ def test_a_recording_of_a_store_on_disk_and_one_of_its_next_start(tmp_path: Path
 
 def test_a_killed_daemon_leaves_a_recording(tmp_path: Path) -> None:
     file = tmp_path / "r"
-    daemon = serving(tmp_path, file)
-    story(daemon)
-    daemon.kill()
+    with serving(tmp_path, file) as daemon:
+        story(daemon)
+        daemon.kill()
     done = replayed(file, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     shown = json.loads(done.stdout)
@@ -114,10 +124,9 @@ def mutated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """A recording of two groups with one wrong reply in each, and whose those are."""
     directory = tmp_path_factory.mktemp("mutated")
     file = directory / "r"
-    daemon = serving(directory, file)
-    story(daemon)
-    story(daemon, "other")
-    daemon.stop()
+    with serving(directory, file) as daemon:
+        story(daemon)
+        story(daemon, "other")
     lines = file.read_text().splitlines(keepends=True)
     commits = [at for at, line in enumerate(lines) if "OffsetCommitReply" in line]
     requests = []
@@ -180,14 +189,13 @@ def test_what_cannot_be_replayed(arguments: tuple[str, ...], what: str) -> None:
 
 def test_a_recording_has_a_largest_size_and_serving_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "r"
-    daemon = serving(tmp_path, file, "--record-max", "1")
-    with WireClient(daemon.host, daemon.port) as client:
-        for _ in range(1000):
-            client.call("ApiVersions", 0)
-    wait_until(lambda: metrics(daemon)["groupd_recording_active"] == 0, 10.0, "the end")
-    story(daemon)
-    daemon.stop()
-    assert "recording ended" in daemon.process.output()
+    with serving(tmp_path, file, "--record-max", "1") as daemon:
+        with WireClient(daemon.host, daemon.port) as client:
+            for _ in range(1000):
+                client.call("ApiVersions", 0)
+        wait_until(lambda: metrics(daemon)["groupd_recording_active"] == 0, 10.0, "the end")
+        story(daemon)
+    assert "recording ended" in (tmp_path / "groupd.log").read_text()
     assert 900_000 < file.stat().st_size <= (1 << 20) + 100
     done = replayed(file)
     assert done.returncode == 0
@@ -208,19 +216,18 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_the_control_api_is_recorded(tmp_path: Path) -> None:
     file = tmp_path / "r"
-    daemon = serving(tmp_path, file, "--control", "--profile", "test")
-    body = {"action": "error", "api": "OffsetCommit", "code": "UNKNOWN_MEMBER_ID", "count": 1}
-    for path, said in (("/control/faults", body), ("/control/clock/advance", {"ms": 5000})):
-        request = urllib.request.Request(
-            daemon.admin_url + path,
-            json.dumps(said).encode(),
-            {"Content-Type": "application/json"},
-        )
-        urllib.request.urlopen(request, timeout=10).close()
-    with pytest.raises(AssertionError):
-        story(daemon)
-    story(daemon, "other")
-    daemon.stop()
+    with serving(tmp_path, file, "--control", "--profile", "test") as daemon:
+        body = {"action": "error", "api": "OffsetCommit", "code": "UNKNOWN_MEMBER_ID", "count": 1}
+        for path, said in (("/control/faults", body), ("/control/clock/advance", {"ms": 5000})):
+            request = urllib.request.Request(
+                daemon.admin_url + path,
+                json.dumps(said).encode(),
+                {"Content-Type": "application/json"},
+            )
+            urllib.request.urlopen(request, timeout=10).close()
+        with pytest.raises(AssertionError):
+            story(daemon)
+        story(daemon, "other")
     text = file.read_text()
     assert '"k":"fault"' in text
     assert '"k":"renew"' in text
