@@ -25,6 +25,24 @@ SHUTDOWN_LIMIT_S = 4.5
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
 ]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GROUPD_STORE",
+        help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+        "default SQLite in the data directory.",
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write every request, reply, timer and fault to a new file, for `groupd replay`.",
+    ),
+]
+RecordMax = Annotated[
+    int, typer.Option(metavar="MIB", min=1, help="Size at which the recording ends.")
+]
 Topics = Annotated[
     list[str] | None,
     typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
@@ -57,14 +75,7 @@ def serve(
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
     data_dir: DataDirOption = Path("./groupd-data"),
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GROUPD_STORE",
-            help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
-            "default SQLite in the data directory.",
-        ),
-    ] = None,
+    store: StoreUrl = None,
     topics: Topics = None,
     config: Annotated[
         Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
@@ -76,6 +87,8 @@ def serve(
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
     control: Control = False,
     control_anywhere: ControlAnywhere = False,
+    record: Record = None,
+    record_max: RecordMax = 1024,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -86,6 +99,7 @@ def serve(
     # Imported late: `groupd --help` and usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from coordinator.server.logs import configure_logging
+    from storage.log import StoreRefused
 
     one_of(log_format, "--log-format", ("text", "json"))
     one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
@@ -100,15 +114,27 @@ def serve(
     )
     configure_logging(log_format, log_level)
     try:
-        _serve(_controlled(options, control_anywhere) if control else Daemon(options))
-    except CannotStart as error:
+        recording = None if record is None else (record, record_max << 20)
+        if control:
+            _serve(_controlled(options, control_anywhere, recording))
+        else:
+            _serve(Daemon(options) if recording is None else _recorded(options, *recording))
+    except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
 
 
-def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
+def _controlled(
+    options: DaemonOptions, anywhere: bool, recording: tuple[Path, int] | None
+) -> ControlledDaemon:
     from coordinator.cli.controlled import ControlledDaemon
 
-    return ControlledDaemon(options, anywhere=anywhere)
+    return ControlledDaemon(options, anywhere=anywhere, recording=recording)
+
+
+def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
+    from coordinator.cli.recorded import RecordedDaemon
+
+    return RecordedDaemon(options, path, bytes_max)
 
 
 def _serve(daemon: Daemon | ControlledDaemon) -> None:

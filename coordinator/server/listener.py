@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
@@ -30,7 +31,7 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 class KafkaListener:
     """All connections of one listening socket. `sessions`: the clock that repeated heartbeats
-    renew sessions by, if it is not the one of the sockets."""
+    renew sessions by, if it is not the one of the sockets. `make`: makes a connection."""
 
     def __init__(
         self,
@@ -39,11 +40,13 @@ class KafkaListener:
         requests: Requests,
         stats: ConnectionStats,
         sessions: Clock | None = None,
+        make: Callable[..., Connection] = Connection,
     ) -> None:
         self._config = config
         self._clock = clock
         self._sessions = sessions or clock
         self._requests = requests
+        self._make = make
         self._stats = stats
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -87,7 +90,7 @@ class KafkaListener:
                 connection.abort()
 
     def _connection(self) -> Connection:
-        return Connection(self._config, self._clock, self._requests, self._stats,
+        return self._make(self._config, self._clock, self._requests, self._stats,
                           self._connections, self._sessions)  # fmt: skip
 
     def _arm_sweep(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.config import CoordinatorConfig
+from coordinator.recording.metrics import RecordingCollector
+from coordinator.recording.tape import Tape
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import SystemClock
@@ -47,8 +50,11 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
-    more = [lambda: LogCollector(cleaner, LoopStalls())]
-    registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+    with TemporaryDirectory() as directory:
+        tape = Tape(Path(directory) / "r", 1)
+        more = [lambda: LogCollector(cleaner, LoopStalls()), lambda: RecordingCollector(tape)]
+        registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+        tape.discard()
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         if family.name.startswith(("process_", "python_")):
