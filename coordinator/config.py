@@ -289,6 +289,17 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
     return config
 
 
+def settings_of(config: CoordinatorConfig) -> dict[str, str]:
+    """Every setting by its Kafka name, as `with_settings` takes it."""
+    return {key: _text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def parse_value(entry: Field[Any], text: str) -> Any:
     """The typed value of one field from text, checked against its own bounds."""
     key, meta, text = entry.metadata["key"], entry.metadata, text.strip()

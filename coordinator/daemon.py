@@ -9,21 +9,22 @@ durable and is answered, store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from coordinator.advertised import address_told
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
 from coordinator.core.assignors.loader import load_assignors
+from coordinator.host import Host
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock, SystemClock
-from coordinator.runtime.ids import new_topic_id
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
@@ -31,10 +32,10 @@ from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.connection import ConnectionStats, Requests
 from coordinator.server.frontend import Frontend
-from coordinator.server.listener import WILDCARDS, CannotListen, KafkaListener, cannot_listen
+from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
-from coordinator.topics.names import OFFSETS_PARTITIONS
+from coordinator.topics.shard_count import fix_shard_count
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
@@ -76,7 +77,7 @@ class Daemon:
     in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
     `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
     every decoded request but repeated heartbeats (`groupd.steady.replies.enable`). `control`
-    answers what comes to `/control` of the admin port.
+    answers what comes to `/control` of the admin port. `host` is what all of it stands on.
     """
 
     def __init__(
@@ -88,14 +89,17 @@ class Daemon:
         store: Store | None = None,
         wrap: Callable[[Requests], Requests] | None = None,
         control: ControlHandler | None = None,
+        host: Host | None = None,
     ) -> None:
         self.options = options
         self.kafka_address = ("", 0)
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._config = options.config
-        self._clock: Clock = clock or SystemClock()
-        self._socket_clock = socket_clock or self._clock
+        self._host = host or Host()
+        real: Clock = clock or SystemClock()
+        self._clock = self._host.clock(real)
+        self._socket_clock = socket_clock or real
         self._given_store = store
         self._wrap = wrap
         self._control = control
@@ -104,6 +108,8 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self.requests: Requests
+        """Takes what connections decode; there once the broker is assembled."""
         self._cleaner: Cleaner
         self._stalls = LoopStalls()
         self._transactions: TransactionCoordinator
@@ -128,14 +134,12 @@ class Daemon:
     async def start(self) -> None:
         """Serve. Raises CannotStart; then nothing is left behind."""
         try:
-            self._assignors = load_assignors(self._config.consumer_assignors)
-            # Members vote for the names that the assignors give themselves.
-            self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
+            self.take_assignors()
             await self._launch_workers()
             self._store = self._given_store or create_store(
                 self.options.store_url, self.options.data_dir
             )
-            await self._store.start()
+            self._store = await self._host.open(self._store, self.options.config)
         except (StoreRefused, ConfigError, CannotListen) as refused:
             await self._stop_workers()
             raise CannotStart(str(refused)) from refused
@@ -144,14 +148,11 @@ class Daemon:
             await self._store.close()
             raise CannotStart(f"the store cannot be opened: {error}") from error
         try:
-            await self._assemble()
+            await self._host.run("assemble", self.assemble)
+            self._stalls.start()
             await self._open_ports()
-            await self._broker.load()
-            if self._hosting is not None:
-                await self._hosting.cluster.start()
-            # After the shards, which take markers too.
-            await self._transactions.load()
-            await self._create_topics()
+            topics = self.options.topics
+            await self._host.run("load", lambda: self.load(topics), topics=topics)
             self._cleaner.start()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -164,12 +165,23 @@ class Daemon:
             raise
         log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
 
-    async def _assemble(self) -> None:
-        await self._fix_offsets_partitions()
+    def take_assignors(self) -> None:
+        """Raises ConfigError."""
+        self._assignors = load_assignors(self._config.consumer_assignors)
+        # Members vote for the names that the assignors give themselves.
+        self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
+
+    def adopt(self, store: Store) -> None:
+        """Use `store`, which is open, without `start`."""
+        self._store = store
+
+    async def assemble(self) -> None:
+        """Everything between the store and the sockets; nothing is loaded yet."""
+        await fix_shard_count(self._store, self._config)
         cluster = None if self._hosting is None else self._hosting.cluster
         self._broker = Broker(
             self._config,
-            shard_maker(self._config, self._assignors),
+            shard_maker(self._config, self._assignors, self._host.new_id),
             self._store,
             self._clock,
             group_routes(),
@@ -180,19 +192,18 @@ class Daemon:
         self._data_plane = DataPlane(
             self._config,
             self._store,
-            new_topic_id=new_topic_id,
+            new_topic_id=self._host.new_topic_id,
             now=self._clock.now,
             nodes=self._nodes,
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
             offsets_markers=cluster or OffsetsMarkers(self._broker),
-            elapsed=self._socket_clock.now,
+            elapsed=self._host.elapsed(self._socket_clock),
             offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
         transactions = self._make_transactions()
         self._broker.start_writer()
-        self._stalls.start()
         self._assembled = True
         await self._data_plane.start()
         self._broker.image = self._data_plane.catalogue.image
@@ -202,8 +213,20 @@ class Daemon:
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
         self._broker.serve_data(transactions.handlers)
+        self.requests = Frontend(self._broker)
         if self._hosting is not None:
-            self._hosting.attach(self._store, self._broker, self._data_plane, self._transactions)
+            parts = (self._store, self._broker, self._data_plane, self._transactions)
+            self.requests = self._hosting.attach(*parts)
+        if self._wrap is not None:
+            self.requests = self._wrap(self.requests)
+
+    async def load(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Read the shards, then the transactions, whose markers they take; then create topics."""
+        await self._broker.load()
+        if self._hosting is not None:
+            await self._hosting.cluster.start()
+        await self._transactions.load()
+        await self._create_topics(topics)
 
     def _make_transactions(self) -> TransactionHandlers:
         data_plane = self._data_plane
@@ -224,20 +247,6 @@ class Daemon:
             data_plane.producer_ids.init,
         )
 
-    async def _fix_offsets_partitions(self) -> None:
-        """The number of shards belongs to the data: groups are found by it."""
-        wanted = str(self._config.offsets_topic_num_partitions)
-        for resource, name, key, value in await self._store.configs():
-            if (resource, name, key) == OFFSETS_PARTITIONS:
-                if value != wanted:
-                    raise ConfigError(
-                        f"offsets.topic.num.partitions={wanted}: the store was made with {value}; "
-                        f"set it to {value}, or choose another --data-dir"
-                    )
-                return
-        resource, name, key = OFFSETS_PARTITIONS
-        await self._store.put_config(resource, name, key, wanted)
-
     async def _launch_workers(self) -> None:
         """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
         if self.options.workers is not None:
@@ -257,21 +266,25 @@ class Daemon:
             await self._hosting.cluster.stop()
 
     async def _open_ports(self) -> None:
-        requests: Requests = (
-            Frontend(self._broker) if self._hosting is None else self._hosting.frontend
-        )
-        if self._wrap is not None:
-            requests = self._wrap(requests)
         self._listener = KafkaListener(
-            self._config, self._socket_clock, requests, self.connections, self._clock
+            self._config,
+            self._socket_clock,
+            self.requests,
+            self.connections,
+            self._clock,
+            self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
-        host, port = self._advertised()
+        node = address_told(self.kafka_address, self.options.advertised)
+        self._host.call("announce", lambda: self.announce(*node), node=node)
+        if self.options.admin is not None:
+            await self._open_admin(self.options.admin)
+
+    def announce(self, host: str, port: int) -> None:
+        """The address that clients are told."""
         node = Node(self._config.node_id, host, port)
         self._nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self._broker.node = node
-        if self.options.admin is not None:
-            await self._open_admin(self.options.admin)
 
     async def _open_admin(self, address: tuple[str, int]) -> None:
         # Imported late: an embedded broker mostly has no admin port.
@@ -285,7 +298,7 @@ class Daemon:
             self._broker,
             self.connections,
             self._transactions,
-            [lambda: LogCollector(self._cleaner, self._stalls)],
+            [lambda: LogCollector(self._cleaner, self._stalls), *self._host.collectors()],
         )
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
@@ -300,23 +313,9 @@ class Daemon:
         shown["admin"] = list(self.admin_address)
         self._admin = admin
 
-    def _advertised(self) -> tuple[str, int]:
-        """What clients are told. Nobody can connect to a wildcard address, so without
-        --advertised it stands for this machine."""
-        if self.options.advertised is not None:
-            return self.options.advertised
-        host, port = self.kafka_address
-        local = WILDCARDS.get(host)
-        if local is None:
-            return host, port
-        log.warning(
-            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
-        )
-        return local, port
-
-    async def _create_topics(self) -> None:
+    async def _create_topics(self, topics: Iterable[tuple[str, int]]) -> None:
         catalogue = self._data_plane.catalogue
-        for name, partitions in self.options.topics:
+        for name, partitions in topics:
             if catalogue.topic(name) is not None:
                 continue
             try:
@@ -344,9 +343,8 @@ class Daemon:
             return f"{loading} shards are not active yet"
         if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
             return reason
-        return (
-            None if self._transactions.active else "the transaction coordinator is not active yet"
-        )
+        active = self._transactions.active
+        return None if active else "the transaction coordinator is not active yet"
 
     # Stop ---------------------------------------------------------------------------------
 
@@ -360,10 +358,7 @@ class Daemon:
             self._listener.stop_reading()
         try:
             await self._cleaner.close()
-            await self._transactions.close()
-            await self._stop_workers()
-            await self._data_plane.close()
-            await self._broker.close()
+            await self._host.run("finish", self.finish)
         finally:
             self._stalls.stop()
             if self._listener is not None:
@@ -372,6 +367,13 @@ class Daemon:
                 await self._admin.close()
             await self._store.close()
         log.info("stopped")
+
+    async def finish(self) -> None:
+        """Refuse what is new; what is under way becomes durable and is answered."""
+        await self._transactions.close()
+        await self._stop_workers()
+        await self._data_plane.close()
+        await self._broker.close()
 
     async def lost(self) -> str:
         """Waits until another process has taken the store over, whose groups are not ours any
@@ -389,11 +391,9 @@ class Daemon:
         try:
             if self._assembled:
                 await self._cleaner.close()
-                await self._transactions.close()
-                await self._stop_workers()
-                await self._data_plane.close()
-                await self._broker.close()
+                await self._host.run("finish", self.finish)
         finally:
+            await self._stop_workers()
             self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()

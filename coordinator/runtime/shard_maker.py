@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.assignors.api import PartitionAssignor
@@ -10,10 +10,13 @@ from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.state import ShardState
 from coordinator.runtime.broker import MakeShard
-from coordinator.runtime.ids import new_id
 
 
-def shard_maker(config: CoordinatorConfig, assignors: Mapping[str, PartitionAssignor]) -> MakeShard:
+def shard_maker(
+    config: CoordinatorConfig,
+    assignors: Mapping[str, PartitionAssignor],
+    new_id: Callable[[], str],
+) -> MakeShard:
     def make(
         image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
     ) -> GroupCoordinatorShard:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 from socket import socket
 
 from coordinator.config import CoordinatorConfig
@@ -13,8 +14,6 @@ from coordinator.server.connection import Connection, ConnectionStats, Requests
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
 CLOSE_POLL_S = 0.01
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that are none to connect to."""
 
 
 class CannotListen(Exception):
@@ -33,7 +32,7 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 class KafkaListener:
     """All connections of one listening socket. `sessions`: the clock that repeated heartbeats
-    renew sessions by, if it is not the one of the sockets."""
+    renew sessions by, if it is not the one of the sockets. `make`: makes a connection."""
 
     def __init__(
         self,
@@ -42,11 +41,13 @@ class KafkaListener:
         requests: Requests,
         stats: ConnectionStats,
         sessions: Clock | None = None,
+        make: Callable[..., Connection] = Connection,
     ) -> None:
         self._config = config
         self._clock = clock
         self._sessions = sessions or clock
         self._requests = requests
+        self._make = make
         self._stats = stats
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -100,7 +101,7 @@ class KafkaListener:
                 connection.abort()
 
     def _connection(self) -> Connection:
-        return Connection(self._config, self._clock, self._requests, self._stats,
+        return self._make(self._config, self._clock, self._requests, self._stats,
                           self._connections, self._sessions)  # fmt: skip
 
     def _arm_sweep(self) -> None:

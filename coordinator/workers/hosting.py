@@ -74,7 +74,8 @@ class Hosting:
         broker: Broker,
         data_plane: DataPlane,
         verifier: TransactionVerifier,
-    ) -> None:
+    ) -> MainFrontend:
+        """What takes the requests of the main process's own clients."""
         self._data_plane = data_plane
         self._verifier = verifier
         self.frontend = MainFrontend(broker, self.cluster)
@@ -86,6 +87,7 @@ class Hosting:
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
+        return self.frontend
 
     def add_routes(self, routes: AdminRoutes, registry: CollectorRegistry) -> None:
         """The routes of the admin port that speak for all nodes."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from coordinator.server.listener import BACKLOG, WILDCARDS, CannotListen, cannot_listen
+from coordinator.advertised import WILDCARDS
+from coordinator.server.listener import BACKLOG, CannotListen, cannot_listen
 from coordinator.workers.link import Place
 from protocol.messages.cluster import Node
 

@@ -18,6 +18,7 @@ from coordinator.core.assignors.loader import load_assignors
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.ids import new_id
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.runtime.shard_maker import shard_maker
@@ -101,7 +102,7 @@ class Worker:
         routes = group_routes()
         broker = self._broker = Broker(
             config,
-            shard_maker(config, assignors),
+            shard_maker(config, assignors, new_id),
             self._logs,
             self._clock,
             routes,

@@ -506,6 +506,7 @@ def refused(*arguments: str) -> str:
     ("arguments", "said"),
     [
         (["--workers", "2", "--control"], "--control with --workers"),
+        (["--workers", "2", "--record", "tape"], "--record with --workers"),
         (["--workers", "0"], "--workers"),
         (["--workers", "3", "--set", "offsets.topic.num.partitions=2"], "there are 2 shards only"),
         (["--workers", "2", "--listen", "127.0.0.1:65534"], "ports of workers end at 65535"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from socket import socket
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from coordinator.config import CoordinatorConfig
+from coordinator.recording.metrics import RecordingCollector
+from coordinator.recording.tape import Tape
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import SystemClock
@@ -57,8 +62,15 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
     )
     cluster.links.append(cast(WorkerLink, OneWorker()))
-    more = [lambda: LogCollector(cleaner, LoopStalls()), lambda: ClusterCollector(cluster)]
-    registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+    with TemporaryDirectory() as directory:
+        tape = Tape(Path(directory) / "r", 1)
+        more: list[Callable[[], Collector]] = [
+            lambda: LogCollector(cleaner, LoopStalls()),
+            lambda: RecordingCollector(tape),
+            lambda: ClusterCollector(cluster),
+        ]
+        registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+        tape.discard()
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         if family.name.startswith(("process_", "python_")):
