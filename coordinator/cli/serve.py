@@ -7,6 +7,9 @@ import gc
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +27,14 @@ SHUTDOWN_LIMIT_S = 4.5
 
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GROUPD_STORE",
+        help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+        "default SQLite in the data directory.",
+    ),
 ]
 Topics = Annotated[
     list[str] | None,
@@ -44,6 +55,14 @@ ControlAnywhere = Annotated[
         help="Allow --control on an address that others reach: they can do anything.",
     ),
 ]
+UntilStdinEnds = Annotated[
+    bool,
+    typer.Option(
+        "--until-stdin-ends",
+        help="Stop when stdin ends, so that the daemon does not outlive the program that started "
+        "it with a pipe there, however that ends.",
+    ),
+]
 
 
 def serve(
@@ -57,14 +76,7 @@ def serve(
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
     data_dir: DataDirOption = Path("./groupd-data"),
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GROUPD_STORE",
-            help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
-            "default SQLite in the data directory.",
-        ),
-    ] = None,
+    store: Store = None,
     topics: Topics = None,
     config: Annotated[
         Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
@@ -76,6 +88,7 @@ def serve(
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
     control: Control = False,
     control_anywhere: ControlAnywhere = False,
+    until_stdin_ends: UntilStdinEnds = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -100,7 +113,8 @@ def serve(
     )
     configure_logging(log_format, log_level)
     try:
-        _serve(_controlled(options, control_anywhere) if control else Daemon(options))
+        daemon = _controlled(options, control_anywhere) if control else Daemon(options)
+        _serve(daemon, until_stdin_ends)
     except CannotStart as error:
         raise UsageError(str(error)) from None
 
@@ -111,12 +125,12 @@ def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
     return ControlledDaemon(options, anywhere=anywhere)
 
 
-def _serve(daemon: Daemon | ControlledDaemon) -> None:
+def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_run(daemon))
+            runner.run(_run(daemon, until_stdin_ends))
         except _StoreLost as error:
             print(f"groupd: {error}: stopped", file=sys.stderr)
             raise typer.Exit(1) from None
@@ -126,7 +140,7 @@ class _StoreLost(Exception):
     """`str()` is one line."""
 
 
-async def _run(daemon: Daemon | ControlledDaemon) -> None:
+async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -137,6 +151,8 @@ async def _run(daemon: Daemon | ControlledDaemon) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    if until_stdin_ends:
+        _at_end_of_stdin(lambda: loop.call_soon_threadsafe(stop.set))
     if not await _started(daemon, stop):
         return
     # What is loaded stays: the collector need not look at it again.
@@ -154,6 +170,19 @@ async def _run(daemon: Daemon | ControlledDaemon) -> None:
             print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
+
+
+def _at_end_of_stdin(call: Callable[[], object]) -> None:
+    """On a thread: what stands at stdin need not be something that an event loop can wait for."""
+
+    def read() -> None:
+        with suppress(OSError):  # closed from the start
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # the loop has ended before
+            call()
+
+    threading.Thread(target=read, name="groupd-stdin", daemon=True).start()
 
 
 async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
