@@ -213,15 +213,16 @@ func TestNoOrderIsDoneTwiceInARebalance(t *testing.T) {
 	produce(g, 0, 60)
 	busy, goOn := make(chan struct{}), make(chan struct{})
 	tell := sync.OnceFunc(func() { close(busy) })
+	release := sync.OnceFunc(func() { close(goOn) })
 	first := work(t, g, func() { tell(); <-goOn })
-	t.Cleanup(sync.OnceFunc(func() { closeOnce(goOn) }))
+	t.Cleanup(release)
 	<-busy
 	second := work(t, g, nothing)
 	g.WaitMembers("billing", 2)
 	if len(g.Committed("billing")) != 0 || len(second.orders()) != 0 {
 		t.Error("all partitions should be with the first one still")
 	}
-	closeOnce(goOn)
+	release()
 	g.WaitStable("billing", 2)
 	produce(g, 60, 120)
 	waitCommitted(g, 20)
@@ -229,14 +230,6 @@ func TestNoOrderIsDoneTwiceInARebalance(t *testing.T) {
 		t.Errorf("one has done nothing: %d and %d", len(first.orders()), len(second.orders()))
 	}
 	wantOnce(t, billed(g), 120)
-}
-
-func closeOnce(channel chan struct{}) {
-	select {
-	case <-channel:
-	default:
-		close(channel)
-	}
 }
 
 func TestAZombieCommitsNothing(t *testing.T) {
