@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.conftest import order, working
+from workers import order, working
 
 TOPICS = {"orders": 6, "invoices": 1, "orders-rejected": 1}
 pytestmark = pytest.mark.groupd(topics=TOPICS, clock="frozen")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.conftest import Worker, order
+from workers import Worker, order
 
 pytestmark = pytest.mark.groupd(topics={"orders": 6}, clock="frozen")
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from billing.orders import BadOrder, Order, parse
-from tests.conftest import Worker, order
+from workers import Worker, order
 
 pytestmark = pytest.mark.groupd(topics={"orders": 6})
 
