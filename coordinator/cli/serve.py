@@ -125,7 +125,7 @@ def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
     return ControlledDaemon(options, anywhere=anywhere)
 
 
-def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool) -> None:
+def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -140,7 +140,7 @@ class _StoreLost(Exception):
     """`str()` is one line."""
 
 
-async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool) -> None:
+async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
