@@ -219,6 +219,8 @@ func TestNoOrderIsDoneTwiceInARebalance(t *testing.T) {
 	<-busy
 	second := work(t, g, nothing)
 	g.WaitMembers("billing", 2)
+	heartbeats := g.Fault(given{"action": "delay", "api": "heartbeat", "ms": 0}) // to count them
+	heartbeats.Wait(20)                                                          // it has long been asked for partitions
 	if len(g.Committed("billing")) != 0 || len(second.orders()) != 0 {
 		t.Error("all partitions should be with the first one still")
 	}

@@ -95,6 +95,8 @@ async def test_no_order_is_done_twice_in_a_rebalance(groupd):
         await asyncio.wait_for(busy.wait(), 20)
         async with working(groupd) as second:
             await groupd.aio.wait_members("billing", 2)
+            with pytest.raises(AssertionError, match="not within"):
+                await groupd.aio.wait_stable("billing", members=2, timeout=0.5)
             assert await groupd.aio.committed("billing") == {}
             assert not second.charged, "all partitions are still with the first"
             go_on.set()

@@ -54,6 +54,8 @@ class Processor:
         self._committed_at = time.monotonic()
         self.refused = 0
         """Commits that came too late."""
+        self.repeated = 0
+        """Orders that were billed already."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": servers,
@@ -99,7 +101,9 @@ class Processor:
         except BadOrder as bad:
             self._ledger.reject(f"{TOPIC}-{partition}@{offset}", str(bad))
         else:
-            if not self._ledger.has(order.order_id):
+            if self._ledger.has(order.order_id):
+                self.repeated += 1
+            else:
                 self._charge(order)
                 self._ledger.bill(order)
         self._done[partition] = offset + 1

@@ -62,6 +62,8 @@ def test_no_order_is_done_twice_in_a_rebalance(groupd, database):
         assert busy.wait(20)
         with Worker(groupd.bootstrap_servers, database, commit_seconds=never) as second:
             groupd.wait_members("billing", 2)
+            with pytest.raises(AssertionError, match="not within"):
+                groupd.wait_stable("billing", members=2, timeout=0.5)
             assert groupd.committed("billing") == {}
             assert not second.charged, "all partitions are still with the first"
             go_on.set()
@@ -73,6 +75,7 @@ def test_no_order_is_done_twice_in_a_rebalance(groupd, database):
     charged = first.charged + second.charged + third.charged
     assert len(charged) == 120
     assert set(charged.values()) == {1}
+    assert second.processor.repeated == third.processor.repeated == 0
 
 
 def test_a_zombie_commits_nothing(groupd, database, ledger):

@@ -183,9 +183,11 @@ scenario('no order is done twice in a rebalance', async world => {
   await world.waitStable(2)
   await world.produce(60, 120)
   await world.waitCommitted(20)
+  assertOnce(first.charged, first.charged.size)
   assert.notEqual(first.charged.size, 0)
   assert.notEqual(second.charged.size, 0)
   assertOnce(await world.billed(), 120)
+  assert.deepEqual([...first.charged.keys()].filter(order => second.charged.has(order)), [])
 })
 
 scenario('a zombie commits nothing', async world => {
