@@ -24,6 +24,9 @@ from pipeline.fold.entry import (
 from pipeline.fold.state import AWAY, REVOKING, STABLE, WAITING, Cause, Group, Life, Place
 from pipeline.fold.tracker import Tracker
 
+_FIRST_EPOCH = 2
+"""A new group bumps from 1, in the first versions of Kafka from 0."""
+
 _LEAVE_STATIC_EPOCH = -2
 _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
 
@@ -62,9 +65,13 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
         group.complete = True
         return  # what the classic group had, under its generation; the bump is still to come
     if before == -1:
-        group.complete = group.complete or epoch == 1
+        group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
         if not group.complete and not causes:
             return
+        for life in group.members.values():
+            if group.complete and life.began_by is None:
+                life.began_by = "joined"
+                group.joined_since.append(life.member_id)
     for cause in causes:
         life = group.members.get(cause.member_id)
         if cause.trigger == "join" and life is not None and life.began_by is None:

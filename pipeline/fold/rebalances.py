@@ -8,7 +8,7 @@ from pipeline.fold.balance import minimal_moves
 from pipeline.fold.entry import Entry
 from pipeline.fold.facts import Row
 from pipeline.fold.simulate import assign, universe_of
-from pipeline.fold.state import CLASSIC, Group, Life, Move, Owner, Place, Rebalance
+from pipeline.fold.state import AWAY, CLASSIC, REVOKING, Group, Life, Move, Owner, Place, Rebalance
 from pipeline.fold.tracker import Tracker, index_by_key
 
 PRIORITY = (
@@ -200,8 +200,15 @@ def complete_if_stable(tracker: Tracker, group: Group, at_ms: int) -> None:
     over(tracker, group, rebalance, "completed" if group.members else "emptied")
 
 
+def _is_late(group: Group, life: Life, rebalance: Rebalance) -> bool:
+    """It has not heard of the rebalance yet, or is giving partitions up."""
+    if life.state == AWAY or life.member_id in group.joined_since:
+        return False
+    return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
+
+
 def _is_here(group: Group, member_id: str) -> bool:
-    return group.members[member_id].state != "away"
+    return group.members[member_id].state != AWAY
 
 
 def over(tracker: Tracker, group: Group, rebalance: Rebalance, status: str) -> None:
@@ -211,13 +218,7 @@ def over(tracker: Tracker, group: Group, rebalance: Rebalance, status: str) -> N
         group.rebalance = None
     if status in ("superseded", "unfinished"):
         rebalance.waiting_for = tuple(
-            sorted(
-                one
-                for one in group.members
-                if one not in group.settled
-                and _is_here(group, one)
-                and one not in group.joined_since
-            )
+            one for one in sorted(group.members) if _is_late(group, group.members[one], rebalance)
         )
     if rebalance.untaken and status == "superseded":
         return
