@@ -96,8 +96,7 @@ class EntryRows:
         self.schema = arrow_schema(tuple(columns))
         self.decoded = 0
         self.errors = 0
-        self._wanted = wanted
-        self._all = wanted.everything
+        self.want(wanted)
         self._values = {n for n, name in VALUE_COLUMNS.items() if name in columns}
         self._check = "error" in columns
         self._rows: list[tuple[Any, ...]] = []
@@ -110,6 +109,11 @@ class EntryRows:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def want(self, wanted: Wanted) -> None:
+        """From here on."""
+        self._wanted = wanted
+        self._all = wanted.everything
 
     def add_payload(self, partition: int, payload: bytes, header: BatchHeader) -> None:
         """One batch as it is stored. `header`: what could be read of it."""
