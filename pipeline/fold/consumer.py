@@ -68,15 +68,7 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
         group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
         if not group.complete and not causes:
             return
-        for life in group.members.values():
-            if group.complete and life.began_by is None:
-                life.began_by = "joined"
-                group.joined_since.append(life.member_id)
-    for cause in causes:
-        life = group.members.get(cause.member_id)
-        if cause.trigger == "join" and life is not None and life.began_by is None:
-            life.began_by = "joined"
-            group.joined_since.append(cause.member_id)
+    _note_joined(group, causes)
     triggers = {cause.trigger for cause in causes} | ({"conversion"} if converting else set())
     if not triggers:
         # Brokers before Kafka 4.1 write no hash; there it can hardly be anything else.
@@ -86,6 +78,15 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
     rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, tuple(triggers), members)
     rebalance.started_ms = entry.at_ms
     rebalance.complete = group.complete and before in (-1, epoch - 1)
+
+
+def _note_joined(group: Group, causes: Iterable[Cause]) -> None:
+    """Members of which it was not clear yet whether they joined or were there before."""
+    joined = {cause.member_id for cause in causes if cause.trigger == "join"}
+    for member_id, life in group.members.items():
+        if life.began_by is None and (group.complete or member_id in joined):
+            life.began_by = "joined"
+            group.joined_since.append(member_id)
 
 
 def _member_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
