@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.core.assignors.loader import load_assignors
+from coordinator.core.assignors.loader import BUILT_IN, load_assignors
 from coordinator.core.metadata_image import TopicImage
 from coordinator.logtools.record_types import TYPE_NAMES
 from pipeline.fold.entry import Entry
@@ -16,7 +16,8 @@ from pipeline.fold.state import Settings
 from pipeline.fold.topics import Topics
 from pipeline.values import key_columns, topic_id_text, value_of
 from protocol.messages.consumer_group import TopicPartitions
-from protocol.records.codec import encode_key, record_type
+from protocol.records.batch import encode_batch
+from protocol.records.codec import encode_key, encode_value, record_type
 from protocol.records.schema import Record
 from tests.unit.consumer_group.harness import GROUP, Shard, owned
 
@@ -59,7 +60,9 @@ class TimedShard(Shard):
     clients that answer what they are told."""
 
     def __init__(self, *topics: TopicImage, assignor: str = "uniform", **settings: Any) -> None:
-        super().__init__(*topics, assignor=load_assignors([assignor])[assignor], **settings)
+        settings["consumer_assignors"] = (assignor,)
+        super().__init__(*topics, **settings)
+        self.state.assignors = load_assignors(sorted(BUILT_IN))
         self.times: list[int] = []
         self.told: dict[str, tuple[int, tuple[TopicPartitions, ...]]] = {}
 
@@ -97,6 +100,13 @@ class TimedShard(Shard):
             if self.group.state_name() in ("Stable", "Empty"):
                 return
         raise AssertionError("the group does not become stable")
+
+    def payloads(self) -> list[bytes]:
+        """The log as it is stored, a batch a record."""
+        return [
+            encode_batch(offset, 0, at_ms, [(encode_key(record.key), encode_value(record))])
+            for offset, (at_ms, record) in enumerate(zip(self.times, self.log, strict=True))
+        ]
 
     def names(self) -> dict[str, str]:
         return {topic_id_text(one.topic_id) or "": one.name for one in self.all_topics()}
