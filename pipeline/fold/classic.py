@@ -42,12 +42,11 @@ def apply(tracker: Tracker, group: Group, entry: Entry) -> None:
     had_members = bool(group.members or group.departing)
     group.protocol_type = value["protocol_type"] or ""
     now = {member["member_id"]: member for member in value["members"] or ()}
-    is_first = before == -1
-    if is_first:
+    if before == -1:
         group.complete = group.complete or generation <= 1
     group.causes.clear()
     change = _members(tracker, group, entry, now)
-    change.protocol = not is_first and bool(now) and value["protocol"] != group.protocol_name
+    change.protocol = bool(now) and group.protocol_name not in (None, value["protocol"])
     if now:
         group.protocol_name = value["protocol"]
     group.epoch = generation
