@@ -23,6 +23,8 @@ def entries_of(spark: SparkSession, logs: Mapping[int, Sequence[bytes]]) -> Data
             partition, [Batch(parse_header(payload), payload) for payload in payloads]
         )
     ]
+    if not found:
+        return spark.createDataFrame([], ENTRIES)
     return spark.createDataFrame(pa.Table.from_batches(found, arrow_schema(COLUMNS)), ENTRIES)
 
 
@@ -40,7 +42,9 @@ def inputs_of(
 
 
 def rows_of(job: Job, inputs: Inputs, table: str = "", **options: Any) -> list[dict[str, Any]]:
-    """The rows of one of the job's tables, in the order of its keys."""
+    """The rows of one of the job's tables, in the order of its keys. Times are in UTC."""
     result = job.build(inputs, {**job.options, **options})[table or job.name]
-    rows = [row.asDict(recursive=True) for row in result.frame.collect()]
+    rows: list[dict[str, Any]] = result.frame.toArrow().to_pylist()
+    keys = [tuple(row[key] for key in result.keys) for row in rows]
+    assert len(set(keys)) == len(keys), f"{result.keys} do not tell the rows apart"
     return sorted(rows, key=lambda row: tuple(str(row[key]).rjust(20) for key in result.keys))
