@@ -158,16 +158,8 @@ def _rebalanced(
         gone = group.released.get(place)
         if owner is None and gone is not None:
             group.changed[place] = gone[1]  # a cooperative protocol's second round
-    triggers = _triggers(group, change)
-    members = [*(cause.member_id for cause in group.causes), *change.joined, *change.resubscribed]
-    rebalance = rebalances.open_rebalance(
-        tracker,
-        group,
-        entry,
-        group.epoch,
-        tuple(triggers),
-        tuple(dict.fromkeys(members)),
-    )
+    causes = _causes(group, change)
+    rebalance = rebalances.open_rebalance(tracker, group, entry, group.epoch, causes)
     group.causes.clear()
     group.settled.update(group.members)
     rebalance.assignor = value["protocol"]
@@ -177,24 +169,21 @@ def _rebalanced(
     rebalance.target_ms = joined_ms if joined_ms and joined_ms > 0 else entry.at_ms
 
 
-def _triggers(group: Group, change: _Change) -> set[str]:
-    triggers = {cause.trigger for cause in group.causes}
+def _causes(group: Group, change: _Change) -> list[tuple[str, str]]:
+    """Triggers, each with a member or ""."""
+    causes = [(cause.trigger, cause.member_id) for cause in group.causes]
     if group.converted_ms is not None:
         group.converted_ms = None
-        triggers.add("conversion")
-    if change.joined:
-        triggers.add("join")
-    if change.resubscribed:
-        triggers.add("subscription-change")
+        causes.append(("conversion", ""))
+    causes += [("join", member_id) for member_id in change.joined]
+    causes += [("subscription-change", member_id) for member_id in change.resubscribed]
     if change.protocol:
-        triggers.add("assignor-change")
-    if not triggers and any(
-        owner is None and place in group.target for place, owner in group.changed.items()
-    ):
-        triggers.add("metadata-change")
-    if not triggers and group.released:
-        triggers.add("follow-up")
-    return triggers or {"unknown"}
+        causes.append(("assignor-change", ""))
+    if causes:
+        return causes
+    if any(owner is None and place in group.target for place, owner in group.changed.items()):
+        return [("metadata-change", "")]
+    return [("follow-up" if group.released else "unknown", "")]
 
 
 def _hold(tracker: Tracker, group: Group, entry: Entry) -> None:

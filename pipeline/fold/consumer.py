@@ -69,13 +69,14 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
         if not group.complete and not causes:
             return
     _note_joined(group, causes)
-    triggers = {cause.trigger for cause in causes} | ({"conversion"} if converting else set())
-    if not triggers:
+    told = [(cause.trigger, cause.member_id) for cause in causes]
+    if converting:
+        told.append(("conversion", ""))
+    if not told:
         # Brokers before Kafka 4.1 write no hash; there it can hardly be anything else.
         changed = not group.metadata_hash or old_hash not in (None, group.metadata_hash)
-        triggers = {"metadata-change" if changed else "unknown"}
-    members = tuple(dict.fromkeys(cause.member_id for cause in causes if cause.member_id))
-    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, tuple(triggers), members)
+        told.append(("metadata-change" if changed else "unknown", ""))
+    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, told)
     rebalance.started_ms = entry.at_ms
     rebalance.complete = group.complete and before in (-1, epoch - 1)
 

@@ -138,7 +138,7 @@ class Rebalance:
     members_before: int
     members_after: int
     complete: bool
-    why: str = ""
+    why: str
     assignor: str | None = None
     started_ms: int | None = None
     target_ms: int | None = None
