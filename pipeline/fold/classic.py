@@ -147,7 +147,8 @@ def _rebalanced(
     """A row, if this is another generation than the one before."""
     first_unknown = before == -1 and not group.complete
     idle = not group.members and not had_members
-    if group.epoch == before or first_unknown or idle or group.converted_ms == entry.at_ms:
+    converting = before == -1 and group.converted_ms is not None
+    if group.epoch == before or first_unknown or idle or converting:
         group.changed.clear()
         if group.members:
             for observer in tracker.observers:

@@ -60,10 +60,11 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
     if epoch == before:
         return
     group.epoch = epoch
-    converting = group.converted_ms == entry.at_ms
+    converting = group.converted_ms is not None
     if before == -1 and converting:
         group.complete = True
         return  # what the classic group had, under its generation; the bump is still to come
+    group.converted_ms = None
     if before == -1:
         group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
         if not group.complete and not causes:
