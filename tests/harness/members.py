@@ -37,22 +37,22 @@ def settings(bootstrap: str, group: str, protocol: str) -> dict[str, str | int |
     }
     if protocol == "classic":
         common |= {"partition.assignment.strategy": "cooperative-sticky"}
-        common |= {"heartbeat.interval.ms": 50}
+        # Without the latter it looks after its group every 500 ms only, see docs/testing.md.
+        common |= {"heartbeat.interval.ms": 50, "statistics.interval.ms": 50}
     return common
 
 
 class Member:
     """A consumer that polls on a thread until the end of the `with` block. `owned` follows its
-    rebalance listener, `values` what it was given; `moved` tells of every change."""
+    rebalance listener, `values` what it was given; `moved` tells of every change.
+    `more`: settings."""
 
     def __init__(
-        self, bootstrap: str, group: str, protocol: str = "consumer", **extra: str | int | bool
+        self, bootstrap: str, group: str, protocol: str = "consumer", **more: str | int | bool
     ) -> None:
-        """`extra`: of librdkafka's configuration, with underscores for the dots."""
         self.owned: set[Partition] = set()
         self.values: list[bytes] = []
         self.moved = threading.Condition()
-        more = {name.replace("_", "."): value for name, value in extra.items()}
         self.consumer = Consumer({**settings(bootstrap, group, protocol), **more})
         self._ended = threading.Event()
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -125,9 +125,8 @@ class MemberProcess:
     """The same in a process of its own, to be killed."""
 
     def __init__(
-        self, bootstrap: str, group: str, protocol: str = "consumer", **extra: str | int | bool
+        self, bootstrap: str, group: str, protocol: str = "consumer", **more: str | int | bool
     ) -> None:
-        more = {name.replace("_", "."): value for name, value in extra.items()}
         config = {**settings(bootstrap, group, protocol), **more}
         self._process = subprocess.Popen([sys.executable, "-c", PROGRAM, json.dumps(config)])
 

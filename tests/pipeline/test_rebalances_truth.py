@@ -177,18 +177,18 @@ def test_consumer_protocol(spark: SparkSession, c: GroupCoordinator) -> None:
         started.pop().kill()
         diary.act("removal", lambda: c.clock.advance(SESSION_MS), stable(c, 2))
 
-        auto = {"enable_auto_commit": True, "auto_commit_interval_ms": 20}
+        auto = {"enable.auto.commit": True, "auto.commit.interval.ms": 20}
         diary.act("join", lambda: start(**auto), stable(c, 3))
         (busy,) = diary.members - first
         commit_regularly(c, next(n for (_, n), owner in diary.owned.items() if owner == busy))
         started.pop().kill()
         diary.act("expiry", lambda: c.clock.advance(SESSION_MS), stable(c, 2))
 
-        static = Member(where, GROUP, group_instance_id="inst")
+        static = Member(where, GROUP, **{"group.instance.id": "inst"})
         diary.act("join", lambda: stack.enter_context(static), stable(c, 3))
         (old,) = diary.members - first
         static.leave()
-        again = Member(where, GROUP, group_instance_id="inst")
+        again = Member(where, GROUP, **{"group.instance.id": "inst"})
         diary.act(None, lambda: stack.enter_context(again), stable(c, 3))
         (new,) = diary.members - first
         assert new != old
@@ -221,7 +221,7 @@ def test_consumer_protocol(spark: SparkSession, c: GroupCoordinator) -> None:
 
 def test_classic_protocol(spark: SparkSession, c: GroupCoordinator) -> None:
     diary, where = Diary(c), c.bootstrap_servers
-    eager = {"partition_assignment_strategy": "range"}
+    eager = {"partition.assignment.strategy": "range"}
     with ExitStack() as stack:
         a = Member(where, GROUP, "classic", **eager)
         diary.act("join", lambda: stack.enter_context(a), stable(c, 1))
