@@ -126,4 +126,5 @@ JOB = Job(
     "the committed offsets as of an instant, as OffsetFetch answers them",
     build,
     {"at": ""},
+    columns=_INPUT,
 )

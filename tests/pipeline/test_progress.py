@@ -17,6 +17,8 @@ from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.random_log import GROUPS, RandomLog
 from tests.unit.history.harness import RETENTION_MINUTES, START_MS, LoggedShard, changes
 
+pytestmark = pytest.mark.timeout(300)
+
 START = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=START_MS)
 MINUTE = timedelta(minutes=1)
 End = tuple[str, int, int, datetime | None]
