@@ -201,10 +201,12 @@ def _current_member(tracker: Tracker, group: Group, entry: Entry) -> None:
     life.heard_ms = entry.at_ms
     if epoch:
         group.causes.clear()
-    if state == STABLE and epoch == group.epoch:
+    group.settled.discard(entry.member)
+    group.away.discard(entry.member)
+    if state == AWAY:
+        group.away.add(entry.member)
+    elif state == STABLE and epoch == group.epoch:
         group.settled.add(entry.member)
-    else:
-        group.settled.discard(entry.member)
     rebalances.complete_if_stable(tracker, group, entry.at_ms)
 
 

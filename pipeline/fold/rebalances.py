@@ -236,7 +236,7 @@ def complete_if_stable(tracker: Tracker, group: Group, at_ms: int) -> None:
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is None:
         return
-    if any(one not in group.settled and _is_here(group, one) for one in group.members):
+    if len(group.settled) + len(group.away) < len(group.members):
         return
     rebalance.stable_ms = at_ms
     over(tracker, group, rebalance, "completed" if group.members else "emptied")
@@ -247,10 +247,6 @@ def _is_late(group: Group, life: Life, rebalance: Rebalance) -> bool:
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
-
-
-def _is_here(group: Group, member_id: str) -> bool:
-    return group.members[member_id].state != AWAY
 
 
 def over(tracker: Tracker, group: Group, rebalance: Rebalance, status: str) -> None:
