@@ -7,6 +7,9 @@ import gc
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +21,33 @@ from coordinator.cli.parse import build_config, directory, host_port, one_of, re
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
     from coordinator.daemon import Daemon, DaemonOptions
+    from coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
 
+WORKERS_MAX = 64
+
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GROUPD_STORE",
+        help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+        "default SQLite in the data directory.",
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write every request, reply, timer and fault to a new file, for `groupd replay`.",
+    ),
+]
+RecordMax = Annotated[
+    int, typer.Option(metavar="MIB", min=1, help="Size at which the recording ends.")
 ]
 Topics = Annotated[
     list[str] | None,
@@ -44,6 +68,24 @@ ControlAnywhere = Annotated[
         help="Allow --control on an address that others reach: they can do anything.",
     ),
 ]
+UntilStdinEnds = Annotated[
+    bool,
+    typer.Option(
+        "--until-stdin-ends",
+        help="Stop when stdin ends, so that the daemon does not outlive the program that started "
+        "it with a pipe there, however that ends.",
+    ),
+]
+
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=WORKERS_MAX,
+        help="Processes that the groups are spread over, each a node on a port of its own above "
+        "--listen; 1: everything in one process.",
+    ),
+]
 
 
 def serve(
@@ -57,14 +99,7 @@ def serve(
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
     data_dir: DataDirOption = Path("./groupd-data"),
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GROUPD_STORE",
-            help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
-            "default SQLite in the data directory.",
-        ),
-    ] = None,
+    store: StoreUrl = None,
     topics: Topics = None,
     config: Annotated[
         Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
@@ -74,8 +109,12 @@ def serve(
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
+    workers: Workers = 1,
     control: Control = False,
     control_anywhere: ControlAnywhere = False,
+    record: Record = None,
+    record_max: RecordMax = 1024,
+    until_stdin_ends: UntilStdinEnds = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -85,10 +124,9 @@ def serve(
     """
     # Imported late: `groupd --help` and usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-    from coordinator.server.logs import configure_logging
+    from storage.log import StoreRefused
 
-    one_of(log_format, "--log-format", ("text", "json"))
-    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    _set_up_log(log_format, log_level)
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=real_port(advertised, "--advertised") if advertised else None,
@@ -97,26 +135,66 @@ def serve(
         store_url=store,
         topics=tuple(topic(item) for item in topics or ()),
         config=build_config(config, sets or (), profile),
+        workers=_workers(workers, log_format, log_level, _alone(record, control=control)),
     )
-    configure_logging(log_format, log_level)
     try:
-        _serve(_controlled(options, control_anywhere) if control else Daemon(options))
-    except CannotStart as error:
+        recording = None if record is None else (record, record_max << 20)
+        if control:
+            _serve(_controlled(options, control_anywhere, recording), until_stdin_ends)
+        elif recording is not None:
+            _serve(_recorded(options, *recording), until_stdin_ends)
+        else:
+            _serve(Daemon(options), until_stdin_ends)
+    except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
 
 
-def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
+def _set_up_log(log_format: str, log_level: str) -> None:
+    from coordinator.server.logs import configure_logging
+
+    one_of(log_format, "--log-format", ("text", "json"))
+    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    configure_logging(log_format, log_level)
+
+
+def _alone(record: Path | None, *, control: bool) -> str | None:
+    recorded = "--record" if record is not None else None
+    return "--control" if control else recorded
+
+
+def _workers(
+    count: int, log_format: str, log_level: str, alone: str | None
+) -> WorkerOptions | None:
+    """None: one process. `alone`: a flag that is for one process only."""
+    if count == 1:
+        return None
+    if alone is not None:
+        raise UsageError(f"{alone} with --workers: it is for one process only")
+    from coordinator.workers.hosting import WorkerOptions
+
+    return WorkerOptions(count, log_format, log_level)
+
+
+def _controlled(
+    options: DaemonOptions, anywhere: bool, recording: tuple[Path, int] | None
+) -> ControlledDaemon:
     from coordinator.cli.controlled import ControlledDaemon
 
-    return ControlledDaemon(options, anywhere=anywhere)
+    return ControlledDaemon(options, anywhere=anywhere, recording=recording)
 
 
-def _serve(daemon: Daemon | ControlledDaemon) -> None:
+def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
+    from coordinator.cli.recorded import RecordedDaemon
+
+    return RecordedDaemon(options, path, bytes_max)
+
+
+def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_run(daemon))
+            runner.run(_run(daemon, until_stdin_ends))
         except _StoreLost as error:
             print(f"groupd: {error}: stopped", file=sys.stderr)
             raise typer.Exit(1) from None
@@ -126,7 +204,7 @@ class _StoreLost(Exception):
     """`str()` is one line."""
 
 
-async def _run(daemon: Daemon | ControlledDaemon) -> None:
+async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -137,6 +215,8 @@ async def _run(daemon: Daemon | ControlledDaemon) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    if until_stdin_ends:
+        _at_end_of_stdin(lambda: loop.call_soon_threadsafe(stop.set))
     if not await _started(daemon, stop):
         return
     # What is loaded stays: the collector need not look at it again.
@@ -154,6 +234,19 @@ async def _run(daemon: Daemon | ControlledDaemon) -> None:
             print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
+
+
+def _at_end_of_stdin(call: Callable[[], object]) -> None:
+    """On a thread: what stands at stdin need not be something that an event loop can wait for."""
+
+    def read() -> None:
+        with suppress(OSError):  # closed from the start
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # the loop has ended before
+            call()
+
+    threading.Thread(target=read, name="groupd-stdin", daemon=True).start()
 
 
 async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
