@@ -240,10 +240,12 @@ func TestAZombieCommitsNothing(t *testing.T) {
 	member := g.WaitMembers("billing", 1)[0]
 	work(t, g, nothing)
 	g.WaitStable("billing", 2)
+	produce(g, 0, 6)
+	waitCommitted(g, 1) // both are at work
 	// It hung for longer than its session, and still believes to have its partitions.
 	incident := g.Recipe("zombie_member", given{"group": "billing", "member": member})
 	g.WaitStable("billing", 1)
-	produce(g, 0, 60)
+	produce(g, 6, 60)
 	waitCommitted(g, 10)  // by the other one: nothing of the zombie gets through
 	incident[0].Wait(2)   // its heartbeat and its commit
 	incident[0].Release() // they come too late

@@ -116,9 +116,11 @@ async def test_a_zombie_commits_nothing(groupd):
         (zombie_id,) = await groupd.aio.wait_members("billing", 1)
         async with working(groupd):
             await groupd.aio.wait_stable("billing", members=2)
+            await groupd.aio.produce("orders", [order(number) for number in range(6)])
+            await committed(groupd, 1)  # both are at work
             incident = await groupd.aio.zombie_member("billing", zombie_id)
             await groupd.aio.wait_stable("billing", members=1)
-            await groupd.aio.produce("orders", [order(number) for number in range(60)])
+            await groupd.aio.produce("orders", [order(number) for number in range(6, 60)])
             await committed(groupd, 10)  # by the other one: nothing of the zombie gets through
             (fault,) = incident["faults"]
             await groupd.aio.wait_fault(fault, 2)  # its heartbeat and its commit

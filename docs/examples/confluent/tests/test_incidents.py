@@ -84,9 +84,12 @@ def test_a_zombie_commits_nothing(groupd, database, ledger):
         (zombie_id,) = groupd.wait_members("billing", 1)
         with Worker(groupd.bootstrap_servers, database) as other:
             groupd.wait_stable("billing", members=2)
+            groupd.produce("orders", [order(number) for number in range(6)])
+            for partition in range(6):  # both are at work
+                groupd.wait_committed("billing", "orders", partition, 1)
             incident = groupd.recipes.zombie_member("billing", zombie_id)
             groupd.wait_stable("billing", members=1)
-            groupd.produce("orders", [order(number) for number in range(60)])
+            groupd.produce("orders", [order(number) for number in range(6, 60)])
             for partition in range(6):  # by the other one: nothing of the zombie gets through
                 groupd.wait_committed("billing", "orders", partition, 10)
             incident.faults[0].wait(hits=2)  # its heartbeat and its commit

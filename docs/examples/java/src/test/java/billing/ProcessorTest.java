@@ -219,10 +219,12 @@ class ProcessorTest {
         new Worker();
         groupd.awaitMembers("billing", 2);
         groupd.awaitStable("billing", 2);
+        produce(0, 6);
+        awaitCommitted(1); // both are at work
         // It hung for longer than its session, and still believes to have its partitions.
         var incident = groupd.recipe("zombie_member", Map.of("group", "billing", "member", member));
         groupd.awaitStable("billing", 1);
-        produce(0, 60);
+        produce(6, 60);
         awaitCommitted(10); // by the other one: nothing of the zombie gets through
         incident.get(0).await(2); // its heartbeat and its commit
         incident.get(0).release(); // they come too late
