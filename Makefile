@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
+EXAMPLE_PROJECTS := $(addprefix docs/examples/,java/pom.xml go/go.mod go/go.sum node/package-lock.json)
 KFAKE := tests/bench/peers/kfake/target/kfake
 GENERATOR := tests/bench/load/target/generator
 TANSU_TARGET := tests/bench/peers/tansu/target
@@ -75,13 +76,14 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the
 	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
-	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target
-	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle
+	rm -rf docs/examples/java/target docs/examples/node/node_modules
+	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/pipeline/kafka/target
+	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Also remove the environment
@@ -120,6 +122,17 @@ $(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lo
 	npm --prefix tests/clients/node ci
 	@touch $@
 
+# Fetches what the worked examples need: their tests run without a network.
+$(STAMPS)/examples: $(STAMPS)/venv $(STAMPS)/toolchain $(EXAMPLE_PROJECTS)
+	mvn -q -B -Dstyle.color=never -f docs/examples/java/pom.xml test -Dtest=OrderTest
+	go -C docs/examples/go test -run TestParse ./...
+	npm --prefix docs/examples/node ci
+	@touch $@
+
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
 	mvn -q -B -Dstyle.color=never -f tests/oracle/pom.xml package
+	@touch $@
+
+$(STAMPS)/spark-kafka: $(STAMPS)/venv $(STAMPS)/toolchain tests/pipeline/kafka/pom.xml
+	mvn -q -B -Dstyle.color=never -f tests/pipeline/kafka/pom.xml package
 	@touch $@

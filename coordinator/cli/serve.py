@@ -7,6 +7,9 @@ import gc
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +68,14 @@ ControlAnywhere = Annotated[
         help="Allow --control on an address that others reach: they can do anything.",
     ),
 ]
+UntilStdinEnds = Annotated[
+    bool,
+    typer.Option(
+        "--until-stdin-ends",
+        help="Stop when stdin ends, so that the daemon does not outlive the program that started "
+        "it with a pipe there, however that ends.",
+    ),
+]
 
 Workers = Annotated[
     int,
@@ -103,6 +114,7 @@ def serve(
     control_anywhere: ControlAnywhere = False,
     record: Record = None,
     record_max: RecordMax = 1024,
+    until_stdin_ends: UntilStdinEnds = False,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -128,9 +140,11 @@ def serve(
     try:
         recording = None if record is None else (record, record_max << 20)
         if control:
-            _serve(_controlled(options, control_anywhere, recording))
+            _serve(_controlled(options, control_anywhere, recording), until_stdin_ends)
+        elif recording is not None:
+            _serve(_recorded(options, *recording), until_stdin_ends)
         else:
-            _serve(Daemon(options) if recording is None else _recorded(options, *recording))
+            _serve(Daemon(options), until_stdin_ends)
     except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
 
@@ -175,12 +189,12 @@ def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
     return RecordedDaemon(options, path, bytes_max)
 
 
-def _serve(daemon: Daemon | ControlledDaemon) -> None:
+def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_run(daemon))
+            runner.run(_run(daemon, until_stdin_ends))
         except _StoreLost as error:
             print(f"groupd: {error}: stopped", file=sys.stderr)
             raise typer.Exit(1) from None
@@ -190,7 +204,7 @@ class _StoreLost(Exception):
     """`str()` is one line."""
 
 
-async def _run(daemon: Daemon | ControlledDaemon) -> None:
+async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -201,6 +215,8 @@ async def _run(daemon: Daemon | ControlledDaemon) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    if until_stdin_ends:
+        _at_end_of_stdin(lambda: loop.call_soon_threadsafe(stop.set))
     if not await _started(daemon, stop):
         return
     # What is loaded stays: the collector need not look at it again.
@@ -218,6 +234,19 @@ async def _run(daemon: Daemon | ControlledDaemon) -> None:
             print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
             sys.stderr.flush()
             os._exit(1)
+
+
+def _at_end_of_stdin(call: Callable[[], object]) -> None:
+    """On a thread: what stands at stdin need not be something that an event loop can wait for."""
+
+    def read() -> None:
+        with suppress(OSError):  # closed from the start
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # the loop has ended before
+            call()
+
+    threading.Thread(target=read, name="groupd-stdin", daemon=True).start()
 
 
 async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:

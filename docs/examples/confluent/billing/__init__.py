@@ -1,0 +1,1 @@
+"""Bills orders: reads them from Kafka, charges, writes invoices to a database."""
