@@ -83,6 +83,9 @@ class ClassicMembers:
         self._assigned = _range(self._plan, self._names, sorted(self._clients))
         yield Step(at_ms, (self._record(at_ms),), self._owners())
 
+    def close(self) -> None:
+        """Nothing to let go of."""
+
     def _join(self, number: int) -> None:
         client_id = f"{self._plan.name}-{number}"
         known = self._clients.get(number)

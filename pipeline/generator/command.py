@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
-from contextlib import asynccontextmanager
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pipeline.generator.generate import PARTITIONS, UNTIL_MS, Generated, Options, generate, plan_world
+from pipeline.generator.demo import demo_world
+from pipeline.generator.generate import (
+    PARTITIONS,
+    Generated,
+    Options,
+    generate,
+    plan_world,
+)
+from pipeline.generator.script import GroupPlan, World
 from pipeline.generator.sinks import GeneratorError, SegmentSink, Sink, StoreSink
 from storage.open import create_store, database_file
 
@@ -27,9 +36,7 @@ def generate_command(
     until: Annotated[
         str, typer.Option(help="When the history ends: ISO 8601 in UTC, or now.")
     ] = "2026-01-12T00:00:00",
-    partitions: Annotated[
-        int, typer.Option(min=1, help="Of __consumer_offsets.")
-    ] = PARTITIONS,
+    partitions: Annotated[int, typer.Option(min=1, help="Of __consumer_offsets.")] = PARTITIONS,
     store: Annotated[
         str | None, typer.Option(help="URL of the store to write to, which must be empty.")
     ] = None,
@@ -39,12 +46,21 @@ def generate_command(
     segments: Annotated[
         Path | None, typer.Option(help="Directory for segment files, instead of a store.")
     ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="The demo log; only --until and the target count.")
+    ] = False,
 ) -> None:
     """Generate a log of groups of both protocols: members that come and go, commits that move on,
     get stuck or are reset, transactions, days of history. `groupd serve` loads it."""
-    options = Options(records, groups, seed, days, _time_ms(until), partitions)
+    until_ms = _time_ms(until)
+    if demo:
+        world, plans = demo_world(until_ms)
+    else:
+        world, plans = plan_world(Options(records, groups, seed, days, until_ms, partitions))
+    place = place_of(store, data_dir, segments)
     started = time.perf_counter()
-    done = asyncio.run(_generate(options, place_of(store, data_dir, segments)))
+    with _collector_at_rest():
+        done = asyncio.run(_generate(world, plans, place))
     seconds = time.perf_counter() - started
     print(
         f"{done.records} records in {done.batches} batches of {done.groups} groups and "
@@ -94,8 +110,17 @@ async def open_sink(place: Place) -> AsyncIterator[Sink]:
         await store.close()
 
 
-async def _generate(options: Options, place: Place) -> Generated:
-    world, plans = plan_world(options)
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Nothing here makes garbage in cycles that is worth the walks over what it keeps."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def _generate(world: World, plans: Sequence[GroupPlan], place: Place) -> Generated:
     bar = Progress(
         TextColumn("generating"),
         BarColumn(),
@@ -106,7 +131,7 @@ async def _generate(options: Options, place: Place) -> Generated:
     )
     async with open_sink(place) as sink:
         with bar:
-            task = bar.add_task("", total=options.records)
+            task = bar.add_task("", total=sum(plan.records for plan in plans))
             return await generate(
                 world, plans, sink, lambda records: bar.update(task, completed=records)
             )

@@ -35,13 +35,17 @@ class Commits:
         self._world = world
         self._rng = rng
         topics = [world.topics[place.topic] for place in plan.places]
-        self._rates = [topic.rates[place.partition] for topic, place in zip(topics, plan.places)]
-        self._bases = [topic.bases[place.partition] for topic, place in zip(topics, plan.places)]
+        self._rates = [
+            topic.rates[place.partition] for topic, place in zip(topics, plan.places, strict=True)
+        ]
+        self._bases = [
+            topic.bases[place.partition] for topic, place in zip(topics, plan.places, strict=True)
+        ]
         self._topic_of = [place.topic for place in plan.places]
         self._topics = {place.topic: world.topics[place.topic] for place in plan.places}
         self._keys = [
             encode_key(OffsetCommitKey(plan.name, topic.name, place.partition))
-            for topic, place in zip(topics, plan.places)
+            for topic, place in zip(topics, plan.places, strict=True)
         ]
         self._tails = [tagged(0, topic.topic_id) + b"\x00" for topic in topics]
         value_bytes = _VALUE.size + len(self._tails[0]) - 1
@@ -82,12 +86,12 @@ class Commits:
             while at_ms < until_ms and owned and left > 0:
                 made = self._tick(int(at_ms), owned, owners, left)
                 turns += made
-                left -= sum(turn.count for turn in made)
+                left -= sum(turn.records for turn in made)
                 at_ms += interval * self._rng.uniform(0.85, 1.15)
         while exactly and left > 0:
             made = self._tick(self._world.end_ms, owned, owners, left)
             turns += made
-            left -= sum(turn.count for turn in made)
+            left -= sum(turn.records for turn in made)
         return turns
 
     def _interval(self, steps: Sequence[Step], records: int) -> float:
@@ -114,9 +118,7 @@ class Commits:
         bases, rates, topic_of = self._bases, self._rates, self._topic_of
         return [bases[place] + int(rates[place] * busy[topic_of[place]]) for place in places]
 
-    def _tick(
-        self, at_ms: int, owned: list[int], owners: Sequence[int], room: int
-    ) -> list[Turn]:
+    def _tick(self, at_ms: int, owned: list[int], owners: Sequence[int], room: int) -> list[Turn]:
         """Everybody commits; in a group with transactions one member ends one of its own."""
         if self._plan.producer_id >= 0 and room > 1:
             present = sorted({owners[place] for place in owned})
@@ -130,15 +132,13 @@ class Commits:
         seconds = (at_ms - self._last_ms.get(member, self._world.start_ms)) / 1000
         self._last_ms[member] = at_ms
         positions, speeds, stuck = self._positions, self._speeds, self._stuck
-        for place, end in zip(places, self._ends(at_ms, places)):
+        for place, end in zip(places, self._ends(at_ms, places), strict=True):
             position = positions[place]
             if position < end and place not in stuck:
                 reach = position + int(speeds[place] * seconds) + 1
                 positions[place] = reach if reach < end else end
 
-    def _batch(
-        self, at_ms: int, places: Sequence[int], member: int, producer_id: int = -1
-    ) -> Turn:
+    def _batch(self, at_ms: int, places: Sequence[int], member: int, producer_id: int = -1) -> Turn:
         """`member`: who commits; 0 where all do so at once."""
         self._advance(at_ms, places, member)
         self._committed.update(places)
@@ -205,4 +205,3 @@ class Commits:
                 self._stuck.difference_update(places)
                 return [turn]
         return []
-

@@ -110,6 +110,9 @@ class ConsumerMembers:
             if step.records:
                 yield step
 
+    def close(self) -> None:
+        self._shard.discard()
+
     def _is_settled(self, clients: list[_Client]) -> bool:
         group = self._shard.state.groups.get(self._plan.name)
         if not isinstance(group, ConsumerGroup):

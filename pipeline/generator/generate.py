@@ -77,7 +77,7 @@ async def generate(
         turns: list[Turn] = []
         for plan in sorted(mine, key=lambda plan: plan is last):
             made = turns_of(plan, world, owed, exactly=plan is last)
-            owed += plan.records - sum(turn.count for turn in made)
+            owed += plan.records - sum(turn.records for turn in made)
             turns += made
         placed = _placed(turns)
         await sink.write(partition, placed)

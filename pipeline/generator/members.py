@@ -24,6 +24,10 @@ class Members(Protocol):
         """What follows from it before `until_ms`."""
         ...
 
+    def close(self) -> None:
+        """Lets go of what would otherwise be garbage in cycles."""
+        ...
+
 
 class _Nobody:
     """A group without members: whoever commits has all partitions. See `Members`."""
@@ -37,6 +41,9 @@ class _Nobody:
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
         return iter(())
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
     def begin(self, at_ms: int) -> Step:
         return Step(at_ms, (), self._owners)
@@ -67,4 +74,5 @@ def steps_of(plan: GroupPlan, world: World, rng: Random) -> list[Step]:
             steps.append(Step(op.at_ms, (), steps[-1].owners if steps else nobody_owns, op))
         # Also after an act on offsets: it may have come into an unfinished rebalance.
         steps += members.settle(op.at_ms, following)
+    members.close()
     return steps

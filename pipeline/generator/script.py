@@ -92,7 +92,7 @@ class Turn(NamedTuple):
     """One batch of a shard's log, at offset 0 until it has its place."""
 
     at_ms: int
-    count: int
+    records: int
     payload: bytes
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from protocol.messages import TopicId
 
 DAY_S = 86400.0
-_PARTITION_COUNTS = (3, 6, 6, 12, 12, 24)
+_PARTITION_COUNTS = (6, 6, 12, 12, 24, 32)
 _THEMES = (
     "orders",
     "payments",
