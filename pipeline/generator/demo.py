@@ -19,8 +19,8 @@ from pipeline.generator.traffic import Place, Topic
 SEED = 848
 DAYS = 2
 PARTITIONS = 50
-_RECORDS = 14_000
-"""Of each group: a commit of every partition about every two minutes."""
+_RECORDS = 40_000
+"""Of each group: a commit of every partition about once a minute."""
 
 _TOPICS = (("orders", 12, 40.0), ("views", 12, 55.0), ("invoices", 8, 6.0), ("stock", 6, 9.0))
 ORDERS, VIEWS, INVOICES, STOCK = range(4)
@@ -33,7 +33,7 @@ def demo_world(until_ms: int) -> tuple[World, list[GroupPlan]]:
     world = World(topics, until_ms - DAYS * DAY_MS, until_ms, PARTITIONS, SEED)
     start = world.start_ms
     plans = [
-        _group("recommendations", Kind.CONSUMER, VIEWS, topics, _recommendations(start), 1.9),
+        _group("recommendations", Kind.CONSUMER, VIEWS, topics, _recommendations(start), 1.75),
         _group("invoicing", Kind.CONSUMER, INVOICES, topics, _invoicing(start), 3.0),
         _group("warehouse-sync", Kind.CLASSIC, STOCK, topics, _warehouse(start), 2.4),
         _group("ledger", Kind.CONSUMER, ORDERS, topics, _ledger(start), 2.6, producer_id=1000),
