@@ -117,7 +117,7 @@ def _forget(slot: Slot) -> Iterator[Op]:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """`share`: of all groups. `incidents`: what may happen, and how likely each is; `a_day`:
-    how many."""
+    how many. `retires`: the group is deleted in the last quarter of its time."""
 
     name: str
     share: float
@@ -128,12 +128,20 @@ class Profile:
     static: bool = False
     regex: bool = False
     transactional: bool = False
+    retires: bool = False
     assignor: str | None = None
 
 
-_USUAL = ((_restart, 3.0), (_crash, 1.0), (_scale, 1.0), (_stuck, 0.3), (_rewind, 0.3))
+_USUAL = (
+    (_restart, 3.0),
+    (_crash, 1.0),
+    (_scale, 1.0),
+    (_stuck, 0.3),
+    (_rewind, 0.3),
+    (_forget, 0.2),
+)
 PROFILES = (
-    Profile("steady", 0.30, Kind.CONSUMER, _USUAL),
+    Profile("steady", 0.27, Kind.CONSUMER, _USUAL),
     Profile("slow", 0.08, Kind.CONSUMER, _USUAL, capacity=(1.05, 1.3)),
     Profile("busy", 0.10, Kind.CONSUMER, _USUAL, 3.0, assignor="uniform"),
     Profile("storm", 0.05, Kind.CONSUMER, ((_storm, 1.0), (_crash, 1.0)), 1.5),
@@ -144,6 +152,7 @@ PROFILES = (
     Profile("exactly-once", 0.07, Kind.CONSUMER, _USUAL, transactional=True),
     Profile("classic", 0.12, Kind.CLASSIC, (*_USUAL, (_reset, 0.3))),
     Profile("classic-storm", 0.03, Kind.CLASSIC, ((_storm, 1.0),), 1.0),
+    Profile("retired", 0.03, Kind.CONSUMER, _USUAL, retires=True),
     Profile("by-hand", 0.03, Kind.SIMPLE, ((_rewind, 1.0), (_forget, 0.5)), 0.3),
 )
 _TEAMS = ("billing", "search", "fraud", "mail", "reports", "stock", "web", "crm", "ml", "ops")
@@ -207,7 +216,12 @@ def _incidents(
     rng: Random,
 ) -> Iterator[Op]:
     first = world.start_ms + 10 * MINUTE_MS
-    length = world.end_ms - first - 10 * MINUTE_MS
+    end = world.end_ms - 10 * MINUTE_MS
+    if profile.retires and kind is not Kind.SIMPLE:
+        end -= (end - first) // 4
+        yield from [Op(end + member * 2000, Act.LEAVE, member) for member in range(members)]
+        yield Op(end + 5 * MINUTE_MS, Act.DELETE)
+    length = end - first
     cost = _RECORDS_A_MEMBER * members * max(members, 2)
     affordable = int(records * _LIFECYCLE_SHARE / cost)
     wanted = round(profile.a_day * (world.end_ms - world.start_ms) / DAY_MS * rng.uniform(0.5, 1.5))
