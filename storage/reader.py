@@ -7,12 +7,12 @@ gives the rows of a log as they stand, damaged ones too, for tools that look for
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, bindparam, func, or_, select, text
 
-from storage.batches import BATCH_COLUMNS
+from storage.batches import BATCH_COLUMNS, LOG_COLUMNS, ROWS_MAX
 from storage.checksums import batch_crc, check_log
 from storage.log import LogCorrupt, LogState, StoredBatch
 from storage.sql_catalogue import SqlCatalogue
@@ -32,6 +32,13 @@ class StoredRow(NamedTuple):
     intact: bool
 
 
+class LogPage(NamedTuple):
+    """Some rows of a log, and what the log was at that moment."""
+
+    state: LogState
+    rows: list[StoredRow]
+
+
 _PAGE = (
     select(*BATCH_COLUMNS, log_batch.c.batch_id)
     .where(log_batch.c.log_id == bindparam("log_id"))
@@ -47,15 +54,32 @@ _PAGE = (
 )
 
 
-_LOGS = select(
-    log.c.row_sum,
-    log.c.log_id,
-    log.c.name,
-    log.c.owner_epoch,
-    log.c.start_offset,
-    log.c.next_offset,
-    log.c.clean_offset,
-).order_by(log.c.log_id)
+_LOGS = select(*LOG_COLUMNS).order_by(log.c.log_id)
+_LOG = select(*LOG_COLUMNS).where(log.c.name == bindparam("name"))
+
+# The index has both ends and no payload is loaded.
+_ENDS = (
+    select(log_batch.c.last_offset)
+    .where(
+        log_batch.c.log_id
+        == select(log.c.log_id).where(log.c.name == bindparam("name")).scalar_subquery()
+    )
+    .where(log_batch.c.last_offset.between(bindparam("first"), bindparam("last")))
+    .order_by(log_batch.c.last_offset)
+)
+_SIZES = (
+    select(log_batch.c.last_offset, func.length(log_batch.c.payload))
+    .where(log_batch.c.log_id == bindparam("log_id"))
+    .where(log_batch.c.last_offset >= bindparam("first"))
+    .order_by(log_batch.c.last_offset)
+    .limit(ROWS_MAX)
+)
+_RANGE = (
+    select(*BATCH_COLUMNS)
+    .where(log_batch.c.log_id == bindparam("log_id"))
+    .where(log_batch.c.last_offset.between(bindparam("first"), bindparam("last")))
+    .order_by(log_batch.c.last_offset, log_batch.c.batch_id)
+)
 
 
 class StoreReader(SqlLogs, SqlCatalogue):
@@ -96,6 +120,43 @@ class StoreReader(SqlLogs, SqlCatalogue):
 
         return await self._backend.read(work)
 
+    async def page(
+        self, name: str, from_offset: int, until_offset: int, max_bytes: int
+    ) -> LogPage | None:
+        """Rows that hold offsets of [`from_offset`, `until_offset`), damaged ones too, in the order
+        of their last offsets and up to `max_bytes` of payload, but one if there is one. None for an
+        unknown log. Raises LogCorrupt where a row has values of wrong types."""
+
+        def work(connection: Connection) -> LogPage | None:
+            row = connection.execute(_LOG, {"name": name}).one_or_none()
+            if row is None:
+                return None
+            check_log(*row)
+            state = LogState(
+                name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
+            )
+            first = max(from_offset, row.start_offset)
+            last, total = None, 0
+            sizes = connection.execute(_SIZES, {"log_id": row.log_id, "first": first}).all()
+            for end, size in sizes:
+                total += size
+                if last is not None and (total > max_bytes or last + 1 >= until_offset):
+                    break
+                last = end
+            if last is None or first >= until_offset:
+                return LogPage(state, [])
+            place = {"log_id": row.log_id, "first": first, "last": last}
+            return LogPage(
+                state, [_stored(name, found) for found in connection.execute(_RANGE, place)]
+            )
+
+        return await self._backend.read(work)
+
+    async def row_ends(self, name: str, from_offset: int, until_offset: int) -> list[int]:
+        """The last offsets of the rows that end in [`from_offset`, `until_offset`)."""
+        place = {"name": name, "first": from_offset, "last": until_offset - 1}
+        return await self._backend.read(lambda connection: list(connection.scalars(_ENDS, place)))
+
     async def damage(self) -> list[str]:
         """What the database itself finds wrong, batches that belong to no log, and rows of the
         small tables whose checksum is wrong."""
@@ -129,14 +190,19 @@ def _rows(connection: Connection, name: str, log_id: int, start_offset: int) -> 
     at = {"log_id": log_id, "last": start_offset, "batch_id": -1}
     while True:
         rows = connection.execute(_PAGE, at).all()
-        for _, base_offset, last_offset, max_timestamp_ms, crc, payload, _ in rows:
-            try:
-                right = batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload)
-            except (TypeError, struct.error) as error:
-                # In SQLite any value may be of any type, and a flipped bit may change it.
-                raise LogCorrupt(f"log {name}: a row is no batch ({error})") from error
-            stored = StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
-            yield StoredRow(stored, right == crc)
+        for row in rows:
+            yield _stored(name, row)
         if len(rows) < _ROWS:
             return
         at = {"log_id": log_id, "last": rows[-1].last_offset, "batch_id": rows[-1].batch_id}
+
+
+def _stored(name: str, row: Sequence[Any]) -> StoredRow:
+    log_id, base_offset, last_offset, max_timestamp_ms, crc, payload = row[:6]
+    try:
+        right = batch_crc(log_id, base_offset, last_offset, max_timestamp_ms, payload)
+    except (TypeError, struct.error) as error:
+        # In SQLite any value may be of any type, and a flipped bit may change it.
+        raise LogCorrupt(f"log {name}: a row is no batch ({error})") from error
+    stored = StoredBatch(base_offset, last_offset, max_timestamp_ms, payload)
+    return StoredRow(stored, right == crc)

@@ -1,0 +1,155 @@
+"""`groupd-pipeline JOB`: a job over the log, from the shell or under `spark-submit`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from pipeline.errors import JobFailed, PipelineError
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
+PROGRAM = "groupd-pipeline"
+_INPUT, _RESULT, _SPARK = "Where the log is", "What comes out", "Spark"
+
+# typer brings a click of its own and exports only this subclass of its usage error.
+TyperUsageError: Any = typer.BadParameter.__base__
+app = typer.Typer(name=PROGRAM, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(no_args_is_help=True)
+def run(
+    job: Annotated[str, typer.Argument(help="Name of a job; `jobs` lists them.")],
+    store: Annotated[
+        str | None,
+        typer.Option(help="URL as for the daemon, or a data directory.", rich_help_panel=_INPUT),
+    ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT of a cluster, or of a groupd: its __consumer_offsets is read.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    segments: Annotated[
+        str | None, typer.Option(help="Log directory of a broker.", rich_help_panel=_INPUT)
+    ] = None,
+    lake: Annotated[
+        str | None, typer.Option(help="What the job entries wrote.", rich_help_panel=_INPUT)
+    ] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option(help="Table of topic ids: csv, json or parquet.", rich_help_panel=_INPUT),
+    ] = None,
+    end_offsets: Annotated[
+        str | None,
+        typer.Option(help="Table of end offsets: csv, json or parquet.", rich_help_panel=_INPUT),
+    ] = None,
+    kafka_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE for Spark's Kafka source, like kafka.security.protocol=SSL.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only this group; repeat.", rich_help_panel=_INPUT)
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", help="Records from this time on (ISO).", rich_help_panel=_INPUT),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Records before this time (ISO).", rich_help_panel=_INPUT),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Directory: a table each below it.", rich_help_panel=_RESULT),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE: an option of the job.", rich_help_panel=_RESULT),
+    ] = None,
+    format_: Annotated[
+        str,
+        typer.Option("--format", help="parquet, delta or iceberg.", rich_help_panel=_RESULT),
+    ] = "parquet",
+    quarantine: Annotated[
+        bool,
+        typer.Option(
+            help="Also read once more for what cannot be decoded.", rich_help_panel=_RESULT
+        ),
+    ] = True,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master; local[*] if not told.", rich_help_panel=_SPARK),
+    ] = None,
+    driver_memory: Annotated[str, typer.Option(rich_help_panel=_SPARK)] = "2g",
+    packages: Annotated[
+        str | None,
+        typer.Option(help="Maven coordinates for Spark to fetch.", rich_help_panel=_SPARK),
+    ] = None,
+    jars: Annotated[
+        str | None, typer.Option(help="Jar files for Spark.", rich_help_panel=_SPARK)
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE: a setting of Spark's own.", rich_help_panel=_SPARK),
+    ] = None,
+) -> None:
+    """Run a job over the offsets log and write its tables."""
+    # Loads Spark, which --help and errors of usage need not wait for.
+    from pipeline.command import Request, list_jobs, run_request
+
+    if job == "jobs":
+        list_jobs()
+        return
+    request = Request(
+        job=job,
+        out=out,
+        store=store,
+        kafka=kafka,
+        segments=segments,
+        lake=lake,
+        topics=topics,
+        end_offsets=end_offsets,
+        kafka_options=tuple(kafka_option or ()),
+        groups=tuple(group or ()),
+        from_time=from_,
+        until_time=until,
+        settings=tuple(set_ or ()),
+        kind=format_,
+        with_quarantine=quarantine,
+        master=master,
+        driver_memory=driver_memory,
+        packages=packages,
+        jars=jars,
+        conf=tuple(conf or ()),
+    )
+    run_request(request, Console(stderr=True))
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run the command line; never returns."""
+    command = typer.main.get_command(app)
+    try:
+        command.main(args, prog_name=PROGRAM, standalone_mode=False)
+    except PipelineError as error:
+        _end(str(error), EXIT_USAGE)
+    except TyperUsageError as error:
+        where = getattr(error, "ctx", None)
+        hint = f" (see `{where.command_path} --help`)" if where is not None else ""
+        _end(f"{error.format_message()}{hint}", EXIT_USAGE)
+    except JobFailed as error:
+        _end(str(error), EXIT_FAILED)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    sys.exit(0)
+
+
+def _end(text: str, code: int) -> NoReturn:
+    print(f"{PROGRAM}: " + " ".join(text.split()), file=sys.stderr)
+    sys.exit(code)

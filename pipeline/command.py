@@ -1,0 +1,191 @@
+"""What `groupd-pipeline` does once its command line is understood."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from pipeline.errors import JobFailed, PipelineError
+from pipeline.inputs import Origin
+from pipeline.options import parse_time
+from pipeline.progress import shown
+from pipeline.quarantine import NAME as QUARANTINE
+from pipeline.registry import all_jobs, job_named, job_options
+from pipeline.run import Summary, run_job
+from pipeline.session import java_version, spark_session, submitted
+from pipeline.sink import FORMATS
+from pipeline.wanted import Wanted
+
+_REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
+"""In what Spark says when the data source has refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of the command line as they are."""
+
+    job: str
+    out: str | None = None
+    store: str | None = None
+    kafka: str | None = None
+    segments: str | None = None
+    lake: str | None = None
+    topics: str | None = None
+    end_offsets: str | None = None
+    kafka_options: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    from_time: str | None = None
+    until_time: str | None = None
+    settings: tuple[str, ...] = ()
+    kind: str = "parquet"
+    with_quarantine: bool = True
+    master: str | None = None
+    driver_memory: str = "2g"
+    packages: str | None = None
+    jars: str | None = None
+    conf: tuple[str, ...] = ()
+
+    def origin(self) -> Origin:
+        """Raises PipelineError."""
+        wanted = Wanted(
+            groups=frozenset(self.groups) if self.groups else None,
+            from_us=None if self.from_time is None else parse_time(self.from_time),
+            until_us=None if self.until_time is None else parse_time(self.until_time),
+            rest=True,
+        )
+        origin = Origin(
+            self.store,
+            self.kafka,
+            self.segments,
+            self.lake,
+            self.topics,
+            self.end_offsets,
+            wanted,
+            _pairs("--kafka-option", self.kafka_options),
+        )
+        origin.check()
+        return origin
+
+
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise PipelineError(f"{option} {text}: must be NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def list_jobs() -> None:
+    jobs = all_jobs()
+    width = max(map(len, jobs), default=0)
+    for job in jobs.values():
+        print(f"{job.name:{width}}  {job.summary}")
+        for name, default in job.options.items():
+            print(f"{'':{width}}    --set {name}={default}")
+
+
+def run_request(request: Request, console: Console) -> None:
+    """Runs the job and prints its summary. Raises PipelineError for what was asked in a wrong way,
+    JobFailed for what went wrong later."""
+    job = job_named(request.job)
+    options = job_options(job, request.settings)
+    if request.out is None:
+        raise PipelineError("tell where the tables go: --out DIR")
+    if request.kind not in FORMATS:
+        raise PipelineError(f"--format {request.kind}: must be one of {', '.join(FORMATS)}")
+    if not submitted():
+        java_version()
+    origin = request.origin()
+    if request.lake is not None and Path(request.lake) in (
+        Path(request.out),
+        Path(request.out) / "entries",
+    ):
+        raise PipelineError("--out is where the lake is: tables that are read cannot be replaced")
+    with _spark(request, console) as spark:
+        summary = run_job(
+            spark,
+            job,
+            origin,
+            request.out,
+            options,
+            kind=request.kind,
+            with_quarantine=request.with_quarantine,
+            watch=lambda what: shown(spark, console, what),
+        )
+        _print_summary(summary, request.out)
+
+
+@contextmanager
+def _spark(request: Request, console: Console) -> Iterator[SparkSession]:
+    """A session for one job. Java and the Python workers inherit stderr as it is when they start:
+    a file, which is named if something fails and is gone otherwise."""
+    settings = _pairs("--conf", request.conf)
+    for name, value in (("packages", request.packages), ("", request.jars)):
+        if value is not None:
+            settings["spark.jars" + (f".{name}" if name else "")] = value
+    number, log = tempfile.mkstemp(prefix="groupd-pipeline-", suffix=".log")
+    try:
+        with console.status("starting Spark"), _stderr_into(number):
+            spark = spark_session(
+                f"groupd-pipeline {request.job}",
+                master=request.master,
+                driver_memory=request.driver_memory,
+                settings=settings,
+            )
+    except Exception as error:
+        raise JobFailed(f"Spark does not start: {_first_line(error)} (see {log})") from error
+    finally:
+        os.close(number)
+    try:
+        yield spark
+    except (PySparkException, Py4JError) as error:
+        refused = _REFUSED.search(str(error))
+        if refused is not None:
+            raise PipelineError(refused[1]) from error
+        raise JobFailed(f"job {request.job}: {_first_line(error)} (see {log})") from error
+    finally:
+        if not submitted():
+            spark.stop()
+    os.unlink(log)
+
+
+@contextmanager
+def _stderr_into(number: int) -> Iterator[None]:
+    if submitted():
+        yield
+        return
+    terminal = os.dup(2)
+    sys.stderr.flush()
+    os.dup2(number, 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _print_summary(summary: Summary, out: str) -> None:
+    rows = dict(summary.rows)
+    if summary.quarantined is not None:
+        rows[QUARANTINE] = summary.quarantined
+    width = max(map(len, rows))
+    for name, count in rows.items():
+        print(f"{name:{width}}  {count:>12,} rows  {out.rstrip('/')}/{name}")
+    print(f"{summary.seconds:.1f} s")

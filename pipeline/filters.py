@@ -1,0 +1,85 @@
+"""Spark's filters -> what the source itself leaves out.
+
+Taken over are only filters that the source applies exactly, row by row; Spark applies the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from coordinator.logtools.record_types import type_name
+from pipeline.options import micros_of
+from pipeline.wanted import Wanted
+
+_SETS: dict[str, tuple[str, type, Callable[[Any], Any]]] = {
+    "group": ("groups", str, str),
+    "record_type": ("types", str, str),
+    "record_type_id": ("types", int, type_name),
+    "log_partition": ("partitions", int, int),
+}
+_RANGES: dict[str, tuple[str, type, Callable[[Any], int]]] = {
+    "log_offset": ("offset", int, int),
+    "timestamp": ("us", datetime, micros_of),
+}
+
+
+def push(wanted: Wanted, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
+    """What is wanted with the filters, and those that are left for Spark."""
+    left = []
+    for one in filters:
+        limits = _limits(one, wanted)
+        if limits is None:
+            left.append(one)
+        else:
+            wanted = wanted.also(**limits)
+    return wanted, left
+
+
+def _limits(one: Filter, wanted: Wanted) -> dict[str, Any] | None:
+    path: tuple[str, ...] = getattr(one, "attribute", ())
+    name = path[0] if len(path) == 1 else ""
+    # With options the source keeps rows without a group or a time, which a filter drops.
+    if wanted.rest and (
+        (name == "group" and wanted.groups is not None)
+        or (name == "timestamp" and (wanted.from_us, wanted.until_us) != (None, None))
+    ):
+        return None
+    if name in _SETS and isinstance(one, EqualTo | In):
+        field, kind, convert = _SETS[name]
+        values = one.value if isinstance(one, In) else (one.value,)
+        if all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
+            return {field: frozenset(convert(value) for value in values)}
+    if name in _RANGES:
+        field, kind, convert = _RANGES[name]
+        value = getattr(one, "value", None)
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return _range(one, field, convert(value))
+    return None
+
+
+def _range(one: Filter, field: str, value: int) -> dict[str, int] | None:
+    """Both are whole numbers, so that every bound can be made half open."""
+    match one:
+        case EqualTo():
+            return {f"from_{field}": value, f"until_{field}": value + 1}
+        case GreaterThan():
+            return {f"from_{field}": value + 1}
+        case GreaterThanOrEqual():
+            return {f"from_{field}": value}
+        case LessThan():
+            return {f"until_{field}": value}
+        case LessThanOrEqual():
+            return {f"until_{field}": value + 1}
+    return None

@@ -1,0 +1,205 @@
+"""The tables that jobs take, from wherever the log is.
+
+One of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake (what the job `entries`
+has written). All give the same rows. What stands beside the log, names of topics and ends of
+partitions, comes from the store or the cluster, or from files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pipeline.decode import COLUMNS
+from pipeline.errors import PipelineError
+from pipeline.files import exists
+from pipeline.job import Inputs
+from pipeline.kafka import KafkaCluster, kafka_entries
+from pipeline.quarantine import split_quarantine
+from pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
+from pipeline.source import FORMAT, GroupdDataSource
+from pipeline.store import StoreLogs
+from pipeline.values import topic_id_text
+from pipeline.wanted import Wanted
+
+ENTRIES_TABLE = "entries"
+_SEEN_COLUMNS = ("record_type_id", "topic", "offset_commit")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Exactly one of the first four. `wanted`: groups and times; rows that name no group or have
+    no time stay. `kafka_options`: of Spark's Kafka source."""
+
+    store: str | None = None
+    kafka: str | None = None
+    segments: str | None = None
+    lake: str | None = None
+    topics_file: str | None = None
+    end_offsets_file: str | None = None
+    wanted: Wanted = field(default_factory=lambda: Wanted(rest=True))
+    kafka_options: Mapping[str, str] = field(default_factory=dict)
+    source_options: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raises PipelineError."""
+        given = [one for one in (self.store, self.kafka, self.segments, self.lake) if one]
+        if len(given) != 1:
+            raise PipelineError(
+                "tell where the log is, once: --store, --kafka, --segments or --lake"
+            )
+        if self.store is not None:
+            StoreLogs(self.store).close()
+
+
+def read_entries(
+    spark: SparkSession, origin: Origin, columns: tuple[str, ...] = COLUMNS
+) -> DataFrame:
+    """The log, rows with `error` too. Raises PipelineError."""
+    if origin.kafka is not None:
+        frame = kafka_entries(
+            spark,
+            origin.kafka,
+            columns=columns,
+            wanted=origin.wanted,
+            options=origin.kafka_options,
+        )
+    elif origin.lake is not None:
+        frame = _restrict(lake_entries(spark, origin.lake), origin.wanted).select(*columns)
+    else:
+        frame = _source(spark, origin, columns)
+    return frame
+
+
+def segment_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
+    """The log of a broker's log directory: one task a segment file."""
+    return read_entries(spark, Origin(segments=str(directory)))
+
+
+def store_entries(spark: SparkSession, store: str | Path) -> DataFrame:
+    """The log of a store: a URL or a path."""
+    return read_entries(spark, Origin(store=str(store)))
+
+
+def lake_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
+    """What the job `entries` wrote; `directory` is its table or where its table stands."""
+    path = str(directory).rstrip("/")
+    if exists(spark, f"{path}/{ENTRIES_TABLE}"):
+        path = f"{path}/{ENTRIES_TABLE}"
+    elif not exists(spark, path):
+        raise PipelineError(f"{directory}: there is no such lake: write one with the job entries")
+    return spark.read.schema(ENTRIES).parquet(path).select(*COLUMNS)
+
+
+def _source(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
+    spark.dataSource.register(GroupdDataSource)
+    wanted = origin.wanted
+    options = {"columns": ",".join(columns), **origin.source_options}
+    if origin.store is not None:
+        options["store"] = origin.store
+    elif origin.segments is not None:
+        options["segments"] = origin.segments
+    if wanted.groups is not None:
+        options["groups"] = json.dumps(sorted(wanted.groups))
+    for name, micros in (("from", wanted.from_us), ("until", wanted.until_us)):
+        if micros is not None:
+            options[name] = str(micros // 1000)
+    return spark.read.format(FORMAT).options(**options).load()
+
+
+def _restrict(frame: DataFrame, wanted: Wanted) -> DataFrame:
+    group, time = F.col("group"), F.col("timestamp")
+    if wanted.groups is not None:
+        frame = frame.where(group.isNull() | group.isin(*sorted(wanted.groups)))
+    if wanted.from_us is not None:
+        frame = frame.where(time.isNull() | (time >= F.timestamp_micros(F.lit(wanted.from_us))))
+    if wanted.until_us is not None:
+        frame = frame.where(time.isNull() | (time < F.timestamp_micros(F.lit(wanted.until_us))))
+    return frame
+
+
+def read_table(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
+    """A table that a person brings, by its ending: .csv (with a header), .json (an object a line),
+    else Parquet. Columns that it lacks are null. Raises PipelineError."""
+    if not exists(spark, path):
+        raise PipelineError(f"{path}: there is no such file")
+    reader = spark.read
+    if path.endswith(".csv"):
+        found = reader.option("header", True).csv(path)
+    elif path.endswith((".json", ".jsonl", ".ndjson")):
+        found = reader.json(path)
+    else:
+        found = reader.parquet(path)
+    for name in found.columns:
+        if name not in schema.names:
+            raise PipelineError(
+                f"{path}: there is no column {name}: there are {', '.join(schema.names)}"
+            )
+    return found.select(
+        *[
+            (F.col(one.name) if one.name in found.columns else F.lit(None))
+            .cast(one.dataType)
+            .alias(one.name)
+            for one in schema
+        ]
+    )
+
+
+def read_topics(spark: SparkSession, origin: Origin) -> DataFrame:
+    """Topics by id: of the file, else of the store's or the cluster's catalogue; and those that
+    commits name, which also tells of deleted ones."""
+    if origin.topics_file is not None:
+        known = read_table(spark, origin.topics_file, TOPICS)
+    else:
+        known = spark.createDataFrame(_catalogue(spark, origin), TOPICS)
+    seen = (
+        read_entries(spark, origin, _SEEN_COLUMNS)
+        .where("record_type_id = 1 AND offset_commit.topic_id IS NOT NULL")
+        .select(F.col("offset_commit.topic_id").alias("topic_id"), "topic")
+        .distinct()
+        .join(known.select("topic_id"), "topic_id", "left_anti")
+        .withColumn("partitions", F.lit(None).cast("int"))
+    )
+    return known.unionByName(seen)
+
+
+def _catalogue(spark: SparkSession, origin: Origin) -> Sequence[tuple[str | None, str, int]]:
+    if origin.store is not None:
+        with StoreLogs(origin.store) as logs:
+            return [(topic_id_text(t.topic_id), t.name, t.partitions) for t in logs.topics()]
+    if origin.kafka is not None:
+        with KafkaCluster(spark, origin.kafka, origin.kafka_options) as cluster:
+            return cluster.topics()
+    return []
+
+
+def read_end_offsets(spark: SparkSession, origin: Origin) -> DataFrame:
+    """Of the file, else as they are now in the store's own topics or in the cluster."""
+    if origin.end_offsets_file is not None:
+        return read_table(spark, origin.end_offsets_file, END_OFFSETS)
+    ends: list[tuple[str, int, int]] = []
+    if origin.store is not None:
+        with StoreLogs(origin.store) as logs:
+            ends = logs.ends()
+    elif origin.kafka is not None:
+        with KafkaCluster(spark, origin.kafka, origin.kafka_options) as cluster:
+            ends = cluster.ends()
+    return spark.createDataFrame([(*end, None) for end in ends], END_OFFSETS)
+
+
+def read_inputs(spark: SparkSession, origin: Origin) -> tuple[Inputs, DataFrame]:
+    """What a job takes, and what goes to quarantine. Raises PipelineError."""
+    good, bad = split_quarantine(read_entries(spark, origin))
+    return Inputs(good, read_topics(spark, origin), read_end_offsets(spark, origin)), bad
+
+
+def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
+    """The entries of `read_inputs` with some columns only."""
+    with_error = tuple(dict.fromkeys((*columns, "error")))
+    return split_quarantine(read_entries(spark, origin, with_error))[0]

@@ -1,0 +1,167 @@
+"""The same rows from Kafka itself: Spark's own Kafka source, and the identical decoder.
+
+Spark gives key, value, partition, offset and timestamp of a record; producers and control records
+it keeps to itself. So the broker resolves transactions (`read_committed`): records of aborted ones
+do not come, nor does what follows the first open one, and every row that comes counts as it stands.
+That is why `transactional` is false, there are no markers, and `producer_id`, `producer_epoch` and
+`sequence` are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from coordinator.core.partitioning import OFFSETS_TOPIC
+from pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
+from pipeline.errors import PipelineError
+from pipeline.schema import ENTRIES
+from pipeline.wanted import EVERYTHING, Wanted
+from protocol.records.batch import BatchRecord
+
+PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_RESOLVED = RecordSource(False, None, None, None)
+_TIMEOUT_S = 30
+_NO_SOURCE = "Failed to find data source: kafka"
+
+
+def kafka_entries(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str = OFFSETS_TOPIC,
+    *,
+    columns: Sequence[str] = COLUMNS,
+    wanted: Wanted = EVERYTHING,
+    options: Mapping[str, str] | None = None,
+    streaming: bool = False,
+) -> DataFrame:
+    """Rows of `schema.ENTRIES`. `options`: those of Spark's Kafka source, also `kafka.*` for TLS
+    and SASL. Raises PipelineError when that source is not there."""
+    given = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "kafka.isolation.level": "read_committed",
+        **(options or {}),
+    }
+    if wanted.from_us is not None and "startingTimestamp" not in given:
+        given["startingTimestamp"] = str(-(-wanted.from_us // 1000))
+        given["startingOffsetsByTimestampStrategy"] = "latest"
+        del given["startingOffsets"]
+    reader = (spark.readStream if streaming else spark.read).format("kafka").options(**given)
+    try:
+        frame = reader.load()
+    except PySparkException as error:
+        if _NO_SOURCE not in str(error):
+            raise
+        raise PipelineError(
+            f"Spark's Kafka source is missing: add --packages {PACKAGE}:{spark.version}"
+        ) from error
+    plain = frame.select("partition", "offset", "timestamp", "key", "value")
+    schema = StructType([ENTRIES[name] for name in columns])
+    return plain.mapInArrow(_decoder(tuple(columns), wanted), schema)
+
+
+def _decoder(
+    columns: tuple[str, ...], wanted: Wanted
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out = EntryRows(columns, wanted)
+        for batch in batches:
+            partitions, offsets, times, keys, values = batch.columns
+            rows = zip(
+                partitions.to_pylist(),
+                offsets.to_pylist(),
+                times.cast(pa.int64()).to_pylist(),
+                keys.to_pylist(),
+                values.to_pylist(),
+                strict=True,
+            )
+            for partition, records in groupby(rows, itemgetter(0)):
+                found = [
+                    BatchRecord(offset, time_us // 1000, key, value)
+                    for _, offset, time_us, key, value in records
+                ]
+                out.add_records(partition, found, _RESOLVED)
+            if len(out) >= ROWS_A_BATCH:
+                yield out.take()
+        if len(out):
+            yield out.take()
+
+    return decode
+
+
+class KafkaCluster:
+    """What the cluster itself says of its topics, through the client that the source brings along;
+    context manager. Raises PipelineError when it does not answer."""
+
+    def __init__(
+        self, spark: SparkSession, bootstrap: str, options: Mapping[str, str] | None = None
+    ) -> None:
+        jvm: Any = spark._jvm
+        assert jvm is not None
+        self._jvm = jvm
+        properties = jvm.java.util.Properties()
+        given = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": f"{_TIMEOUT_S}000"}
+        for key, value in (options or {}).items():
+            if key.startswith("kafka."):
+                given[key.removeprefix("kafka.")] = value
+        for key, value in given.items():
+            properties.setProperty(key, value)
+        try:
+            self._admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        except TypeError as error:
+            raise PipelineError(
+                f"Spark's Kafka source is missing: add --packages {PACKAGE}:{spark.version}"
+            ) from error
+        self._bootstrap = bootstrap
+
+    def __enter__(self) -> KafkaCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
+
+    def _get(self, future: Any) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return future.get(_TIMEOUT_S, self._jvm.java.util.concurrent.TimeUnit.SECONDS)
+        except Py4JJavaError as error:
+            said = str(error.java_exception.getMessage()).partition("\n")[0]
+            raise PipelineError(f"{self._bootstrap} does not answer: {said}") from error
+
+    def topics(self) -> list[tuple[str, str, int]]:
+        """Id, name and number of partitions of each."""
+        names = self._get(self._admin.listTopics().names())
+        found = self._get(self._admin.describeTopics(names).allTopicNames())
+        topics = []
+        for name in sorted(found.keySet()):
+            topic = found.get(name)
+            topic_id = topic.topicId()
+            high, low = topic_id.getMostSignificantBits(), topic_id.getLeastSignificantBits()
+            number = (high & (2**64 - 1)) << 64 | (low & (2**64 - 1))
+            topics.append((str(UUID(int=number)), name, topic.partitions().size()))
+        return topics
+
+    def ends(self) -> list[tuple[str, int, int]]:
+        """Topic, partition and end offset of all that consumers see."""
+        latest = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
+        wanted = self._jvm.java.util.HashMap()
+        for _, name, partitions in self.topics():
+            for number in range(partitions):
+                place = self._jvm.org.apache.kafka.common.TopicPartition(name, number)
+                wanted.put(place, latest)
+        found = self._get(self._admin.listOffsets(wanted).all())
+        return sorted(
+            (place.topic(), place.partition(), found.get(place).offset())
+            for place in found.keySet()
+        )

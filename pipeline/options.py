@@ -1,0 +1,157 @@
+"""Options of the data source `groupd`: text in, typed out. Errors are one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from coordinator.logtools.record_types import CHOICES
+from pipeline.decode import COLUMNS, CORRUPT_BATCH
+from pipeline.errors import PipelineError
+from pipeline.store import store_url
+from pipeline.wanted import Wanted
+
+ROWS_PER_PARTITION = 250_000
+"""Offsets that one task reads: some seconds of work."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_KNOWN = frozenset(
+    {
+        "store",
+        "segments",
+        "columns",
+        "group",
+        "groups",
+        "types",
+        "from",
+        "until",
+        "rowsperpartition",
+        "maxrowsperbatch",
+        "failondataloss",
+        "startingoffsets",
+        "path",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """`store`: a URL, or `segments`: a directory. `starting`: `earliest`, `latest` or offsets by
+    log partition."""
+
+    store: str | None
+    segments: str | None
+    columns: tuple[str, ...]
+    wanted: Wanted
+    rows_per_partition: int = ROWS_PER_PARTITION
+    max_rows_per_batch: int | None = None
+    fail_on_data_loss: bool = True
+    starting: str | dict[int, int] = "earliest"
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Raises PipelineError."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in sorted(set(given) - _KNOWN):
+        raise PipelineError(f"the source groupd has no option {name}: {', '.join(sorted(_KNOWN))}")
+    store, segments = given.get("store", given.get("path")), given.get("segments")
+    if (store is None) == (segments is None):
+        raise PipelineError("the source groupd needs one of the options store and segments")
+    limit = given.get("maxrowsperbatch")
+    return SourceOptions(
+        None if store is None else store_url(store),
+        None if segments is None else str(Path(segments).absolute()),
+        _columns(given.get("columns")),
+        _wanted(given),
+        _positive("rowsPerPartition", given.get("rowsperpartition", str(ROWS_PER_PARTITION))),
+        None if limit is None else _positive("maxRowsPerBatch", limit),
+        _switch("failOnDataLoss", given.get("failondataloss", "true")),
+        _starting(given.get("startingoffsets", "earliest")),
+    )
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return COLUMNS
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in COLUMNS:
+            raise PipelineError(f"there is no column {name}: there are {', '.join(COLUMNS)}")
+    return names or COLUMNS
+
+
+def _wanted(given: Mapping[str, str]) -> Wanted:
+    groups: set[str] = set()
+    if "group" in given:
+        groups.add(given["group"])
+    if "groups" in given:
+        try:
+            names = json.loads(given["groups"])
+        except json.JSONDecodeError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise PipelineError('the option groups is a list in JSON, like ["billing", "shipping"]')
+        groups |= set(names)
+    types = {part.strip() for part in given.get("types", "").split(",") if part.strip()}
+    for name in sorted(types - {*CHOICES, CORRUPT_BATCH}):
+        raise PipelineError(f"there is no record type {name}: there are {', '.join(CHOICES)}")
+    return Wanted(
+        groups=frozenset(groups) if groups else None,
+        types=frozenset(types) if types else None,
+        from_us=None if "from" not in given else parse_time(given["from"]),
+        until_us=None if "until" not in given else parse_time(given["until"]),
+        rest=True,
+    )
+
+
+def _positive(name: str, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise PipelineError(f"the option {name} is a number from 1 on, not {text}")
+    return number
+
+
+def _switch(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise PipelineError(f"the option {name} is true or false, not {text}")
+    return text.lower() == "true"
+
+
+def _starting(text: str) -> str | dict[int, int]:
+    if text in ("earliest", "latest"):
+        return text
+    try:
+        return {int(number): int(offset) for number, offset in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise PipelineError(
+            'the option startingOffsets is earliest, latest or JSON like {"0": 12, "1": 0}'
+        ) from None
+
+
+def micros_of(moment: datetime) -> int:
+    """Microseconds since 1970; a time without a zone is UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def parse_time(text: str) -> int:
+    """Microseconds since 1970 of ISO 8601 text (UTC unless it has a zone) or of milliseconds.
+    Raises PipelineError."""
+    try:
+        return int(text) * 1000
+    except ValueError:
+        pass
+    try:
+        return micros_of(datetime.fromisoformat(text))
+    except ValueError:
+        raise PipelineError(
+            f"{text} is no time: use ISO 8601 like 2026-05-01T12:00:00Z, or milliseconds"
+        ) from None

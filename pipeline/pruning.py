@@ -1,0 +1,58 @@
+"""Which columns of the log a job uses, read off Spark's plans, so that the others stay undecoded.
+
+Spark tells a Python data source, and a decoder in Python, nothing about columns. But its optimizer
+knows them: a job is built once over all columns and not run, its plans say which it needs, and then
+it is built again over these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from pipeline.decode import COLUMNS
+
+_SOURCES = ("DataSourceV2ScanRelation", "DataSourceV2Relation", "MapInArrow")
+_OPAQUE = ("InMemoryRelation", "LogicalRDD")
+"""Results that are held: what they were made from cannot be seen any more."""
+
+
+def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:
+    """In the order of the schema; all of them where a plan cannot tell."""
+    used: set[str] = set()
+    for frame in frames:
+        plan: Any = frame._jdf.queryExecution().optimizedPlan()
+        nodes = json.loads(plan.toJSON())
+        names: dict[int, str] = {}
+        wanted = {attribute.exprId().id() for attribute in _items(plan.output())}
+        for node in nodes:
+            kind = node["class"].rpartition(".")[2]
+            if kind in _OPAQUE:
+                return COLUMNS
+            if kind in _SOURCES:
+                names |= dict(_attributes(node.get("output", ())))
+            else:
+                wanted |= {number for number, _ in _attributes(node)}
+        used |= {names[number] for number in wanted if number in names}
+    return tuple(name for name in COLUMNS if name in used)
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """Of a sequence of Scala's."""
+    for index in range(sequence.length()):
+        yield sequence.apply(index)
+
+
+def _attributes(tree: Any) -> Iterator[tuple[int, str]]:
+    """Id and name of each attribute in a part of a plan as JSON."""
+    if isinstance(tree, dict):
+        if tree.get("class", "").endswith(".AttributeReference"):
+            yield tree["exprId"]["id"], tree["name"]
+        for value in tree.values():
+            yield from _attributes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _attributes(value)

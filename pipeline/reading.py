@@ -1,0 +1,102 @@
+"""What a task of the data source does: a part of the log in, Arrow batches out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from coordinator.logtools.segments import TruncatedSegment, read_segment
+from pipeline.decode import ROWS_A_BATCH, EntryRows
+from pipeline.errors import PipelineError
+from pipeline.options import SourceOptions
+from pipeline.plan import LogRange, SegmentFile
+from pipeline.store import StoreLogs, add_rows
+from pipeline.wanted import Wanted
+from protocol.records.batch import CorruptBatch
+from storage.log import LogCorrupt, LogState
+
+
+def read_partition(
+    options: SourceOptions, partition: InputPartition, out: EntryRows, wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
+    """What a task does; works on executors."""
+    if isinstance(partition, SegmentFile):
+        yield from _read_segment(partition, out)
+    elif isinstance(partition, LogRange):
+        limits = wanted.also(from_offset=partition.from_offset, until_offset=partition.until_offset)
+        out.want(limits)
+        assert options.store is not None
+        with StoreLogs(options.store) as logs:
+            yield from _read_log(logs, partition, out, options.fail_on_data_loss)
+    if len(out):
+        yield out.take()
+
+
+def _read_log(
+    logs: StoreLogs, part: LogRange, out: EntryRows, fail: bool
+) -> Iterator[pa.RecordBatch]:
+    position, told = part.from_offset, False
+    while position < part.until_offset:
+        try:
+            page = logs.page(part.partition, position, part.until_offset)
+        except LogCorrupt as error:
+            out.add_corrupt(part.partition, position, -1, str(error))
+            return
+        lost = data_loss(part.partition, page.state, position, part.cleaned)
+        if lost is not None and not told:
+            told = tell_loss(lost, fail)
+        position = max(position, min(page.state.start_offset, part.until_offset))
+        end = min(part.until_offset, page.state.next_offset)
+        position = add_rows(out, part.partition, page.rows, position, end)
+        if len(out) >= ROWS_A_BATCH:
+            yield out.take()
+        if not page.rows:
+            return
+
+
+def data_loss(partition: int, state: LogState, position: int, cleaned: int) -> str | None:
+    """What of the log at and behind `position` is gone, in one line; None if nothing is."""
+    if state.next_offset < position:
+        return (
+            f"{state.name} ends at offset {state.next_offset}, before {position}: "
+            "it is not the log that was read before"
+        )
+    if state.start_offset > position:
+        return f"{state.name}: offsets {position} to {state.start_offset - 1} have been removed"
+    if state.clean_offset > max(cleaned, position):
+        return (
+            f"{state.name}: offsets {position} to {state.clean_offset - 1} have been cleaned "
+            "before they were read: only the newest record of each key is left"
+        )
+    return None
+
+
+def tell_loss(lost: str, fail: bool) -> bool:
+    """Raises PipelineError if it is to fail; otherwise a line on stderr, once."""
+    if fail:
+        raise PipelineError(
+            f"{lost}; read again from the start, or set the option failOnDataLoss to false"
+        )
+    print(f"groupd: {lost}", file=sys.stderr)
+    return True
+
+
+def _read_segment(part: SegmentFile, out: EntryRows) -> Iterator[pa.RecordBatch]:
+    path = Path(part.path)
+    offset = int(path.stem) if path.stem.isdigit() else 0
+    try:
+        for raw in read_segment(path):
+            out.add_payload(part.partition, raw.payload, raw.header)
+            offset = max(offset, raw.header.next_offset)
+            if len(out) >= ROWS_A_BATCH:
+                yield out.take()
+    except TruncatedSegment as error:
+        # A broker that crashed leaves one, and drops it when it starts again.
+        if not part.last:
+            out.add_corrupt(part.partition, offset, -1, str(error))
+    except CorruptBatch as error:
+        out.add_corrupt(part.partition, offset, -1, f"{error}; the rest of the file is not read")

@@ -1,0 +1,75 @@
+"""One job, from its input to its tables: what the command does, for scripts too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipeline import quarantine
+from pipeline.decode import COLUMNS
+from pipeline.inputs import Origin, read_good, read_inputs
+from pipeline.job import Inputs, Job, Table
+from pipeline.pruning import used_columns
+from pipeline.sink import check_format, span_of, write_table
+
+Watch = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`rows`: of each table, of the days that the run covers. `quarantined`: None if it was not
+    to be looked at."""
+
+    rows: dict[str, int]
+    quarantined: int | None
+    seconds: float
+
+
+def run_job(
+    spark: SparkSession,
+    job: Job,
+    origin: Origin,
+    out: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    kind: str = "parquet",
+    with_quarantine: bool = True,
+    watch: Watch = lambda _: nullcontext(),
+) -> Summary:
+    """Writes the job's tables, and the quarantine, below `out`. `options`: complete ones, the
+    job's defaults if not given. `watch`: wraps each step. Raises PipelineError."""
+    started = time.monotonic()
+    check_format(spark, kind)
+    options = dict(job.options) if options is None else options
+    out = out.rstrip("/")
+    span = span_of(origin.wanted.from_us, origin.wanted.until_us)
+    with watch("planning"):
+        tables, bad = _tables(spark, job, origin, options)
+    rows = {}
+    for name, table in tables.items():
+        with watch(name):
+            rows[name] = write_table(spark, table, f"{out}/{name}", kind, span)
+    quarantined = None
+    if with_quarantine:
+        with watch(quarantine.NAME):
+            path = f"{out}/{quarantine.NAME}"
+            quarantined = write_table(spark, bad, path, kind, span)
+    return Summary(rows, quarantined, time.monotonic() - started)
+
+
+def _tables(
+    spark: SparkSession, job: Job, origin: Origin, options: Mapping[str, Any]
+) -> tuple[dict[str, Table], Table]:
+    """Built twice: over all columns, to see which are used, and over these."""
+    inputs, bad = read_inputs(spark, origin)
+    tables = job.build(inputs, options)
+    used = used_columns(table.frame for table in tables.values())
+    if used != COLUMNS:
+        pruned = read_good(spark, origin, used)
+        tables = job.build(Inputs(pruned, inputs.topics, inputs.end_offsets), options)
+    return tables, Table(bad, "timestamp", ("log_partition", "log_offset"))

@@ -1,0 +1,127 @@
+"""A Spark session with the settings that the pipeline needs, and the Java that it runs on.
+
+Under `spark-submit` the session is the cluster's; only what the results depend on is set. Spark
+runs on Java, which Python cannot install: a missing one is told in one line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+
+JAVA_NEEDED = 17
+"""Of Spark 4."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_HOW = (
+    f"install Java {JAVA_NEEDED} or newer (Debian: apt-get install openjdk-17-jre-headless; "
+    "macOS: brew install openjdk; all: https://adoptium.net) and put it on PATH or into JAVA_HOME"
+)
+_VERSION_TIMEOUT_S = 30
+
+RESULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+}
+"""Settings that results depend on, wherever it runs."""
+
+_LOCAL = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.warehouse.dir": "spark-warehouse",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+def java_version(java: str | None = None) -> int:
+    """The major version of the Java that Spark would start. Raises PipelineError when there is
+    none or it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    command = java or (str(Path(home) / "bin" / "java") if home else shutil.which("java"))
+    if command is None:
+        raise PipelineError(f"Spark needs Java and there is none: {_HOW}")
+    try:
+        done = subprocess.run(
+            [command, "-version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_VERSION_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        where = " (of JAVA_HOME)" if home and java is None else ""
+        raise PipelineError(f"{command}{where} does not start ({error}): {_HOW}") from error
+    found = _VERSION.search(done.stderr + done.stdout)
+    if found is None:
+        raise PipelineError(f"{command} does not say which Java it is: {_HOW}")
+    version = int(found[1])
+    if version < JAVA_NEEDED:
+        raise PipelineError(f"{command} is Java {version}, which is too old for Spark: {_HOW}")
+    return version
+
+
+def submitted() -> bool:
+    """Whether `spark-submit` has started this process, with a session to be had."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def spark_session(
+    name: str = "groupd-pipeline",
+    *,
+    master: str | None = None,
+    driver_memory: str = "1g",
+    executor_memory: str | None = None,
+    shuffle_partitions: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process. Raises PipelineError without a fitting Java.
+
+    `master`: `local[*]` if not given, ignored under `spark-submit` like the memory. `settings`:
+    Spark's own, over all others.
+    """
+    builder = SparkSession.builder.appName(name)
+    values = dict(RESULTS)
+    if not submitted():
+        java_version()
+        _let_workers_import()
+        master = master or "local[*]"
+        values |= {"spark.master": master, "spark.driver.memory": driver_memory}
+        if executor_memory is not None:
+            values["spark.executor.memory"] = executor_memory
+        if master.startswith("local"):
+            values |= _LOCAL
+            values["spark.sql.shuffle.partitions"] = str(shuffle_partitions or 2 * _cores(master))
+    if shuffle_partitions is not None:
+        values["spark.sql.shuffle.partitions"] = str(shuffle_partitions)
+    for key, value in (values | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _cores(master: str) -> int:
+    found = re.match(r"local\[(\d+)", master)
+    return int(found[1]) if found else os.cpu_count() or 1
+
+
+def _let_workers_import() -> None:
+    """Python workers are processes of their own: the same Python, and what it can import."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    here = str(Path(__file__).resolve().parents[1])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if here not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])

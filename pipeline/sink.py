@@ -1,0 +1,142 @@
+"""Where results go: a directory a table, in it a directory a day.
+
+A run that is repeated leaves what it would have left the first time. It covers a span of days, all
+of them unless it was told times: days of the span are replaced as a whole, those that the result
+has no rows for are removed, and days outside of it are not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.errors import PipelineError
+from pipeline.files import delete, directories, exists
+from pipeline.job import Table
+
+FORMATS = ("parquet", "delta", "iceberg")
+DAY = "day"
+_CLASSES = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.SparkCatalog",
+}
+_PACKAGES = {
+    "delta": "io.delta:delta-spark_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime",
+}
+_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days from `first` to `last`, both included; None: without an end."""
+
+    first: date | None = None
+    last: date | None = None
+
+    def __contains__(self, day: date | None) -> bool:
+        """Rows without a time belong to spans that are open at both ends."""
+        if day is None:
+            return self.first is None and self.last is None
+        if self.first is not None and day < self.first:
+            return False
+        return self.last is None or day <= self.last
+
+
+def span_of(from_us: int | None, until_us: int | None) -> Span:
+    """The days that [from, until) touches."""
+    return Span(
+        None if from_us is None else _day(from_us),
+        None if until_us is None else _day(until_us - 1),
+    )
+
+
+def _day(micros: int) -> date:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).date()
+
+
+def check_format(spark: SparkSession, kind: str) -> None:
+    """Raises PipelineError when the package of a format is not there."""
+    if kind not in _CLASSES:
+        return
+    assert spark._jvm is not None
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    resource = _CLASSES[kind].replace(".", "/") + ".class"
+    if loader.getResource(resource) is None:
+        raise PipelineError(
+            f"--format {kind} needs its package: add --packages {_PACKAGES[kind]}:VERSION that "
+            f"fits Spark {spark.version}"
+        )
+
+
+def write_table(
+    spark: SparkSession, table: Table, path: str, kind: str = "parquet", span: Span | None = None
+) -> int:
+    """Writes the rows of a table at `path`; how many there are now of the span."""
+    frame = table.frame
+    span = span or Span()
+    if table.time_column is None:
+        frame.write.format(kind).mode("overwrite").save(path)
+        return spark.read.format(kind).load(path).count()
+    frame = frame.withColumn(DAY, F.to_date(F.col(table.time_column)))
+    if kind == "parquet":
+        return _write_days(spark, frame, path, span)
+    writer = frame.write.format(kind).partitionBy(DAY).mode("overwrite")
+    condition = _condition(span)
+    if kind == "delta" and condition is not None and exists(spark, path):
+        writer = writer.option("replaceWhere", condition)
+    writer.save(path)
+    found = spark.read.format(kind).load(path)
+    return (found if condition is None else found.where(condition)).count()
+
+
+def _condition(span: Span) -> str | None:
+    parts = []
+    if span.first is not None:
+        parts.append(f"{DAY} >= DATE'{span.first}'")
+    if span.last is not None:
+        parts.append(f"{DAY} <= DATE'{span.last}'")
+    return " AND ".join(parts) or None
+
+
+def _write_days(spark: SparkSession, frame: DataFrame, path: str, span: Span) -> int:
+    before = directories(spark, path, f"{DAY}=")
+    frame.where(_in_span(span)).write.mode("overwrite").option(
+        "partitionOverwriteMode", "dynamic"
+    ).partitionBy(DAY).parquet(path)
+    after = directories(spark, path, f"{DAY}=")
+    # Spark names files anew in every run, so a day whose files are the same was not written.
+    covered = _days(span, after)
+    new = [day for day in covered if after[day] != before.get(day)]
+    for day in covered:
+        if day not in new:
+            delete(spark, f"{path}/{day}")
+    if not new:
+        if len(after) == len(covered):
+            # Without a file nobody could tell the columns of the table.
+            frame.limit(0).drop(DAY).coalesce(1).write.parquet(f"{path}/{DAY}={_NO_DAY}")
+        return 0
+    return spark.read.option("basePath", path).parquet(*[f"{path}/{day}" for day in new]).count()
+
+
+def _in_span(span: Span) -> Any:
+    condition = F.lit(True)
+    if span.first is not None:
+        condition = condition & (F.col(DAY) >= F.lit(span.first))
+    if span.last is not None:
+        condition = condition & (F.col(DAY) <= F.lit(span.last))
+    return condition
+
+
+def _days(span: Span, directories: dict[str, frozenset[str]]) -> list[str]:
+    found = []
+    for name in directories:
+        text = name.removeprefix(f"{DAY}=")
+        day = None if text == _NO_DAY else date.fromisoformat(text)
+        if day in span:
+            found.append(name)
+    return found

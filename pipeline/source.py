@@ -1,0 +1,92 @@
+"""The Spark data source `groupd`: the offsets log of a store, or of segment files, as rows.
+
+    spark.dataSource.register(GroupdDataSource)
+    spark.read.format("groupd").option("store", URL).load()
+
+Batch and streaming. Spark's Python data sources are told which filters there are but not which
+columns are wanted: the option `columns`, or a schema (`.schema(...)`) that has some of the columns,
+says so, and only those are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from pipeline.decode import EntryRows
+from pipeline.errors import PipelineError
+from pipeline.filters import push
+from pipeline.options import SourceOptions, parse_options
+from pipeline.plan import segment_files, store_ranges
+from pipeline.reading import read_partition
+from pipeline.schema import ENTRIES
+from pipeline.store import StoreLogs
+from pipeline.stream import GroupdStreamReader
+
+FORMAT = "groupd"
+
+
+class GroupdDataSource(DataSource):
+    """See the module; the options are those of `docs/pipeline.md`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return StructType([ENTRIES[name] for name in parse_options(self.options).columns])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return GroupdReader(parse_options(self.options), _columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return GroupdStreamReader(parse_options(self.options), _columns(schema))
+
+
+def _columns(schema: StructType) -> tuple[str, ...]:
+    for field in schema:
+        if field.name not in ENTRIES.names or ENTRIES[field.name].dataType != field.dataType:
+            raise PipelineError(
+                f"the source {FORMAT} has no column {field.name} of type "
+                f"{field.dataType.simpleString()}"
+            )
+    return tuple(schema.fieldNames())
+
+
+class GroupdReader(DataSourceReader):
+    """A batch read: a snapshot of what there is when it is planned."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self.wanted = options.wanted
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.wanted, left = push(self.wanted, filters)
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        found: list[InputPartition]
+        if options.store is None:
+            assert options.segments is not None
+            found = [*segment_files(options.segments, self.wanted)]
+        else:
+            with StoreLogs(options.store) as logs:
+                found = [*store_ranges(logs, self.wanted, options.rows_per_partition)]
+        # Of an empty list Spark makes one partition with nothing in it.
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from read_partition(
+            self._options, partition, EntryRows(self._columns, self.wanted), self.wanted
+        )

@@ -1,0 +1,154 @@
+"""The offsets log of a store, read by processes that have no event loop: Spark's tasks.
+
+Beside whoever writes it: nothing is locked, every page is a transaction of its own, and only what
+is committed is seen. What the store does not give as it was written (a row with a wrong checksum,
+rows that are missing) becomes rows with `error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name
+from coordinator.logtools.segments import partition_of
+from pipeline.decode import EntryRows
+from pipeline.errors import PipelineError
+from protocol.records.batch import CorruptBatch, iter_batches
+from storage.log import LogError, LogState, StoredTopic, StoreRefused
+from storage.open import DATABASE_FILE, create_reader
+from storage.reader import LogPage, StoredRow
+
+PAGE_BYTES = 1024 * 1024
+_PARTITIONS = "offsets.topic.num.partitions"
+"""Under which a daemon keeps the number of its shards in the store."""
+
+T = TypeVar("T")
+
+
+def store_url(text: str) -> str:
+    """What the daemon's `--store` takes, or a path: of the database file or of the data directory.
+    Relative paths become absolute, as tasks may run elsewhere."""
+    if "://" in text:
+        scheme, _, path = text.partition(":///")
+        if scheme.startswith("sqlite") and path:
+            return f"{scheme}:///{Path(path).absolute()}"
+        return text
+    path_there = Path(text).absolute()
+    if path_there.is_dir():
+        path_there /= DATABASE_FILE
+    return f"sqlite+aiosqlite:///{path_there}"
+
+
+class StoreLogs:
+    """A store opened for reading; context manager. Raises PipelineError when it cannot be opened
+    and LogError when it cannot be read any more."""
+
+    def __init__(self, url: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        try:
+            self._reader = create_reader(store_url(url), ".")
+            self._run(self._reader.start())
+        except StoreRefused as error:
+            self._loop.close()
+            raise PipelineError(str(error)) from error
+
+    def __enter__(self) -> StoreLogs:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._run(self._reader.close())
+            self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+    def states(self) -> dict[int, LogState]:
+        """The shards' logs by log partition."""
+        found = {}
+        for state in self._run(self._reader.states()):
+            named = partition_of(Path(state.name))
+            if named is not None and named[0] == OFFSETS_TOPIC:
+                found[named[1]] = state
+        return dict(sorted(found.items()))
+
+    def log_partitions(self) -> int | None:
+        """How many there are, None if the store does not say."""
+        for _, name, key, value in self._run(self._reader.configs()):
+            if (name, key) == ("", _PARTITIONS):
+                return int(value)
+        return None
+
+    def topics(self) -> list[StoredTopic]:
+        return self._run(self._reader.topics())
+
+    def ends(self) -> list[tuple[str, int, int]]:
+        """Topic, partition and end offset of every partition of groupd's own topics."""
+        names = {topic.topic_id.hex(): topic.name for topic in self.topics()}
+        found = []
+        for state in self._run(self._reader.states()):
+            named = partition_of(Path(state.name))
+            if named is not None and named[0] in names:
+                found.append((names[named[0]], named[1], state.next_offset))
+        return sorted(found)
+
+    def first_offset_at(self, partition: int, time_ms: int) -> int | None:
+        """Of the first batch with a record at or after that time; None if there is none."""
+        name = offsets_log_name(partition)
+        found = self._run(self._reader.first_at_or_after(name, time_ms))
+        return None if found is None else found.base_offset
+
+    def row_ends(self, partition: int, from_offset: int, until_offset: int) -> list[int]:
+        name = offsets_log_name(partition)
+        return self._run(self._reader.row_ends(name, from_offset, until_offset))
+
+    def page(self, partition: int, from_offset: int, until_offset: int) -> LogPage:
+        """Raises LogError when the log is not there any more."""
+        name = offsets_log_name(partition)
+        page = self._run(self._reader.page(name, from_offset, until_offset, PAGE_BYTES))
+        if page is None:
+            raise LogError(f"log {name}: is not there any more")
+        return page
+
+
+def add_rows(out: EntryRows, partition: int, rows: list[StoredRow], position: int, end: int) -> int:
+    """Adds what the rows hold; the offset behind them. `position`: where they ought to begin.
+    `end`: where there is no more to be read; without rows, what lies before it is missing."""
+    for row in rows:
+        stored = row.batch
+        if row.intact and stored.base_offset > position:
+            missing = f"the batches at offsets {position} to {stored.base_offset - 1} are missing"
+            out.add_corrupt(partition, position, stored.max_timestamp_ms, missing)
+        if row.intact:
+            _add_batches(out, partition, row)
+        else:
+            at = max(position, min(stored.base_offset, stored.last_offset))
+            wrong = f"the row at offset {stored.base_offset} has a wrong checksum"
+            out.add_corrupt(partition, at, stored.max_timestamp_ms, wrong)
+        position = max(position, stored.last_offset + 1)
+    if not rows and position < end:
+        missing = f"the batches at offsets {position} to {end - 1} are missing"
+        out.add_corrupt(partition, position, -1, missing)
+        return end
+    return position
+
+
+def _add_batches(out: EntryRows, partition: int, row: StoredRow) -> None:
+    stored = row.batch
+    try:
+        for batch in iter_batches(stored.payload):
+            out.add_payload(partition, batch.payload, batch.header)
+    except CorruptBatch as error:
+        out.add_corrupt(partition, stored.base_offset, stored.max_timestamp_ms, str(error))
