@@ -107,6 +107,9 @@ VALUE_COLUMNS = {
 }
 """Record type number to the struct column that holds its value."""
 
+OFFSET_COMMIT_TYPES = (0, 1)
+"""Of `record_type_id`: a commit, or its tombstone."""
+
 ENTRIES = _struct(
     log_partition=_INT,
     log_offset=_LONG,

@@ -47,8 +47,9 @@ class GroupLedger:
         self._shard = GroupCoordinatorShard(self._state)
         self._store = self._shard.offsets.store
         self._authors = Authors()
-        # Of offsets that wait for the end of their transaction.
-        self._pending: dict[tuple[int, str, int], Author] = {}
+        # Author and protocol type of offsets that wait for the end of their transaction: who wrote
+        # is told from the group as it was then.
+        self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
 
     @property
     def group(self) -> Group | None:
@@ -91,7 +92,7 @@ class GroupLedger:
         if not isinstance(key, OffsetCommitKey):
             events = events_of(entry, self.group)
             self._shard.replay(entry.record, at)
-            self._authors.group_changed()
+            self._authors.group_changed(self.group, key)
             return events
         place = (key.topic, key.partition)
         before = self._store.get(self.group_id, *place)
@@ -107,7 +108,7 @@ class GroupLedger:
         group_type = self._protocol_type()
         self._shard.replay(entry.record, at)
         if entry.producer_id >= 0:
-            self._pending[entry.producer_id, key.topic, key.partition] = author
+            self._pending[entry.producer_id, key.topic, key.partition] = author, group_type
             return ()
         after = StoredOffset(value, entry.offset)
         return (_moved(entry, place, before, after, author, group_type),)
@@ -143,11 +144,10 @@ class GroupLedger:
         pending = self._store.pending(self.group_id)
         places = sorted(place for place, ids in pending.items() if entry.producer_id in ids)
         before = [self._store.get(self.group_id, *place) for place in places]
-        group_type = self._protocol_type()
         self._shard.replay_marker(entry.producer_id, bool(entry.commit))
         changes: list[Change] = []
         for place, old in zip(places, before, strict=True):
-            author = self._pending.pop((entry.producer_id, *place))
+            author, group_type = self._pending.pop((entry.producer_id, *place))
             new = self._store.get(self.group_id, *place)
             if new is not None and new != old:
                 changes.append(_moved(entry, place, old, new, author, group_type))

@@ -1,0 +1,50 @@
+"""Logs as tables, for tests that need no store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.decode import COLUMNS, arrow_schema, record_batches
+from pipeline.job import Inputs, Job
+from pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
+from protocol.records.batch import Batch, parse_header
+
+
+def entries_of(spark: SparkSession, logs: Mapping[int, Sequence[bytes]]) -> DataFrame:
+    """Batches by log partition, as `entries`."""
+    found = [
+        rows
+        for partition, payloads in logs.items()
+        for rows in record_batches(
+            partition, [Batch(parse_header(payload), payload) for payload in payloads]
+        )
+    ]
+    if not found:
+        return spark.createDataFrame([], ENTRIES)
+    return spark.createDataFrame(pa.Table.from_batches(found, arrow_schema(COLUMNS)), ENTRIES)
+
+
+def inputs_of(
+    spark: SparkSession,
+    entries: DataFrame,
+    topics: Sequence[tuple[Any, ...]] = (),
+    end_offsets: Sequence[tuple[Any, ...]] = (),
+) -> Inputs:
+    return Inputs(
+        entries,
+        spark.createDataFrame(list(topics), TOPICS),
+        spark.createDataFrame(list(end_offsets), END_OFFSETS),
+    )
+
+
+def rows_of(job: Job, inputs: Inputs, table: str = "", **options: Any) -> list[dict[str, Any]]:
+    """The rows of one of the job's tables, in the order of its keys. Times are in UTC."""
+    result = job.build(inputs, {**job.options, **options})[table or job.name]
+    rows: list[dict[str, Any]] = result.frame.toArrow().to_pylist()
+    keys = [tuple(row[key] for key in result.keys) for row in rows]
+    assert len(set(keys)) == len(keys), f"{result.keys} do not tell the rows apart"
+    return sorted(rows, key=lambda row: tuple(str(row[key]).rjust(20) for key in result.keys))
