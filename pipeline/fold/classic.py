@@ -1,0 +1,217 @@
+"""Classic groups from their record (type 2), which shows whole generations.
+
+A record is written when a generation is assigned, when the group becomes empty, and when a static
+member comes back under another id; what happened in between (who left when, members of a rebalance
+that was not finished) never reaches the log. A rebalance here is a change from one written
+generation to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
+from coordinator.core.classic_group.subscription import (
+    MalformedSubscription,
+    parse_assignment,
+    parse_subscription,
+)
+from pipeline.fold import rebalances
+from pipeline.fold.endings import CONVERTED
+from pipeline.fold.entry import Entry
+from pipeline.fold.state import STABLE, Group, Life, Place
+from pipeline.fold.tracker import Tracker
+
+
+@dataclass(slots=True)
+class _Change:
+    """What a record says beside the one before."""
+
+    joined: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    resubscribed: list[str] = field(default_factory=list)
+    protocol: bool = False
+
+
+def apply(tracker: Tracker, group: Group, entry: Entry) -> None:
+    """A value of the group's record."""
+    value = entry.value or {}
+    generation, before = int(value["generation"]), group.epoch
+    had_members = bool(group.members or group.departing)
+    group.protocol_type = value["protocol_type"] or ""
+    now = {member["member_id"]: member for member in value["members"] or ()}
+    is_first = before == -1
+    if is_first:
+        group.complete = group.complete or generation <= 1
+    group.causes.clear()
+    change = _members(tracker, group, entry, now)
+    change.protocol = not is_first and bool(now) and value["protocol"] != group.protocol_name
+    if now:
+        group.protocol_name = value["protocol"]
+    group.epoch = generation
+    _assignments(tracker, group, now)
+    _rebalanced(tracker, group, entry, change, before, had_members)
+    _hold(tracker, group, entry)
+    rebalances.complete_if_stable(tracker, group, entry.at_ms)
+    if not group.members:
+        group.complete = True
+        group.released.clear()
+
+
+def _members(
+    tracker: Tracker, group: Group, entry: Entry, now: Mapping[str, Mapping[str, Any]]
+) -> _Change:
+    change = _Change()
+    generation = int((entry.value or {})["generation"])
+    converting = bool(group.departing)
+    for member_id in [one for one in group.members if one not in now]:
+        tracker.depart(group, member_id, entry.at_ms)
+    for member_id in sorted(now):
+        value = now[member_id]
+        life = group.members.get(member_id)
+        if life is None:
+            life = _newcomer(tracker, group, entry, value, converting)
+            if life.began_by == "replaced":
+                change.replaced.append(member_id)
+            elif life.began_by != CONVERTED:
+                change.joined.append(member_id)
+                group.joined_since.append(member_id)
+        _describe(life, value, change)
+        life.heard_ms = entry.at_ms
+        tracker.enter(group, life, entry, generation, STABLE)
+    tracker.flush(group)
+    return change
+
+
+def _newcomer(
+    tracker: Tracker, group: Group, entry: Entry, value: Mapping[str, Any], converting: bool
+) -> Life:
+    member_id, instance_id = value["member_id"], value["group_instance_id"]
+    departed = group.departing.pop(member_id, None)
+    if departed is not None and converting:
+        return tracker.succeed(group, departed, entry, member_id, CONVERTED)
+    if instance_id is not None:
+        for other_id, one in list(group.departing.items()):
+            if one.instance_id == instance_id:
+                del group.departing[other_id]
+                return tracker.succeed(group, one, entry, member_id)
+    return tracker.begin(group, entry, member_id, "joined" if group.complete else None)
+
+
+def _describe(life: Life, value: Mapping[str, Any], change: _Change) -> None:
+    topics: tuple[str, ...] = ()
+    try:
+        subscription = parse_subscription(value["subscription"] or b"")
+        topics = tuple(sorted(set(subscription.topics)))
+        life.rack_id = subscription.rack_id
+    except MalformedSubscription:
+        pass  # a client's own format
+    if life.first_epoch is not None and topics != life.topics:
+        change.resubscribed.append(life.member_id)
+    life.topics = topics
+    life.instance_id = value["group_instance_id"]
+    life.client_id = value["client_id"] or ""
+    life.client_host = value["client_host"] or ""
+    life.rebalance_timeout_ms = value["rebalance_timeout_ms"]
+    life.session_timeout_ms = value["session_timeout_ms"]
+
+
+def _assignments(tracker: Tracker, group: Group, now: Mapping[str, Mapping[str, Any]]) -> None:
+    """The new target, and the owners before of what changed."""
+    before, group.target, group.target_of = group.target, {}, {}
+    for member_id in sorted(now):
+        places = _places(group, now[member_id])
+        if places:
+            group.target_of[member_id] = places
+        owner = group.members[member_id].owner
+        group.target.update(dict.fromkeys(places, owner))
+    for place in before.keys() | group.target.keys():
+        if before.get(place) != group.target.get(place):
+            group.changed[place] = before.get(place)
+
+
+def _places(group: Group, value: Mapping[str, Any]) -> set[Place]:
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE or not value["assignment"]:
+        return set()
+    try:
+        parsed = parse_assignment(value["assignment"])
+    except MalformedSubscription:
+        return set()
+    return {(topic, number) for topic, numbers in parsed.partitions for number in numbers}
+
+
+def _rebalanced(
+    tracker: Tracker, group: Group, entry: Entry, change: _Change, before: int, had_members: bool
+) -> None:
+    """A row, if this is another generation than the one before."""
+    first_unknown = before == -1 and not group.complete
+    idle = not group.members and not had_members
+    if group.epoch == before or first_unknown or idle or group.converted_ms == entry.at_ms:
+        group.changed.clear()
+        if group.members:
+            for observer in tracker.observers:
+                observer.baseline(group)
+        return
+    value = entry.value or {}
+    for place, owner in list(group.changed.items()):
+        gone = group.released.get(place)
+        if owner is None and gone is not None:
+            group.changed[place] = gone[1]  # a cooperative protocol's second round
+    triggers = _triggers(group, change)
+    members = [*(cause.member_id for cause in group.causes), *change.joined, *change.resubscribed]
+    rebalance = rebalances.open_rebalance(
+        tracker,
+        group,
+        entry,
+        group.epoch,
+        tuple(triggers),
+        tuple(dict.fromkeys(members)),
+    )
+    group.causes.clear()
+    group.settled.update(group.members)
+    rebalance.assignor = value["protocol"]
+    rebalance.skipped = max(group.epoch - max(before, 0) - 1, 0)
+    joined_ms = value.get("current_state_ms")
+    rebalances.install(tracker, group, entry.at_ms)
+    rebalance.target_ms = joined_ms if joined_ms and joined_ms > 0 else entry.at_ms
+
+
+def _triggers(group: Group, change: _Change) -> set[str]:
+    triggers = {cause.trigger for cause in group.causes}
+    if group.converted_ms is not None:
+        group.converted_ms = None
+        triggers.add("conversion")
+    if change.joined:
+        triggers.add("join")
+    if change.resubscribed:
+        triggers.add("subscription-change")
+    if change.protocol:
+        triggers.add("assignor-change")
+    if not triggers and any(
+        owner is None and place in group.target for place, owner in group.changed.items()
+    ):
+        triggers.add("metadata-change")
+    if not triggers and group.released:
+        triggers.add("follow-up")
+    return triggers or {"unknown"}
+
+
+def _hold(tracker: Tracker, group: Group, entry: Entry) -> None:
+    """Everybody has what the generation gives. A partition that goes straight from one to the
+    other was given up at a time that is not in the log."""
+    for member_id in sorted(group.members):
+        life = group.members[member_id]
+        keeps = group.target_of.get(member_id, set())
+        for place in sorted(life.assigned - keeps):
+            tracker.release(group, place, life, entry.at_ms, "revoked")
+        life.assigned &= keeps
+    for place in [place for place in group.target if place in group.released]:
+        if group.released[place][0] == entry.at_ms:
+            del group.released[place]
+    for member_id in sorted(group.members):
+        life = group.members[member_id]
+        gained = group.target_of.get(member_id, set()) - life.assigned
+        tracker.set_held(group, life, entry, set(group.target_of.get(member_id, ())), set())
+        rebalances.taken(tracker, group, gained)

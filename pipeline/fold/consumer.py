@@ -1,0 +1,233 @@
+"""Consumer groups (KIP-848) from their records: types 3, 5 to 8 and 16.
+
+One operation of the coordinator writes, under one timestamp and in this order: what changed about
+members, the group epoch, the target, the member's own assignment. So what came with a group epoch
+is its cause, and an epoch that came alone has its cause outside of the group: topic metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pipeline.fold import rebalances
+from pipeline.fold.endings import CONVERTED
+from pipeline.fold.entry import (
+    CONSUMER_GROUP,
+    CURRENT_MEMBER,
+    MEMBER_METADATA,
+    REGEX,
+    TARGET_MEMBER,
+    TARGET_METADATA,
+    Entry,
+)
+from pipeline.fold.state import AWAY, REVOKING, STABLE, WAITING, Cause, Group, Life, Place
+from pipeline.fold.tracker import Tracker
+
+_FIRST_EPOCH = 2
+"""A new group bumps from 1, in the first versions of Kafka from 0."""
+
+_LEAVE_STATIC_EPOCH = -2
+_STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
+
+
+def apply(tracker: Tracker, group: Group, entry: Entry) -> None:
+    """One record of a consumer group but the group's tombstone, which is the caller's."""
+    assert entry.kind is not None
+    _APPLIERS[entry.kind](tracker, group, entry)
+
+
+def forget(group: Group) -> None:
+    """The group's tombstone: what comes next under its id is another group."""
+    group.target.clear()
+    group.target_of.clear()
+    group.changed.clear()
+    group.released.clear()
+    group.regexes.clear()
+    group.causes.clear()
+    group.epoch = -1
+    group.metadata_hash = None
+    group.complete = True
+
+
+def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
+    value = entry.value or {}
+    tracker.flush(group)
+    causes = [cause for cause in group.causes if cause.at_ms == entry.at_ms]
+    group.causes.clear()
+    before, epoch, old_hash = group.epoch, int(value["epoch"]), group.metadata_hash
+    group.metadata_hash = value["metadata_hash"]
+    if epoch == before:
+        return
+    group.epoch = epoch
+    converting = group.converted_ms == entry.at_ms
+    if before == -1 and converting:
+        group.complete = True
+        return  # what the classic group had, under its generation; the bump is still to come
+    if before == -1:
+        group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
+        if not group.complete and not causes:
+            return
+    _note_joined(group, causes)
+    triggers = {cause.trigger for cause in causes} | ({"conversion"} if converting else set())
+    if not triggers:
+        # Brokers before Kafka 4.1 write no hash; there it can hardly be anything else.
+        changed = not group.metadata_hash or old_hash not in (None, group.metadata_hash)
+        triggers = {"metadata-change" if changed else "unknown"}
+    members = tuple(dict.fromkeys(cause.member_id for cause in causes if cause.member_id))
+    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, tuple(triggers), members)
+    rebalance.started_ms = entry.at_ms
+    rebalance.complete = group.complete and before in (-1, epoch - 1)
+
+
+def _note_joined(group: Group, causes: Iterable[Cause]) -> None:
+    """Members of which it was not clear yet whether they joined or were there before."""
+    joined = {cause.member_id for cause in causes if cause.trigger == "join"}
+    for member_id, life in group.members.items():
+        if life.began_by is None and (group.complete or member_id in joined):
+            life.began_by = "joined"
+            group.joined_since.append(member_id)
+
+
+def _member_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
+    if entry.value is None:
+        tracker.depart(group, entry.member, entry.at_ms)
+        return
+    value = entry.value
+    instance_id = value["instance_id"]
+    life = group.members.get(entry.member)
+    if life is None:
+        life = _newcomer(tracker, group, entry, instance_id)
+    _note_changes(group, life, entry, value)
+    life.instance_id = instance_id
+    life.client_id = value["client_id"] or ""
+    life.client_host = value["client_host"] or ""
+    life.rack_id = value["rack_id"]
+    life.topics = tuple(value["subscribed_topic_names"] or ())
+    life.regex = value["subscribed_topic_regex"] or ""
+    life.assignor = value["server_assignor"]
+    life.rebalance_timeout_ms = value["rebalance_timeout_ms"]
+    classic = value["classic"]
+    life.session_timeout_ms = classic["session_timeout_ms"] if classic else None
+    life.heard_ms = entry.at_ms
+
+
+def _newcomer(tracker: Tracker, group: Group, entry: Entry, instance_id: str | None) -> Life:
+    departed = group.departing.pop(entry.member, None)
+    if departed is not None:
+        return tracker.succeed(group, departed, entry, entry.member, CONVERTED)
+    if instance_id is not None:
+        for member_id, one in list(group.departing.items()):
+            if one.instance_id == instance_id:
+                del group.departing[member_id]
+                life = tracker.succeed(group, one, entry, entry.member)
+                _inherit(life, one)
+                return life
+    life = tracker.begin(group, entry, entry.member, "joined" if group.complete else None)
+    if group.complete:
+        group.joined_since.append(entry.member)
+    group.causes.append(Cause(entry.at_ms, "join", entry.member))
+    return life
+
+
+def _inherit(life: Life, old: Life) -> None:
+    """A replacement begins with a copy; only what it says otherwise is a change."""
+    life.topics, life.regex, life.assignor = old.topics, old.regex, old.assignor
+
+
+def _note_changes(group: Group, life: Life, entry: Entry, value: Mapping[str, Any]) -> None:
+    if any(cause.trigger == "join" and cause.member_id == entry.member for cause in group.causes):
+        return
+    if life.log_offset == entry.offset and life.began_by == CONVERTED:
+        return
+    topics = tuple(value["subscribed_topic_names"] or ())
+    regex = value["subscribed_topic_regex"] or ""
+    changes = {
+        "subscription-change": topics != life.topics or regex != life.regex,
+        "assignor-change": value["server_assignor"] != life.assignor,
+    }
+    for trigger, changed in changes.items():
+        if changed:
+            group.causes.append(Cause(entry.at_ms, trigger, entry.member))
+
+
+def _target_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
+    if entry.value is None:
+        return
+    rebalances.install(tracker, group, entry.at_ms)
+    rebalances.complete_if_stable(tracker, group, entry.at_ms)
+    if not group.members:
+        group.complete = True
+        group.released.clear()
+
+
+def _target_member(tracker: Tracker, group: Group, entry: Entry) -> None:
+    life = group.members.get(entry.member) or group.departing.get(entry.member)
+    if life is None and entry.value is not None:
+        life = tracker.begin(group, entry, entry.member, None)
+    before = group.target_of.pop(entry.member, set())
+    after = set() if entry.value is None else _places(entry.value["topics"])
+    for place in before - after:
+        owner = group.target.get(place)
+        if owner is not None and owner.member_id == entry.member:
+            group.changed.setdefault(place, owner)
+            del group.target[place]
+    for place in after - before:
+        assert life is not None
+        group.changed.setdefault(place, group.target.get(place))
+        group.target[place] = life.owner
+    if after:
+        group.target_of[entry.member] = after
+
+
+def _current_member(tracker: Tracker, group: Group, entry: Entry) -> None:
+    value = entry.value
+    if value is None:
+        return  # its metadata goes next, and tells more
+    life = group.members.get(entry.member)
+    if life is None:
+        life = tracker.begin(group, entry, entry.member, None)
+    epoch = int(value["member_epoch"])
+    state = _STATES.get(value["state"], STABLE)
+    if epoch == _LEAVE_STATIC_EPOCH:
+        state = AWAY
+    tracker.enter(group, life, entry, epoch if epoch >= 0 else life.epoch or 0, state)
+    assigned, pending = _places(value["assigned"]), _places(value["pending_revocation"])
+    gained = (assigned | pending) - life.held()
+    tracker.set_held(group, life, entry, assigned, pending)
+    rebalances.taken(tracker, group, gained)
+    life.heard_ms = entry.at_ms
+    if epoch:
+        group.causes.clear()
+    if state == STABLE and epoch == group.epoch:
+        group.settled.add(entry.member)
+    else:
+        group.settled.discard(entry.member)
+    rebalances.complete_if_stable(tracker, group, entry.at_ms)
+
+
+def _regex(tracker: Tracker, group: Group, entry: Entry) -> None:
+    value = entry.value
+    if value is None or entry.tombstone:
+        return  # nobody has it any more; the change of its last member is the cause
+    topics = tuple(value["topics"] or ())
+    if group.regexes.get(value["regex"]) != topics:
+        group.regexes[value["regex"]] = topics
+    group.causes.append(Cause(entry.at_ms, "regex", ""))
+    used = {life.regex for life in group.members.values()} | {value["regex"]}
+    for pattern in group.regexes.keys() - used:
+        del group.regexes[pattern]
+
+
+def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[Place]:
+    return {(one["topic_id"], number) for one in topics or () for number in one["partitions"] or ()}
+
+
+_APPLIERS: dict[int, Callable[[Tracker, Group, Entry], None]] = {
+    CONSUMER_GROUP: _group_epoch,
+    MEMBER_METADATA: _member_metadata,
+    TARGET_METADATA: _target_metadata,
+    TARGET_MEMBER: _target_member,
+    CURRENT_MEMBER: _current_member,
+    REGEX: _regex,
+}

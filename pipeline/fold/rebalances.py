@@ -1,0 +1,306 @@
+"""Rebalances from their trigger to their end: what they moved, and how long it was nobody's."""
+
+from __future__ import annotations
+
+from coordinator.core.assignors.api import AssignorError
+from coordinator.core.assignors.uniform import UniformAssignor
+from pipeline.fold.balance import minimal_moves
+from pipeline.fold.entry import Entry
+from pipeline.fold.facts import Row
+from pipeline.fold.simulate import assign, universe_of
+from pipeline.fold.state import AWAY, CLASSIC, REVOKING, Group, Life, Move, Owner, Place, Rebalance
+from pipeline.fold.tracker import Tracker, index_by_key
+
+PRIORITY = (
+    "conversion",
+    "expiry",
+    "rebalance-timeout",
+    "removal",
+    "leave",
+    "join",
+    "static-replacement",
+    "subscription-change",
+    "regex",
+    "assignor-change",
+    "metadata-change",
+    "follow-up",
+    "unknown",
+)
+"""Of triggers that come together the first one gives its name."""
+
+_UNIFORM = UniformAssignor()
+
+
+def open_rebalance(
+    tracker: Tracker,
+    group: Group,
+    entry: Entry,
+    epoch: int,
+    triggers: tuple[str, ...],
+    trigger_members: tuple[str, ...],
+) -> Rebalance:
+    """The next one of a group; the one before, if still under way, is superseded by it."""
+    if group.rebalance is not None:
+        over(tracker, group, group.rebalance, "superseded")
+    joined, left = tuple(group.joined_since), tuple(group.left_since)
+    group.joined_since, group.left_since = [], []
+    after = len(group.members)
+    rebalance = group.rebalance = Rebalance(
+        epoch,
+        group.protocol,
+        entry.at_ms,
+        entry.offset,
+        tuple(sorted(set(triggers), key=PRIORITY.index)),
+        trigger_members,
+        joined,
+        left,
+        after - len(set(joined) & group.members.keys()) + len(set(left) - set(joined)),
+        after,
+        group.complete,
+    )
+    rebalance.flapping = _flapping(tracker, group, entry.at_ms)
+    group.settled.clear()
+    return rebalance
+
+
+def _flapping(tracker: Tracker, group: Group, at_ms: int) -> tuple[str, ...]:
+    settings = tracker.settings
+    horizon = at_ms - settings.flap_window_ms
+    return tuple(
+        sorted(
+            client
+            for client, ends in group.short_lives.items()
+            if sum(end >= horizon for end in ends) >= settings.flap_count
+        )
+    )
+
+
+def install(tracker: Tracker, group: Group, at_ms: int) -> None:
+    """The new target is complete: take down what it moves. `group.changed` has the owners
+    before. Without an open rebalance (the beginning of a history, a conversion) it is a
+    baseline."""
+    rebalance = group.rebalance
+    if rebalance is None or rebalance.target_ms is not None:
+        group.changed.clear()
+        for observer in tracker.observers:
+            observer.baseline(group)
+        return
+    rebalance.target_ms = at_ms
+    rebalance.partitions = len(group.target)
+    now = index_by_key(group.members)
+    for place in sorted(group.changed):
+        move = _move(tracker, group, place, now)
+        if move is not None:
+            rebalance.moves.append(move)
+            _await(tracker, group, rebalance, move)
+    _measure(tracker, group, rebalance, now)
+    for observer in tracker.observers:
+        observer.target_installed(group, rebalance)
+    group.changed.clear()
+
+
+def _move(tracker: Tracker, group: Group, place: Place, now: dict[str, Life]) -> Move | None:
+    before, after = group.changed[place], group.target.get(place)
+    if before is not None and after is not None and before.key == after.key:
+        return None  # a static member under a new id
+    if before is None and after is None:
+        return None
+    kind = "moved" if before and after else ("gained" if after else "lost")
+    forced = before is not None and not _could_keep(tracker, group, place, now.get(before.key))
+    return Move(place, kind, before, after, forced)
+
+
+def _could_keep(tracker: Tracker, group: Group, place: Place, life: Life | None) -> bool:
+    if life is None:
+        return False
+    name = place[0] if group.protocol == CLASSIC else tracker.topics.name(place[0])
+    return name is None or name in group.subscription_of(life)
+
+
+def _await(tracker: Tracker, group: Group, rebalance: Rebalance, move: Move) -> None:
+    """From now on `Tracker.hold` notes when the new owner gets it."""
+    earlier = group.awaiting.pop(move.place, None)
+    if earlier is not None:
+        _taken(tracker, group, earlier[0])
+    if move.after is None:
+        return
+    holding = group.holders.get(move.place)
+    if holding is not None and holding.owner.key == move.after.key:
+        return  # it never let go of it
+    group.awaiting[move.place] = (rebalance, move)
+    rebalance.untaken += 1
+
+
+def taken(tracker: Tracker, group: Group, places: set[Place]) -> None:
+    """Members have got these places: moves that waited for it are done."""
+    for place in places:
+        found = group.awaiting.get(place)
+        if found is not None and found[1].taken_ms is not None:
+            del group.awaiting[place]
+            _taken(tracker, group, found[0])
+
+
+def _taken(tracker: Tracker, group: Group, rebalance: Rebalance) -> None:
+    rebalance.untaken -= 1
+    if rebalance.untaken == 0 and rebalance.status != "open":
+        _write(tracker, group, rebalance)
+
+
+def _measure(tracker: Tracker, group: Group, rebalance: Rebalance, now: dict[str, Life]) -> None:
+    """The least that a balanced result would have moved."""
+    loads = {key: len(group.target_of.get(one.member_id, ())) for key, one in now.items()}
+    for move in rebalance.moves:
+        if move.after is not None and move.after.key in loads:
+            loads[move.after.key] -= 1
+        if move.kind == "moved" and move.before is not None and move.before.key in loads:
+            loads[move.before.key] += 1
+    if group.is_homogeneous():
+        owned_before = rebalance.partitions - rebalance.count("gained")
+        rebalance.minimal = minimal_moves(list(loads.values()), owned_before, rebalance.partitions)
+        rebalance.minimal_method = "exact"
+    else:
+        rebalance.minimal = _moves_of_uniform(tracker, group, rebalance, now)
+        rebalance.minimal_method = None if rebalance.minimal is None else "uniform"
+
+
+def _moves_of_uniform(
+    tracker: Tracker, group: Group, rebalance: Rebalance, now: dict[str, Life]
+) -> int | None:
+    prior = {member_id: set(places) for member_id, places in group.target_of.items()}
+    before: dict[Place, Owner] = dict(group.target)
+    for move in rebalance.moves:
+        if move.after is not None:
+            prior.get(move.after.member_id, set()).discard(move.place)
+            del before[move.place]
+        if move.kind == "moved" and move.before is not None:
+            before[move.place] = move.before
+            if move.before.key in now:
+                prior.setdefault(now[move.before.key].member_id, set()).add(move.place)
+    universe = universe_of(group.target, group.protocol, tracker.topics)
+    try:
+        given = assign(_UNIFORM, group, prior, universe)
+    except AssignorError:
+        return None
+    return sum(
+        before[place].key != group.members[member_id].key
+        for member_id, places in given.items()
+        for place in places
+        if place in before
+    )
+
+
+def complete_if_stable(tracker: Tracker, group: Group, at_ms: int) -> None:
+    """Everybody who is there is at the group epoch with nothing to give up or to wait for."""
+    rebalance = group.rebalance
+    if rebalance is None or rebalance.target_ms is None:
+        return
+    if any(one not in group.settled and _is_here(group, one) for one in group.members):
+        return
+    rebalance.stable_ms = at_ms
+    over(tracker, group, rebalance, "completed" if group.members else "emptied")
+
+
+def _is_late(group: Group, life: Life, rebalance: Rebalance) -> bool:
+    """It has not heard of the rebalance yet, or is giving partitions up."""
+    if life.state == AWAY or life.member_id in group.joined_since:
+        return False
+    return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
+
+
+def _is_here(group: Group, member_id: str) -> bool:
+    return group.members[member_id].state != AWAY
+
+
+def over(tracker: Tracker, group: Group, rebalance: Rebalance, status: str) -> None:
+    """It ends. A superseded one's row waits until its partitions have been taken, or moved on."""
+    rebalance.status = status
+    if group.rebalance is rebalance:
+        group.rebalance = None
+    if status in ("superseded", "unfinished"):
+        rebalance.waiting_for = tuple(
+            one for one in sorted(group.members) if _is_late(group, group.members[one], rebalance)
+        )
+    if rebalance.untaken and status == "superseded":
+        return
+    for place in [p for p, (one, _) in group.awaiting.items() if one is rebalance]:
+        del group.awaiting[place]
+    rebalance.untaken = 0
+    _write(tracker, group, rebalance)
+
+
+def close(tracker: Tracker, group: Group) -> None:
+    """The end of the log."""
+    if group.rebalance is not None:
+        over(tracker, group, group.rebalance, "unfinished")
+    seen: dict[int, Rebalance] = {id(one): one for one, _ in group.awaiting.values()}
+    group.awaiting.clear()
+    for rebalance in seen.values():
+        _write(tracker, group, rebalance)
+
+
+def _write(tracker: Tracker, group: Group, rebalance: Rebalance) -> None:
+    tracker.facts.add("rebalances", _row(group, rebalance))
+    for move in rebalance.moves:
+        tracker.facts.add("rebalance_moves", _move_row(tracker, group, rebalance, move))
+    for observer in tracker.observers:
+        observer.rebalance_over(group, rebalance)
+
+
+def _row(group: Group, rebalance: Rebalance) -> Row:
+    moved = rebalance.count("moved")
+    unowned = rebalance.unowned()
+    started, stable = rebalance.started_ms, rebalance.stable_ms
+    needless = rebalance.needless
+    return {
+        "group": group.group_id,
+        "protocol": rebalance.protocol,
+        "epoch": rebalance.epoch,
+        "started": started,
+        "target_at": rebalance.target_ms,
+        "stable_at": stable,
+        "duration_ms": None if started is None or stable is None else stable - started,
+        "status": rebalance.status,
+        "trigger": rebalance.triggers[0],
+        "triggers": list(rebalance.triggers),
+        "trigger_members": list(rebalance.trigger_members),
+        "why": rebalance.why or None,
+        "assignor": rebalance.assignor,
+        "members_before": rebalance.members_before,
+        "members_after": rebalance.members_after,
+        "joined": list(rebalance.joined),
+        "left": list(rebalance.left),
+        "partitions": rebalance.partitions,
+        "moved": moved,
+        "gained": rebalance.count("gained"),
+        "lost": rebalance.count("lost"),
+        "minimal": rebalance.minimal,
+        "minimal_method": rebalance.minimal_method,
+        "needless": needless,
+        "needless_share": needless / moved if needless is not None and moved else None,
+        "unowned_sum_ms": sum(unowned) if unowned or not moved else None,
+        "unowned_max_ms": max(unowned, default=None if moved else 0),
+        "unowned_unknown": moved - len(unowned),
+        "waiting_for": list(rebalance.waiting_for),
+        "flapping": list(rebalance.flapping),
+        "skipped_generations": rebalance.skipped,
+        "complete_history": rebalance.complete,
+        "written_at": rebalance.written_ms,
+        "log_partition": group.log_partition,
+        "log_offset": rebalance.log_offset,
+    }
+
+
+def _move_row(tracker: Tracker, group: Group, rebalance: Rebalance, move: Move) -> Row:
+    return {
+        "group": group.group_id,
+        "epoch": rebalance.epoch,
+        "written_at": rebalance.written_ms,
+        **tracker.topics.columns(move.place, rebalance.protocol),
+        "kind": move.kind,
+        "from_member": move.before and move.before.member_id,
+        "to_member": move.after and move.after.member_id,
+        "forced": move.forced,
+        "released_at": move.released_ms,
+        "taken_at": move.taken_ms,
+        "unowned_ms": move.unowned_ms,
+    }

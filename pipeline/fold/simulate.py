@@ -1,0 +1,141 @@
+"""Runs an assignor of the coordinator over a group as the log shows it.
+
+The universe of a run are the partitions of the recorded target: with members there, every partition
+of every subscribed topic is in it, so it follows the growth of topics without knowing their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from coordinator.core.assignors.api import (
+    Assignment,
+    AssignorError,
+    MemberSpec,
+    PartitionAssignor,
+    SubscriptionType,
+)
+from coordinator.core.assignors.spec import AssignmentSpec
+from pipeline.fold.state import CLASSIC, Group, Life, Place
+from pipeline.fold.topics import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Universe:
+    """A `TopicDescriber` over the topics of a recorded target, with the log's own ids."""
+
+    counts: Mapping[bytes, int]
+    names: Mapping[bytes, str | None]
+
+    def num_partitions(self, topic_id: bytes) -> int:
+        return self.counts.get(topic_id, -1)
+
+    def name(self, topic_id: bytes) -> str | None:
+        return self.names.get(topic_id)
+
+    def racks(self, topic_id: bytes, partition: int) -> frozenset[str]:
+        return frozenset()  # not in the log
+
+
+def universe_of(places: Iterable[Place], protocol: str, topics: Topics) -> Universe:
+    counts: dict[str, int] = {}
+    for topic, partition in places:
+        counts[topic] = max(counts.get(topic, 0), partition + 1)
+    names = {one: one if protocol == CLASSIC else topics.name(one) for one in counts}
+    raw = {one: _raw(one, protocol) for one in counts}
+    return Universe(
+        {raw[one]: counts[one] for one in sorted(counts)}, {raw[one]: names[one] for one in counts}
+    )
+
+
+def subscriptions(group: Group, universe: Universe) -> dict[str, frozenset[bytes]]:
+    """Topic ids by member. A topic whose name is not known counts as subscribed by everybody if
+    all subscriptions are the same, else by those that the target gives some of it."""
+    homogeneous = group.is_homogeneous()
+    everything = frozenset(universe.counts)
+    found: dict[str, frozenset[bytes]] = {}
+    for member_id, life in group.members.items():
+        if homogeneous:
+            found[member_id] = everything
+            continue
+        names = group.subscription_of(life)
+        targets = {topic for topic, _ in group.target_of.get(member_id, ())}
+        own = {_raw(topic, group.protocol) for topic in targets}
+        found[member_id] = frozenset(
+            one
+            for one, name in universe.names.items()
+            if (name in names if name is not None else one in own)
+        )
+    return found
+
+
+def assign(
+    assignor: PartitionAssignor,
+    group: Group,
+    prior: Mapping[str, Iterable[Place]],
+    universe: Universe,
+) -> dict[str, set[Place]]:
+    """Places by member id. `prior`: what each member has. Raises AssignorError, also for an
+    assignor that breaks down or gives out what it must not."""
+    subscribed = subscriptions(group, universe)
+    homogeneous = len(set(subscribed.values())) < 2 and group.is_homogeneous()
+    specs = {
+        member_id: _spec(group, group.members[member_id], subscribed[member_id], prior)
+        for member_id in sorted(group.members)
+    }
+    kind = SubscriptionType.HOMOGENEOUS if homogeneous else SubscriptionType.HETEROGENEOUS
+    try:
+        given = assignor.assign(AssignmentSpec(specs, kind), universe)
+        return _checked(given, specs, universe, group.protocol)
+    except AssignorError:
+        raise
+    except Exception as error:  # a plug-in may raise anything; its row says so
+        raise AssignorError(f"{type(error).__name__}: {error}") from error
+
+
+def _spec(
+    group: Group, life: Life, topic_ids: frozenset[bytes], prior: Mapping[str, Iterable[Place]]
+) -> MemberSpec:
+    assigned: dict[bytes, list[int]] = {}
+    for topic, partition in sorted(prior.get(life.member_id, ())):
+        assigned.setdefault(_raw(topic, group.protocol), []).append(partition)
+    return MemberSpec(
+        topic_ids,
+        {topic: tuple(assigned[topic]) for topic in sorted(assigned)},
+        life.instance_id,
+        life.rack_id,
+    )
+
+
+def _checked(
+    given: Mapping[str, Assignment],
+    specs: Mapping[str, MemberSpec],
+    universe: Universe,
+    protocol: str,
+) -> dict[str, set[Place]]:
+    taken: set[Place] = set()
+    targets: dict[str, set[Place]] = {}
+    for member_id in given.keys() - specs.keys():
+        raise AssignorError(f"{member_id} is not a member of the group")
+    for member_id, spec in specs.items():
+        mine = targets[member_id] = set()
+        for topic, partitions in given.get(member_id, {}).items():
+            if topic not in spec.topic_ids:
+                raise AssignorError(f"{member_id} got partitions it is not subscribed to")
+            for partition in partitions:
+                place = (_text(topic, protocol), partition)
+                if place in taken or not 0 <= partition < universe.num_partitions(topic):
+                    raise AssignorError(f"{member_id} got partition {partition} twice or for none")
+                taken.add(place)
+                mine.add(place)
+    return targets
+
+
+def _raw(topic: str, protocol: str) -> bytes:
+    return topic.encode() if protocol == CLASSIC else UUID(topic).bytes
+
+
+def _text(topic: bytes, protocol: str) -> str:
+    return topic.decode() if protocol == CLASSIC else str(UUID(bytes=topic))

@@ -1,0 +1,210 @@
+"""One pass over the log for all tables about groups: `pipeline.fold` in Spark.
+
+Each partition of the log is read in the order of its offsets by one task, which holds the live
+state of its groups and gives the rows of all tables as they are finished, a struct column a table.
+The result is cached, so that a job with several tables reads its log once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from coordinator.logtools.record_types import MARKER, TYPE_NAMES
+from pipeline.fold.entry import KINDS, Entry
+from pipeline.fold.facts import Facts, Row
+from pipeline.fold.groups import GroupsFold
+from pipeline.fold.observer import Observer
+from pipeline.fold.state import Settings
+from pipeline.fold.topics import Topics
+from pipeline.job import Inputs
+from pipeline.schema import VALUE_COLUMNS
+
+ROWS_A_BATCH = 4096
+Observers = Callable[[Facts, Topics], Sequence[Observer]]
+"""Makes the observers of one task; called on the executors."""
+
+_PLAIN = (
+    "log_partition",
+    "log_offset",
+    "at_ms",
+    "kind",
+    "group",
+    "member",
+    "topic",
+    "partition",
+    "tombstone",
+    "producer_id",
+    "marker",
+)
+_VALUES = tuple(dict.fromkeys(VALUE_COLUMNS[kind] for kind in KINDS))
+
+
+def no_observers(facts: Facts, topics: Topics) -> Sequence[Observer]:
+    return ()
+
+
+def topic_names(inputs: Inputs) -> dict[str, str]:
+    """Names by id, on the driver: topics are few."""
+    rows = inputs.topics.where(f.col("topic_id").isNotNull() & f.col("topic").isNotNull())
+    return {row.topic_id: row.topic for row in rows.select("topic_id", "topic").collect()}
+
+
+def group_pass(
+    inputs: Inputs,
+    tables: Mapping[str, StructType],
+    settings: Settings,
+    observers: Observers = no_observers,
+) -> dict[str, DataFrame]:
+    """Frames by table name, with the columns of `tables`."""
+    names = topic_names(inputs)
+    rows = (
+        _slim(inputs.entries)
+        .repartition(f.col("log_partition"))
+        .sortWithinPartitions("log_partition", "log_offset")
+    )
+    schema = StructType([StructField(name, tables[name]) for name in tables])
+
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _fold(batches, schema, names, settings, observers)
+
+    found = rows.mapInArrow(fold, schema).persist(StorageLevel.MEMORY_AND_DISK)
+    return {
+        name: found.where(f.col(name).isNotNull()).select(f.col(f"{name}.*")) for name in tables
+    }
+
+
+def _slim(entries: DataFrame) -> DataFrame:
+    """What the fold needs, with times in milliseconds; commits are most of a log, and of them it
+    needs little."""
+    types = [TYPE_NAMES[kind] for kind in KINDS]
+    # By name: readers of logs leave the other types undecoded.
+    wanted = entries.where(f.col("record_type").isin(MARKER, *types))
+    transactional = f.coalesce("transactional", f.lit(False)) | f.col("marker").isNotNull()
+    return wanted.select(
+        "log_partition",
+        "log_offset",
+        f.coalesce(f.unix_millis("timestamp"), f.lit(0)).alias("at_ms"),
+        f.col("record_type_id").alias("kind"),
+        "group",
+        "member",
+        "topic",
+        "partition",
+        f.coalesce("tombstone", f.lit(False)).alias("tombstone"),
+        f.when(transactional, f.col("producer_id")).alias("producer_id"),
+        "marker",
+        _with_ms("offset_commit", ["commit_time", "expire_time"], ["metadata", "leader_epoch"]),
+        _with_ms("group_metadata", ["current_state_time"], []),
+        "consumer_group",
+        "member_metadata",
+        _with_ms("target_metadata", ["assignment_time"], []),
+        "target_member",
+        "current_member",
+        _with_ms("regex", [], ["time"]),
+    )
+
+
+def _with_ms(name: str, times: Sequence[str], dropped: Sequence[str]) -> Column:
+    column = f.col(name)
+    for time in times:
+        new = time.removesuffix("time") + "ms"
+        column = column.withField(new, f.unix_millis(f.col(f"{name}.{time}")))
+    return column.dropFields(*times, *dropped).alias(name)
+
+
+def _fold(
+    batches: Iterable[pa.RecordBatch],
+    schema: StructType,
+    names: Mapping[str, str],
+    settings: Settings,
+    observers: Observers,
+) -> Iterator[pa.RecordBatch]:
+    """The tasks' work: one partition of the log after the other."""
+    facts = Facts(frozenset(schema.fieldNames()))
+    rows = _Rows(schema)
+    fold, partition = None, None
+    for batch in batches:
+        for entry in _entries(batch):
+            if fold is None or entry.log_partition != partition:
+                if fold is not None:
+                    fold.finish()
+                topics = Topics(names)
+                fold = GroupsFold(facts, topics, settings, observers(facts, topics))
+                partition = entry.log_partition
+            fold.feed(entry)
+        yield from rows.add(facts.take())
+    if fold is not None:
+        fold.finish()
+    yield from rows.add(facts.take(), last=True)
+
+
+def _entries(batch: pa.RecordBatch) -> Iterator[Entry]:
+    plain = [batch.column(name).to_pylist() for name in _PLAIN]
+    values: list[Any] = [None] * batch.num_rows
+    for name in _VALUES:
+        column = batch.column(name)
+        if column.null_count < batch.num_rows:
+            for row in column.is_valid().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+                values[row] = column[row].as_py()
+    for row, value in zip(zip(*plain, strict=True), values, strict=True):
+        at, offset, at_ms, kind, group, member, topic, number, gone, producer_id, marker = row
+        yield Entry(
+            at,
+            offset,
+            at_ms,
+            None if marker is not None else kind,
+            group or "",
+            member or "",
+            topic or "",
+            -1 if number is None else number,
+            gone,
+            -1 if producer_id is None else producer_id,
+            marker,
+            value,
+        )
+
+
+class _Rows:
+    """Facts -> Arrow batches, a struct column a table."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._times = {
+            one.name: [
+                field.name
+                for field in one.dataType.fields
+                if isinstance(field.dataType, TimestampType)
+            ]
+            for one in schema.fields
+            if isinstance(one.dataType, StructType)
+        }
+        self._rows: list[tuple[str, Row]] = []
+
+    def add(
+        self, rows: Iterable[tuple[str, Row]], *, last: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        self._rows += rows
+        while len(self._rows) >= ROWS_A_BATCH or (last and self._rows):
+            yield self._batch(self._rows[:ROWS_A_BATCH])
+            del self._rows[:ROWS_A_BATCH]
+
+    def _batch(self, rows: Sequence[tuple[str, Row]]) -> pa.RecordBatch:
+        columns: dict[str, list[Row | None]] = {
+            name: [None] * len(rows) for name in self._schema.names
+        }
+        for number, (table, row) in enumerate(rows):
+            for name in self._times[table]:
+                if row[name] is not None:
+                    row[name] *= 1000
+            columns[table][number] = row
+        return pa.RecordBatch.from_arrays(
+            [pa.array(columns[field.name], field.type) for field in self._schema],
+            schema=self._schema,
+        )

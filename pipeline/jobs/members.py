@@ -1,0 +1,39 @@
+"""The life of each member: when it joined, what it had, when and why it went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from pipeline.fold.state import Settings
+from pipeline.group_pass import group_pass
+from pipeline.group_tables import MEMBER_EPOCHS, MEMBERS, OWNERSHIP
+from pipeline.job import Inputs, Job, Table
+from pipeline.settings import length
+
+_TABLES = {"members": MEMBERS, "member_epochs": MEMBER_EPOCHS, "ownership": OWNERSHIP}
+_MS = timedelta(milliseconds=1)
+
+
+def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
+    settings = Settings(session_timeout_ms=length(options["session_timeout"]) // _MS)
+    frames = group_pass(inputs, _TABLES, settings)
+    place = ("log_partition", "log_offset")
+    return {
+        "members": Table(frames["members"], "joined", ("group", "member_id", *place)),
+        "member_epochs": Table(
+            frames["member_epochs"], "since", ("group", "member_id", "state", *place)
+        ),
+        "ownership": Table(
+            frames["ownership"], "since", ("group", "topic", "topic_id", "partition", *place)
+        ),
+    }
+
+
+JOB = Job(
+    "members",
+    "the life of each member: epochs, partitions, and why it went",
+    build,
+    {"session_timeout": "45s"},
+)

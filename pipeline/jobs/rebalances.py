@@ -1,0 +1,44 @@
+"""Each rebalance of each group: why, how long, what it moved, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from pipeline.fold.state import Settings
+from pipeline.group_pass import group_pass
+from pipeline.group_tables import REBALANCE_MOVES, REBALANCES
+from pipeline.job import Inputs, Job, Table
+from pipeline.settings import length
+
+_TABLES = {"rebalances": REBALANCES, "rebalance_moves": REBALANCE_MOVES}
+_MS = timedelta(milliseconds=1)
+
+
+def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
+    settings = Settings(
+        session_timeout_ms=length(options["session_timeout"]) // _MS,
+        flap_life_ms=length(options["flap_life"]) // _MS,
+        flap_count=int(options["flap_count"]),
+        flap_window_ms=length(options["flap_window"]) // _MS,
+    )
+    frames = group_pass(inputs, _TABLES, settings)
+    return {
+        "rebalances": Table(
+            frames["rebalances"], "written_at", ("group", "epoch", "log_partition", "log_offset")
+        ),
+        "rebalance_moves": Table(
+            frames["rebalance_moves"],
+            "written_at",
+            ("group", "epoch", "written_at", "topic", "topic_id", "partition"),
+        ),
+    }
+
+
+JOB = Job(
+    "rebalances",
+    "each rebalance: trigger, duration, moved partitions and their unowned time",
+    build,
+    {"session_timeout": "45s", "flap_life": "30s", "flap_count": 3, "flap_window": "10m"},
+)

@@ -1,0 +1,96 @@
+"""The jobs about groups in Spark give what the folds give without it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import group_tables
+from pipeline.job import Inputs, Job
+from pipeline.jobs import members, rebalances
+from pipeline.schema import ENTRIES
+from tests.pipeline.entries import entries_of, inputs_of
+from tests.pipeline.group_logs import TimedShard, facts_of
+from tests.unit.consumer_group.harness import BAR, FOO, topic
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def world() -> TimedShard:
+    """Joins, a static restart, an expiry, more partitions, an end in the middle."""
+    log = TimedShard(topic("foo", FOO, 6), topic("bar", BAR, 2))
+    log.join("a")
+    log.join("s1", instance="static", client_id="static-client")
+    log.settle_all(1000)
+    log.leave("s1", -2, instance="static")
+    log.advance(2000)
+    log.join("s2", instance="static", client_id="static-client")
+    log.settle_all(1000)
+    log.advance(60_000)
+    log.topics(topic("foo", FOO, 9), topic("bar", BAR, 2))
+    log.settle_all(1000)
+    log.join("b", names=["foo", "bar"])
+    log.say("a")
+    return log
+
+
+def inputs(spark: SparkSession, log: TimedShard) -> Inputs:
+    """Two partitions of the log with the same groups: they must not meet."""
+    entries = entries_of(spark, {3: log.payloads(), 7: log.payloads()})
+    names = [(topic_id, name, None) for topic_id, name in log.names().items()]
+    return inputs_of(spark, entries, names)
+
+
+def plain(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Times in milliseconds, without the log partition; comparable."""
+    return tuple(
+        (name, (value - EPOCH) // timedelta(milliseconds=1))
+        if isinstance(value, datetime)
+        else (name, value)
+        for name, value in sorted(row.items())
+        if name != "log_partition"
+    )
+
+
+@pytest.mark.parametrize("job", [members.JOB, rebalances.JOB], ids=lambda job: job.name)
+def test_spark_gives_the_rows_of_the_fold(spark: SparkSession, job: Job) -> None:
+    log = world()
+    result = job.build(inputs(spark, log), job.options)
+    assert next(iter(result)) == job.name
+    found = facts_of(log.entries(), log.names())
+    for name, table in result.items():
+        assert table.frame.schema == getattr(group_tables, name.upper())
+        rows = [row.asDict(recursive=True) for row in table.frame.collect()]
+        expected = sorted((plain(row) for row in found[name]), key=str)
+        assert len(expected) > 1
+        for partition in {3, 7}:
+            mine = [
+                {
+                    key: value.astimezone(UTC) if isinstance(value, datetime) else value
+                    for key, value in row.items()
+                }
+                for row in rows
+            ]
+            if "log_partition" in table.frame.columns:
+                mine = [row for row in mine if row["log_partition"] == partition]
+                assert sorted((plain(row) for row in mine), key=str) == expected
+            else:
+                doubled = sorted(expected * 2, key=str)
+                assert sorted((plain(row) for row in mine), key=str) == doubled
+        keys = [tuple(str(row[key]) for key in table.keys) for row in rows]
+        if "log_partition" in table.keys:
+            assert len(set(keys)) == len(keys)
+        else:
+            assert len(set(keys)) * 2 == len(keys)
+        if table.time_column is not None:
+            assert all(row[table.time_column] is not None for row in rows)
+
+
+def test_without_entries_there_are_no_rows(spark: SparkSession) -> None:
+    empty = inputs_of(spark, spark.createDataFrame([], ENTRIES))
+    for job in (members.JOB, rebalances.JOB):
+        for table in job.build(empty, job.options).values():
+            assert table.frame.count() == 0
