@@ -132,8 +132,8 @@ class GroupDetail:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`steps`: of every series. `counts`: figures of the whole input by label. `left_out`: groups
-    without details."""
+    """`steps`: of every series. `counts`: figures of the whole input by label; `severities`:
+    of all its findings."""
 
     source: str
     start_ms: int
@@ -141,6 +141,7 @@ class Report:
     made_ms: int
     steps: int
     counts: Mapping[str, int]
+    severities: Mapping[str, int]
     findings: Sequence[Finding]
     findings_left_out: int
     groups: Sequence[GroupRow]

@@ -122,10 +122,6 @@ def _main(report: Report) -> Element:
 
 
 def _overview(report: Report) -> Element:
-    by_severity = {
-        severity: sum(finding.severity == severity for finding in report.findings)
-        for severity in SEVERITIES
-    }
     tiles = [
         tag("div", tag("b", number(value)), tag("span", label), class_="tile")
         for label, value in report.counts.items()
@@ -133,9 +129,9 @@ def _overview(report: Report) -> Element:
     tiles += [
         tag(
             "div",
-            tag("b", str(by_severity[severity])),
+            tag("b", str(report.severities.get(severity, 0))),
             tag("span", f"{severity} findings"),
-            class_=f"tile {severity if by_severity[severity] else ''}",
+            class_=f"tile {severity if report.severities.get(severity, 0) else ''}",
         )
         for severity in SEVERITIES[:2]
     ]

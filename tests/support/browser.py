@@ -80,9 +80,7 @@ class Browser:
 
 def _request(method: str, url: str, body: Any) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url, data, {"Content-Type": "application/json"}, method=method
-    )
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as reply:
         return json.load(reply)["value"]
 
@@ -103,9 +101,7 @@ def running_browser(directory: Path) -> Iterator[Browser]:
             "args": [*_FLAGS, f"--user-data-dir={directory}", "--window-size=1440,1000"],
         }
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        answer = _request(
-            "POST", f"{address}/session", {"capabilities": {"alwaysMatch": wanted}}
-        )
+        answer = _request("POST", f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
         browser = Browser(address, answer["sessionId"])
         try:
             yield browser

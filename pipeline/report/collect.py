@@ -1,0 +1,214 @@
+"""From the tables of the jobs to a `Report`: what is ranked high, bounded while still in Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from pipeline.report.details import details_of
+from pipeline.report.model import Finding, GroupRow, Report
+from pipeline.report.shrink import fewer_values
+
+TABLES = (
+    "progress",
+    "members",
+    "member_epochs",
+    "ownership",
+    "rebalances",
+    "health",
+    "findings",
+)
+"""Results of the jobs progress, members, rebalances and health."""
+
+FINDINGS_MAX = 300
+_TREND_STEPS = 48
+_ORDER = {"critical": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`details`: groups with charts; `rows`: groups in the list."""
+
+    details: int = 30
+    rows: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The time of a report, in windows of `progress`."""
+
+    start_ms: int
+    end_ms: int
+    step_ms: int
+
+    @property
+    def steps(self) -> int:
+        return max(1, -(-(self.end_ms - self.start_ms) // self.step_ms))
+
+
+def millis(column: str) -> Any:
+    return f.unix_millis(column).alias(column)
+
+
+def collect_report(
+    tables: Mapping[str, DataFrame], source: str, step_ms: int, limits: Limits = Limits()
+) -> Report:
+    """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
+    extent = _extent(tables, step_ms)
+    rows, left_out = _group_rows(tables, extent, limits)
+    findings = _findings(tables["findings"])
+    shown = [row.name for row in rows[: limits.details]]
+    details = details_of(tables, extent, [row for row in rows if row.name in set(shown)], findings)
+    counts = {
+        "groups": len(rows) + left_out,
+        "commits": _sum(tables["progress"], "commits"),
+        "member lives": tables["members"].count(),
+        "rebalances": tables["rebalances"].count(),
+    }
+    by_severity = {
+        row.severity: row["count"] for row in tables["findings"].groupBy("severity").count().collect()
+    }
+    return Report(
+        source,
+        extent.start_ms,
+        extent.end_ms,
+        int(time.time() * 1000),
+        extent.steps,
+        counts,
+        by_severity,
+        findings,
+        sum(by_severity.values()) - len(findings),
+        rows,
+        left_out,
+        details,
+    )
+
+
+def _sum(frame: DataFrame, column: str) -> int:
+    return int(frame.agg(f.sum(column)).collect()[0][0] or 0)
+
+
+def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> Extent:
+    """From the first to the last thing that any table knows, in whole windows."""
+    found: list[int] = []
+    for name, columns in (
+        ("progress", ("window_start", "window_end")),
+        ("members", ("joined", "joined")),
+        ("rebalances", ("written_at", "written_at")),
+    ):
+        first, last = columns
+        row = tables[name].agg(f.unix_millis(f.min(first)), f.unix_millis(f.max(last))).collect()[0]
+        found += [value for value in row if value is not None]
+    if not found:
+        return Extent(0, step_ms, step_ms)
+    start = min(found) // step_ms * step_ms
+    return Extent(start, max(-(-max(found) // step_ms) * step_ms, start + step_ms), step_ms)
+
+
+def _group_rows(
+    tables: Mapping[str, DataFrame], extent: Extent, limits: Limits
+) -> tuple[list[GroupRow], int]:
+    """Groups by rank of their findings, then by lag; and how many did not fit."""
+    lag = (
+        tables["progress"]
+        .groupBy("group", "window_start")
+        .agg(f.sum("lag").alias("lag"))
+        .groupBy("group")
+        .agg(
+            f.max_by("lag", "window_start").alias("lag"),
+            f.max("lag").alias("lag_max"),
+        )
+    )
+    rebalances = tables["rebalances"].groupBy("group").agg(f.count("*").alias("rebalances"))
+    health = tables["health"].select(
+        "group", "rank", "severity", "findings", "summary", "protocol", "state", "members"
+    )
+    every = health.join(lag, "group", "full").join(rebalances, "group", "full")
+    total = every.count()
+    rank = f.coalesce("findings", f.lit(0)) > 0
+    order = [
+        f.when(rank, f.col("rank")).asc_nulls_last(),
+        f.col("lag_max").desc_nulls_last(),
+        f.col("group"),
+    ]
+    found = every.orderBy(*order).limit(limits.rows).collect()
+    trends = _trends(tables["progress"], extent, [row.group for row in found])
+    rows = [_group_row(row, rank, trends) for rank, row in enumerate(found, 1)]
+    return rows, total - len(rows)
+
+
+def _group_row(row: Row, rank: int, trends: Mapping[str, Sequence[float | None]]) -> GroupRow:
+    findings = row.findings or 0
+    return GroupRow(
+        row.group,
+        rank,
+        row.severity if findings else None,
+        findings,
+        row.summary or "",
+        row.protocol or "–",
+        row.state or "Offsets",
+        row.members or 0,
+        row.rebalances or 0,
+        row.lag,
+        row.lag_max,
+        trends.get(row.group, ()),
+    )
+
+
+def _trends(
+    progress: DataFrame, extent: Extent, groups: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """Of the lag, in few steps."""
+    step = -(-extent.steps // _TREND_STEPS)
+    at = ((f.unix_millis("window_start") - extent.start_ms) / (extent.step_ms * step)).cast("int")
+    found = (
+        progress.where(f.col("group").isin(list(groups)) & f.col("lag").isNotNull())
+        .groupBy("group", "window_start")
+        .agg(f.sum("lag").alias("lag"))
+        .groupBy("group", at.alias("at"))
+        .agg(f.max("lag").alias("lag"))
+        .collect()
+    )
+    trends: dict[str, list[float | None]] = {}
+    for row in found:
+        values = trends.setdefault(row.group, [None] * (-(-extent.steps // step)))
+        if 0 <= row.at < len(values):
+            values[row.at] = row.lag
+    return {group: fewer_values(values, _TREND_STEPS) for group, values in trends.items()}
+
+
+def _findings(frame: DataFrame) -> list[Finding]:
+    """The worst ones."""
+    order = f.when(f.col("severity") == "critical", 0).when(f.col("severity") == "warning", 1)
+    rows = (
+        frame.select(*[c for c in frame.columns if c not in ("first", "last")], millis("first"), millis("last"))
+        .orderBy(order.otherwise(2), f.col("score").desc(), "group", "finding", "topic", "partition")
+        .limit(FINDINGS_MAX)
+        .collect()
+    )
+    return [_finding(row) for row in rows]
+
+
+def _finding(row: Row) -> Finding:
+    evidence = json.loads(row.evidence or "{}")
+    return Finding(
+        row.group,
+        row.finding,
+        row.severity if row.severity in _ORDER else "info",
+        row.score or 0.0,
+        row.summary or "",
+        row.topic,
+        row.partition,
+        row.member_id,
+        row["first"],
+        row["last"],
+        row["count"] or 0,
+        str(evidence.get("table", "")),
+        evidence.get("facts") or {},
+    )
