@@ -22,6 +22,9 @@ PARTITIONS = 50
 _RECORDS = 40_000
 """Of each group: a commit of every partition about once a minute."""
 
+_END_POINTS = DAYS * 24 * 60 + 1
+"""One a minute."""
+
 _TOPICS = (("orders", 12, 40.0), ("views", 12, 55.0), ("invoices", 8, 6.0), ("stock", 6, 9.0))
 ORDERS, VIEWS, INVOICES, STOCK = range(4)
 
@@ -30,7 +33,7 @@ def demo_world(until_ms: int) -> tuple[World, list[GroupPlan]]:
     """The demo, which ends at `until_ms`."""
     rng = Random(SEED)
     topics = [_topic(name, partitions, rate, rng) for name, partitions, rate in _TOPICS]
-    world = World(topics, until_ms - DAYS * DAY_MS, until_ms, PARTITIONS, SEED)
+    world = World(topics, until_ms - DAYS * DAY_MS, until_ms, PARTITIONS, SEED, _END_POINTS)
     start = world.start_ms
     plans = [
         _group("recommendations", Kind.CONSUMER, VIEWS, topics, _recommendations(start), 1.75),

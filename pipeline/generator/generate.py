@@ -21,7 +21,6 @@ UNTIL_MS = 1_768_176_000_000
 PARTITIONS = 50
 PRODUCERS_A_GROUP = 100
 _GROUPS_A_TOPIC = 8
-_END_POINTS = 97
 _OFFSET_BYTES = 8
 
 Progress = Callable[[int], None]
@@ -85,7 +84,7 @@ async def generate(
         records += placed[-1].last_offset + 1 if placed else 0
         if progress is not None:
             progress(records)
-    ends = list(end_offsets(list(world.topics), world.start_ms, world.end_ms, _END_POINTS))
+    ends = list(end_offsets(list(world.topics), world.start_ms, world.end_ms, world.end_points))
     await sink.ends(world.topics, ends)
     return Generated(records, batches, len(plans), len(world.topics))
 

@@ -98,10 +98,12 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the groups of a log share. `partitions`: of `__consumer_offsets`."""
+    """What the groups of a log share. `partitions`: of `__consumer_offsets`. `end_points`: how
+    often the ends of topics are written down."""
 
     topics: Sequence[Topic]
     start_ms: int
     end_ms: int
     partitions: int
     seed: int
+    end_points: int = 97

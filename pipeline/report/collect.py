@@ -72,7 +72,8 @@ def collect_report(
         "rebalances": tables["rebalances"].count(),
     }
     by_severity = {
-        row.severity: row["count"] for row in tables["findings"].groupBy("severity").count().collect()
+        row.severity: row["count"]
+        for row in tables["findings"].groupBy("severity").count().collect()
     }
     return Report(
         source,
@@ -187,8 +188,14 @@ def _findings(frame: DataFrame) -> list[Finding]:
     """The worst ones."""
     order = f.when(f.col("severity") == "critical", 0).when(f.col("severity") == "warning", 1)
     rows = (
-        frame.select(*[c for c in frame.columns if c not in ("first", "last")], millis("first"), millis("last"))
-        .orderBy(order.otherwise(2), f.col("score").desc(), "group", "finding", "topic", "partition")
+        frame.select(
+            *[c for c in frame.columns if c not in ("first", "last")],
+            millis("first"),
+            millis("last"),
+        )
+        .orderBy(
+            order.otherwise(2), f.col("score").desc(), "group", "finding", "topic", "partition"
+        )
         .limit(FINDINGS_MAX)
         .collect()
     )

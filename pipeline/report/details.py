@@ -91,7 +91,9 @@ _REBALANCE_TIMES = ("started", "written_at", "stable_at")
 
 def _by_group(frame: DataFrame, times: Sequence[str]) -> dict[str, list[Row]]:
     """Collected, times as milliseconds since 1970."""
-    columns = [f.unix_millis(name).alias(name) if name in times else f.col(name) for name in frame.columns]
+    columns = [
+        f.unix_millis(name).alias(name) if name in times else f.col(name) for name in frame.columns
+    ]
     found: dict[str, list[Row]] = {}
     for row in frame.select(*columns).collect():
         found.setdefault(row.group, []).append(row)
@@ -195,7 +197,9 @@ def _lines(
     }
     if not rows:
         return found
-    wanted = progress.sparkSession.createDataFrame(rows, "group string, topic string, partition int")
+    wanted = progress.sparkSession.createDataFrame(
+        rows, "group string, topic string, partition int"
+    )
     mine = progress.join(f.broadcast(wanted), ["group", "topic", "partition"])
     for row in _at_steps(mine, extent, ("group", "topic", "partition")):
         _put(found[row.group, row.topic, row.partition], row)
