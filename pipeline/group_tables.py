@@ -107,8 +107,8 @@ OWNERSHIP = _struct(
 )
 """Intervals in which a member held a partition; `until` null: still. A partition that is being
 revoked (`revoking_since`) is held until the member has confirmed it. `ended_by`: `revoked`,
-`removed` (the member went), `replaced`, `converted`. Intervals of a partition never overlap, unless
-a client-side assignor gave it to two members."""
+`removed` (the member went), `replaced`, `converted`. Intervals of a partition never overlap: if a
+client-side assignor gives it to two members, the one whose id comes last has it here."""
 
 REBALANCES = _struct(
     group=_STRING,
@@ -192,8 +192,9 @@ HEALTH = _struct(
     members=_INT,
     last_activity=_TIME,
 )
-"""One row a group, the worst one first (`rank` 1). `state`: `Stable`, `Rebalancing` or `Empty` at
-the end of the log, `Offsets` for a group that only stores offsets."""
+"""One row a group, the worst one first (`rank` 1). `severity`: the worst of its findings, `ok`
+without one; `summary`: that of the finding that weighs most. `state`: `Stable`, `Rebalancing` or
+`Empty` at the end of the log, `Offsets` for a group that only stores offsets."""
 
 FINDINGS = _struct(
     group=_STRING,

@@ -16,6 +16,9 @@ class Observer:
     def baseline(self, group: Group) -> None:
         """A target is there that no rebalance is known of: the history begins with it."""
 
+    def rebalance_opened(self, group: Group, rebalance: Rebalance) -> None:
+        """It begins; its triggers and members are known."""
+
     def target_installed(self, group: Group, rebalance: Rebalance) -> None:
         """`group.target` is the new one, `group.changed` the owners before."""
 

@@ -60,6 +60,8 @@ def open_rebalance(
     )
     rebalance.flapping = _flapping(tracker, group, entry.at_ms)
     group.settled.clear()
+    for observer in tracker.observers:
+        observer.rebalance_opened(group, rebalance)
     return rebalance
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from pipeline import group_tables
-from pipeline.job import Inputs, Job
-from pipeline.jobs import members, rebalances
+from pipeline.errors import PipelineError
+from pipeline.job import Inputs, Job, Table
+from pipeline.jobs import health, members, rebalances, what_if
 from pipeline.schema import ENTRIES
 from tests.pipeline.entries import entries_of, inputs_of
 from tests.pipeline.group_logs import TimedShard, facts_of
@@ -44,6 +47,11 @@ def inputs(spark: SparkSession, log: TimedShard) -> Inputs:
     return inputs_of(spark, entries, names)
 
 
+def same_columns(table: Table, columns: StructType) -> bool:
+    """Whatever of them may be null."""
+    return table.frame.schema.simpleString() == columns.simpleString()
+
+
 def plain(row: dict[str, Any]) -> tuple[Any, ...]:
     """Times in milliseconds, without the log partition; comparable."""
     return tuple(
@@ -62,7 +70,7 @@ def test_spark_gives_the_rows_of_the_fold(spark: SparkSession, job: Job) -> None
     assert next(iter(result)) == job.name
     found = facts_of(log.entries(), log.names())
     for name, table in result.items():
-        assert table.frame.schema == getattr(group_tables, name.upper())
+        assert same_columns(table, getattr(group_tables, name.upper()))
         rows = [row.asDict(recursive=True) for row in table.frame.collect()]
         expected = sorted((plain(row) for row in found[name]), key=str)
         assert len(expected) > 1
@@ -89,8 +97,61 @@ def test_spark_gives_the_rows_of_the_fold(spark: SparkSession, job: Job) -> None
             assert all(row[table.time_column] is not None for row in rows)
 
 
+def test_health_ranks_the_groups(spark: SparkSession, tmp_path: Path) -> None:
+    log = world()
+    log.advance(10 * 60_000)
+    log.say("s2", instance="static")
+    config = tmp_path / "health.toml"
+    config.write_text('[unfinished]\nafter = "2m"\n')
+    given = inputs(spark, log)
+    result = health.JOB.build(given, {**health.JOB.options, "config": str(config)})
+    assert list(result) == ["health", "findings"]
+    for name, table in result.items():
+        assert same_columns(table, getattr(group_tables, name.upper()))
+    (row,) = result["health"].frame.collect()
+    assert (row.group, row.rank, row.severity, row.state) == ("g", 1, "critical", "Rebalancing")
+    assert row.kinds == ["unfinished-rebalance"]
+    found = result["findings"].frame.collect()
+    assert sum(one.score for one in found) == row.score
+    assert row.summary == found[0].summary
+    before = datetime.fromtimestamp(log.times[0] / 1000, UTC) + timedelta(seconds=30)
+    result = health.JOB.build(given, {**health.JOB.options, "at": before.isoformat()})
+    (row,) = result["health"].frame.collect()
+    assert (row.severity, row.findings, row.state, row.members) == ("ok", 0, "Stable", 2)
+
+
+def test_health_uses_the_last_end_offset_known(spark: SparkSession) -> None:
+    log = world()
+    at = datetime.fromtimestamp(log.now.wall_ms / 1000, UTC)
+    ends = [
+        ("foo", 0, 5, at - timedelta(hours=1)),
+        ("foo", 0, 7, at),
+        ("foo", 0, 9, at + timedelta(hours=1)),
+        ("bar", 1, 3, None),
+    ]
+    table = inputs_of(spark, spark.createDataFrame([], ENTRIES), (), ends).end_offsets
+    assert health._end_offsets(table, log.now.wall_ms) == {("foo", 0): 7, ("bar", 1): 3}
+
+
+def test_what_if_and_its_totals(spark: SparkSession) -> None:
+    log = world()
+    options = what_if.JOB.options
+    with pytest.raises(PipelineError, match=r"^assignor: "):
+        what_if.JOB.build(inputs(spark, log), {**options, "assignor": "nonsense"})
+    result = what_if.JOB.build(inputs(spark, log), what_if.JOB.options)
+    assert list(result) == ["what-if", "what_if_totals"]
+    rows, totals = (table.frame.collect() for table in result.values())
+    assert same_columns(result["what-if"], group_tables.WHAT_IF)
+    assert same_columns(result["what_if_totals"], group_tables.WHAT_IF_TOTALS)
+    assert {row.same_assignment for row in rows} == {True}
+    assert len(rows) == 2 * (log.group.group_epoch - 1)
+    (total,) = totals
+    assert (total.rebalances, total.failed, total.same) == (len(rows), 0, len(rows))
+    assert total.simulated_moved == total.recorded_moved == sum(one.recorded_moved for one in rows)
+
+
 def test_without_entries_there_are_no_rows(spark: SparkSession) -> None:
     empty = inputs_of(spark, spark.createDataFrame([], ENTRIES))
-    for job in (members.JOB, rebalances.JOB):
+    for job in (members.JOB, rebalances.JOB, health.JOB, what_if.JOB):
         for table in job.build(empty, job.options).values():
             assert table.frame.count() == 0

@@ -1,0 +1,332 @@
+"""Watches groups along the log for what is wrong with them while it happens: storms, flapping
+members, conflicts over a static instance, partitions without an owner, commits by others than the
+owner. What only the end of the log shows is in `pipeline.fold.checkup`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pipeline.fold.checkup import checkup
+from pipeline.fold.endings import REPLACED, Ending
+from pipeline.fold.entry import Entry
+from pipeline.fold.facts import Facts
+from pipeline.fold.findings import MANY, duration, finding, times
+from pipeline.fold.groups import place_of
+from pipeline.fold.observer import Observer
+from pipeline.fold.offsets import NamedPlace, Offsets
+from pipeline.fold.state import Group, Life, Place, Rebalance
+from pipeline.fold.thresholds import (
+    CONFLICT,
+    FLAPPING,
+    STORM,
+    UNFINISHED,
+    UNOWNED,
+    ZOMBIE,
+    Thresholds,
+)
+from pipeline.fold.topics import Topics
+
+
+@dataclass(slots=True)
+class _Episode:
+    """Something that goes on: its instants in the window, and all of it in numbers."""
+
+    recent: list[int] = field(default_factory=list)
+    first_ms: int = 0
+    last_ms: int = 0
+    count: int = 0
+    peak: int = 0
+    names: list[str | int] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def note(self, at_ms: int, window_ms: int, name: str | int, kind: str = "") -> None:
+        self.recent = [*(one for one in self.recent if one > at_ms - window_ms), at_ms]
+        if len(self.recent) == 1:
+            self.first_ms, self.count, self.peak = at_ms, 0, 0
+            self.names, self.kinds = [], Counter()
+        self.last_ms = at_ms
+        self.count += 1
+        self.peak = max(self.peak, len(self.recent))
+        if len(self.names) < MANY:
+            self.names.append(name)
+        self.kinds[kind] += 1
+
+    def is_over(self, at_ms: int, window_ms: int) -> bool:
+        return bool(self.recent) and self.last_ms <= at_ms - window_ms
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What is remembered of one group."""
+
+    storm: _Episode = field(default_factory=_Episode)
+    flapping: dict[str, _Episode] = field(default_factory=dict)
+    conflicts: dict[str, _Episode] = field(default_factory=dict)
+    zombies: dict[NamedPlace, _Episode] = field(default_factory=dict)
+
+
+class Health(Observer):
+    """Adds rows to `findings`, and one a group to `group_states`. `end_offsets`: the last known
+    ones; `now_ms`: the instant as of which the end of the log is judged."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        topics: Topics,
+        thresholds: Thresholds,
+        end_offsets: Mapping[NamedPlace, int],
+        now_ms: int,
+    ) -> None:
+        self._facts = facts
+        self._topics = topics
+        self._limits = thresholds
+        self._ends = end_offsets
+        self._now_ms = now_ms
+        self._offsets = Offsets()
+        self._watches: dict[str, _Watch] = {}
+
+    def committed(self, group: Group | None, entry: Entry, holder: Life | None) -> None:
+        self._offsets.apply(entry)
+        if group is None or entry.value is None or holder is not None:
+            return
+        place = place_of(group.protocol, self._topics, entry, entry.value["topic_id"])
+        found = None if place is None else self._zombie_kind(group, place, entry.at_ms)
+        if found is None:
+            return
+        watch = self._watch(group)
+        episode = watch.zombies.setdefault((entry.topic, entry.partition), _Episode())
+        # One episode until the end of the log, whatever lies between.
+        episode.recent = episode.recent[:1]
+        episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
+
+    def _zombie_kind(self, group: Group, place: Place, at_ms: int) -> tuple[str, str] | None:
+        """What is wrong with a commit for a place that nobody holds, and who held it before."""
+        grace_ms = self._limits.zombie_grace_ms
+        if not group.members:
+            since_ms = group.empty_since_ms
+            if not group.protocol_type or since_ms is None or at_ms - since_ms > grace_ms:
+                return None  # a tool, or a consumer without membership
+            return "after-leaving", ""
+        if not group.target or any(one.epoch is None for one in group.members.values()):
+            return None  # the history began just now, or the assignment is in a client's format
+        since = group.released.get(place)
+        if since is None:
+            return "not-owned", ""
+        return ("not-owned", since[1].member_id) if at_ms - since[0] >= grace_ms else None
+
+    def transaction_ended(self, entry: Entry) -> None:
+        self._offsets.end(entry)
+
+    def life_ended(self, group: Group, life: Life, at_ms: int, ending: Ending) -> None:
+        if ending.by != REPLACED or life.instance_id is None:
+            return
+        conflicts = self._watch(group).conflicts
+        episode = conflicts.setdefault(life.instance_id, _Episode())
+        window_ms = self._limits.conflict_window_ms
+        if episode.is_over(at_ms, window_ms):
+            self._conflict(group.group_id, life.instance_id, episode)
+            episode = conflicts[life.instance_id] = _Episode()
+        episode.note(at_ms, window_ms, life.member_id)
+
+    def rebalance_opened(self, group: Group, rebalance: Rebalance) -> None:
+        watch, at_ms = self._watch(group), rebalance.written_ms
+        window_ms = self._limits.storm_window_ms
+        if watch.storm.is_over(at_ms, window_ms):
+            self._storm(group.group_id, watch.storm)
+            watch.storm = _Episode()
+        watch.storm.note(at_ms, window_ms, rebalance.epoch, rebalance.triggers[0])
+        for client in rebalance.flapping:
+            episode = watch.flapping.setdefault(client, _Episode())
+            if episode.is_over(at_ms, self._limits.flapping_window_ms):
+                self._flapping(group.group_id, client, episode)
+                episode = watch.flapping[client] = _Episode()
+            episode.note(at_ms, self._limits.flapping_window_ms, rebalance.epoch)
+
+    def rebalance_over(self, group: Group, rebalance: Rebalance) -> None:
+        self._unowned(group, rebalance)
+        if rebalance.status == "unfinished":
+            self._unfinished(group, rebalance)
+
+    def group_deleted(self, group_id: str) -> None:
+        self._report(group_id, self._watches.pop(group_id, _Watch()))
+
+    def finished(self, groups: dict[str, Group]) -> None:
+        for group_id in sorted(self._watches):
+            self._report(group_id, self._watches[group_id])
+        for group_id in sorted(groups.keys() | self._offsets.by_group.keys()):
+            group = groups.get(group_id)
+            rows = checkup(group_id, group, self._offsets, self._limits, self._ends, self._now_ms)
+            for row in rows:
+                self._facts.add("findings", row)
+            self._facts.add("group_states", _state(group_id, group, self._offsets))
+
+    def _watch(self, group: Group) -> _Watch:
+        return self._watches.setdefault(group.group_id, _Watch())
+
+    # Findings
+
+    def _report(self, group_id: str, watch: _Watch) -> None:
+        self._storm(group_id, watch.storm)
+        for client in sorted(watch.flapping):
+            self._flapping(group_id, client, watch.flapping[client])
+        for instance_id in sorted(watch.conflicts):
+            self._conflict(group_id, instance_id, watch.conflicts[instance_id])
+        for place in sorted(watch.zombies):
+            self._zombie(group_id, place, watch.zombies[place])
+
+    def _storm(self, group_id: str, storm: _Episode) -> None:
+        limit, window_ms = self._limits.storm_rebalances, self._limits.storm_window_ms
+        if not limit or storm.peak < limit:
+            return
+        kinds = ", ".join(f"{kind} {count}" for kind, count in storm.kinds.most_common())
+        row = finding(
+            self._limits,
+            STORM,
+            group_id,
+            f"{storm.count} rebalances, up to {storm.peak} of them within {duration(window_ms)}"
+            f" ({kinds})",
+            times=times(storm.peak, limit),
+            first_ms=storm.first_ms,
+            last_ms=storm.last_ms,
+            count=storm.count,
+            table="rebalances",
+            where={"epoch": storm.names},
+            facts={"triggers": storm.kinds, "most_in_window": storm.peak},
+        )
+        self._facts.add("findings", row)
+
+    def _flapping(self, group_id: str, client: str, episode: _Episode) -> None:
+        limits = self._limits
+        row = finding(
+            limits,
+            FLAPPING,
+            group_id,
+            f"{client} joins and is gone again within {duration(limits.flapping_life_ms)}, over"
+            f" and over: {episode.count} rebalances",
+            times=times(episode.count, limits.flapping_count),
+            first_ms=episode.first_ms,
+            last_ms=episode.last_ms,
+            count=episode.count,
+            table="rebalances",
+            where={"epoch": episode.names},
+            facts={"client": client},
+        )
+        self._facts.add("findings", row)
+
+    def _conflict(self, group_id: str, instance_id: str, episode: _Episode) -> None:
+        limit, window_ms = self._limits.conflict_replacements, self._limits.conflict_window_ms
+        if not limit or episode.peak < limit:
+            return
+        row = finding(
+            self._limits,
+            CONFLICT,
+            group_id,
+            f"instance {instance_id} was taken over {episode.count} times, up to {episode.peak}"
+            f" times within {duration(window_ms)}: two processes share the id, or one crashes in"
+            " a loop",
+            times=times(episode.peak, limit),
+            first_ms=episode.first_ms,
+            last_ms=episode.last_ms,
+            count=episode.count,
+            table="members",
+            where={"instance_id": instance_id, "member_id": episode.names},
+            facts={"instance_id": instance_id},
+        )
+        self._facts.add("findings", row)
+
+    def _zombie(self, group_id: str, place: NamedPlace, episode: _Episode) -> None:
+        if episode.count < max(self._limits.zombie_commits, 1):
+            return
+        topic, partition = place
+        suspects = sorted({str(name) for name in episode.names if name})
+        whose = f"; it was {suspects[-1]}'s before" if suspects else ""
+        words = "nobody owned it" if "not-owned" in episode.kinds else "all members had left"
+        row = finding(
+            self._limits,
+            ZOMBIE,
+            group_id,
+            f"{episode.count} commits for {topic}-{partition} when {words}{whose}",
+            times=times(episode.count, self._limits.zombie_commits),
+            first_ms=episode.first_ms,
+            last_ms=episode.last_ms,
+            count=episode.count,
+            table="commits",
+            where={"topic": topic, "partition": partition},
+            facts={"kinds": episode.kinds, "owners_before": suspects},
+            topic=topic,
+            partition=partition,
+            member_id=suspects[-1] if suspects else None,
+        )
+        self._facts.add("findings", row)
+
+    def _unowned(self, group: Group, rebalance: Rebalance) -> None:
+        limit_ms = self._limits.unowned_after_ms
+        long = [
+            (one.unowned_ms, one)
+            for one in rebalance.moves
+            if one.kind == "moved" and one.unowned_ms is not None and one.unowned_ms >= limit_ms
+        ]
+        if not limit_ms or not long:
+            return
+        most_ms = max(unowned_ms for unowned_ms, _ in long)
+        moves = [move for _, move in long]
+        row = finding(
+            self._limits,
+            UNOWNED,
+            group.group_id,
+            f"{len(long)} partitions were nobody's for up to {duration(most_ms)} in the rebalance"
+            f" to epoch {rebalance.epoch}",
+            times=times(most_ms, limit_ms),
+            first_ms=min(move.released_ms or 0 for move in moves),
+            last_ms=max(move.taken_ms or 0 for move in moves),
+            count=len(long),
+            table="rebalance_moves",
+            where={"epoch": rebalance.epoch},
+            facts={"longest_ms": most_ms, "partitions": [list(m.place) for m in moves[:MANY]]},
+        )
+        self._facts.add("findings", row)
+
+    def _unfinished(self, group: Group, rebalance: Rebalance) -> None:
+        limits, since_ms = self._limits, rebalance.written_ms
+        if self._now_ms - since_ms < limits.unfinished_after_ms:
+            return
+        waiting = list(rebalance.waiting_for)
+        names = ", ".join(waiting[:3]) + (" and others" if len(waiting) > 3 else "")
+        whom = f"; it waits for {names}" if waiting else ""
+        row = finding(
+            limits,
+            UNFINISHED,
+            group.group_id,
+            f"the rebalance to epoch {rebalance.epoch} ({rebalance.triggers[0]}) is not over after"
+            f" {duration(self._now_ms - since_ms)}{whom}",
+            times=times(self._now_ms - since_ms, limits.unfinished_after_ms),
+            first_ms=since_ms,
+            last_ms=self._now_ms,
+            count=1,
+            table="rebalances",
+            where={"epoch": rebalance.epoch},
+            facts={"waiting_for": waiting[:MANY], "count": len(waiting)},
+            member_id=waiting[0] if waiting else None,
+        )
+        self._facts.add("findings", row)
+
+
+def _state(group_id: str, group: Group | None, offsets: Offsets) -> dict[str, object]:
+    """A row of `group_states`."""
+    last_ms = max(group.last_ms if group else 0, offsets.last_ms.get(group_id, 0))
+    state = "Offsets"
+    if group is not None and (group.members or group.protocol_type):
+        state = "Empty"
+        if group.members:
+            behind = any(one.epoch != group.epoch for one in group.members.values())
+            waiting = any(one.state != "stable" for one in group.members.values())
+            state = "Rebalancing" if behind or waiting else "Stable"
+    return {
+        "group": group_id,
+        "protocol": group.protocol if group else None,
+        "state": state,
+        "members": len(group.members) if group else 0,
+        "last_activity": last_ms,
+    }

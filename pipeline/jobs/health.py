@@ -1,0 +1,124 @@
+"""Groups ranked by what is wrong with them, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
+
+from pipeline.fold.facts import Facts
+from pipeline.fold.health import Health
+from pipeline.fold.observer import Observer
+from pipeline.fold.offsets import NamedPlace
+from pipeline.fold.state import Settings
+from pipeline.fold.thresholds import SEVERITIES, Thresholds, read_thresholds
+from pipeline.fold.topics import Topics
+from pipeline.group_pass import Observers, group_pass
+from pipeline.group_tables import FINDINGS, HEALTH
+from pipeline.job import Inputs, Job, Table
+from pipeline.settings import instant
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_STATES = StructType(
+    [
+        StructField("group", StringType()),
+        StructField("protocol", StringType()),
+        StructField("state", StringType()),
+        StructField("members", IntegerType()),
+        StructField("last_activity", TimestampType()),
+    ]
+)
+_FINE = "nothing found"
+
+
+def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
+    """Raises PipelineError for a config that cannot be read."""
+    limits = read_thresholds(str(options["config"]))
+    if options["at"]:
+        at = instant(options["at"])
+        entries = inputs.entries.where(f.col("timestamp") <= f.lit(at))
+        inputs = Inputs(entries, inputs.topics, inputs.end_offsets)
+        now_ms = (at - _EPOCH) // _MS
+    else:
+        now_ms = _end_ms(inputs.entries)
+    observers = _observers(limits, _end_offsets(inputs.end_offsets, now_ms), now_ms)
+    settings = Settings(
+        limits.session_timeout_ms,
+        limits.flapping_life_ms,
+        limits.flapping_count,
+        limits.flapping_window_ms,
+    )
+    frames = group_pass(
+        inputs, {"findings": FINDINGS, "group_states": _STATES}, settings, observers
+    )
+    return {
+        "health": Table(_ranked(frames["group_states"], frames["findings"]), None, ("group",)),
+        "findings": Table(
+            frames["findings"],
+            None,
+            ("group", "finding", "topic", "partition", "member_id", "first", "summary"),
+        ),
+    }
+
+
+def _observers(limits: Thresholds, ends: Mapping[NamedPlace, int], now_ms: int) -> Observers:
+    def make(facts: Facts, topics: Topics) -> Sequence[Observer]:
+        return [Health(facts, topics, limits, ends, now_ms)]
+
+    return make
+
+
+def _end_ms(entries: DataFrame) -> int:
+    """When the log ends: the newest timestamp of any of its partitions."""
+    row = entries.agg(f.max(f.unix_millis("timestamp")).alias("at_ms")).first()
+    return 0 if row is None or row.at_ms is None else int(row.at_ms)
+
+
+def _end_offsets(table: DataFrame, now_ms: int) -> dict[NamedPlace, int]:
+    """The last ones known by then, on the driver: one number a partition."""
+    known = f.coalesce(f.unix_millis("time"), f.lit(0))
+    rows = (
+        table.where(known <= now_ms)
+        .groupBy("topic", "partition")
+        .agg(f.max_by("end_offset", known).alias("end_offset"))
+    )
+    return {(row.topic, row.partition): row.end_offset for row in rows.collect()}
+
+
+def _ranked(states: DataFrame, findings: DataFrame) -> DataFrame:
+    """One row a group; those with nothing wrong come last."""
+    weight = f.create_map(*(f.lit(one) for pair in SEVERITIES.items() for one in pair))
+    sums = findings.groupBy("group").agg(
+        f.sum("score").alias("score"),
+        f.max_by("severity", weight[f.col("severity")]).alias("severity"),
+        f.count("*").alias("findings"),
+        f.sort_array(f.collect_set("finding")).alias("kinds"),
+        f.max_by("summary", f.struct("score", "summary")).alias("summary"),
+    )
+    # A group is in one partition of the log; copies of a log under other numbers count once.
+    newest = states.groupBy("group").agg(f.max_by(f.struct("*"), "last_activity").alias("state"))
+    rows = newest.select("state.*").join(sums, "group", "left")
+    rank = f.row_number().over(Window.orderBy(f.desc("score"), "group"))
+    rows = rows.withColumns(
+        {
+            "score": f.round(f.coalesce("score", f.lit(0.0)), 2),
+            "severity": f.coalesce("severity", f.lit("ok")),
+            "findings": f.coalesce("findings", f.lit(0)),
+            "kinds": f.coalesce("kinds", f.array().cast("array<string>")),
+            "summary": f.coalesce("summary", f.lit(_FINE)),
+        }
+    ).withColumn("rank", rank)
+    return rows.select(*(f.col(one.name).cast(one.dataType) for one in HEALTH.fields))
+
+
+JOB = Job(
+    "health",
+    "groups ranked by findings: storms, stuck partitions, skew, zombies, expiry, conflicts",
+    build,
+    {"config": "", "at": ""},
+)
