@@ -1,0 +1,139 @@
+"""Records of every type that is held, as hypothesis strategies."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from protocol.records.schema import (
+    AssignedTopic,
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberKey,
+    ConsumerGroupCurrentMemberValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegexKey,
+    ConsumerGroupRegexValue,
+    ConsumerGroupTargetMemberKey,
+    ConsumerGroupTargetMemberValue,
+    ConsumerGroupTargetMetadataKey,
+    ConsumerGroupTargetMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataMember,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    OwnedTopic,
+    RecordKey,
+    RecordValue,
+)
+
+_STRING = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_MAYBE = st.none() | _STRING
+_INT32 = st.integers(-(2**31), 2**31 - 1)
+_INT64 = st.integers(-(2**63), 2**63 - 1)
+_ID = st.binary(min_size=16, max_size=16)
+_PARTITIONS = st.lists(_INT32, max_size=4).map(tuple)
+
+
+def _tuples(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(strategy, max_size=3).map(tuple)
+
+
+_OWNED = st.builds(OwnedTopic, _ID, _PARTITIONS) | _PARTITIONS.flatmap(
+    lambda partitions: st.builds(
+        OwnedTopic, _ID, st.just(partitions), st.just(tuple(-p - 1 for p in partitions))
+    )
+)
+_CLASSIC = st.builds(
+    ClassicMemberMetadata, _INT32, _tuples(st.builds(ClassicProtocol, _STRING, st.binary()))
+)
+
+
+def records(
+    times: st.SearchStrategy[int] = _INT64,
+) -> st.SearchStrategy[tuple[RecordKey, RecordValue]]:
+    """Keys and values that can be written; `times`: of all timestamps, in milliseconds."""
+    return st.one_of(
+        st.tuples(
+            st.builds(OffsetCommitKey, _STRING, _STRING, _INT32),
+            st.builds(OffsetCommitValue, _INT64, _INT32, _STRING, times, topic_id=_ID)
+            | st.builds(
+                OffsetCommitValue,
+                _INT64,
+                metadata=_STRING,
+                commit_timestamp_ms=times,
+                expire_timestamp_ms=times.filter(lambda time_ms: time_ms >= 0),
+            ),
+        ),
+        st.tuples(
+            st.builds(GroupMetadataKey, _STRING),
+            st.builds(
+                GroupMetadataValue,
+                _STRING,
+                _INT32,
+                _MAYBE,
+                _MAYBE,
+                times,
+                _tuples(
+                    st.builds(
+                        GroupMetadataMember,
+                        _STRING,
+                        _MAYBE,
+                        _STRING,
+                        _STRING,
+                        _INT32,
+                        _INT32,
+                        st.binary(),
+                        st.binary(),
+                    )
+                ),
+            ),
+        ),
+        st.tuples(
+            st.builds(ConsumerGroupMetadataKey, _STRING),
+            st.builds(ConsumerGroupMetadataValue, _INT32, _INT64),
+        ),
+        st.tuples(
+            st.builds(ConsumerGroupMemberMetadataKey, _STRING, _STRING),
+            st.builds(
+                ConsumerGroupMemberMetadataValue,
+                _MAYBE,
+                _MAYBE,
+                _STRING,
+                _STRING,
+                _tuples(_STRING),
+                _MAYBE,
+                _INT32,
+                _MAYBE,
+                st.none() | _CLASSIC,
+            ),
+        ),
+        st.tuples(
+            st.builds(ConsumerGroupTargetMetadataKey, _STRING),
+            st.builds(ConsumerGroupTargetMetadataValue, _INT32, times),
+        ),
+        st.tuples(
+            st.builds(ConsumerGroupTargetMemberKey, _STRING, _STRING),
+            st.builds(
+                ConsumerGroupTargetMemberValue, _tuples(st.builds(AssignedTopic, _ID, _PARTITIONS))
+            ),
+        ),
+        st.tuples(
+            st.builds(ConsumerGroupCurrentMemberKey, _STRING, _STRING),
+            st.builds(
+                ConsumerGroupCurrentMemberValue,
+                _INT32,
+                _INT32,
+                st.integers(0, 2),
+                _tuples(_OWNED),
+                _tuples(_OWNED),
+            ),
+        ),
+        st.tuples(
+            st.builds(ConsumerGroupRegexKey, _STRING, _STRING),
+            st.builds(ConsumerGroupRegexValue, _tuples(_STRING), _INT64, times),
+        ),
+    )
