@@ -39,6 +39,9 @@ class Limits:
     rows: int = 1000
 
 
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
     """The time of a report, in windows of `progress`."""
@@ -57,7 +60,7 @@ def millis(column: str) -> Any:
 
 
 def collect_report(
-    tables: Mapping[str, DataFrame], source: str, step_ms: int, limits: Limits = Limits()
+    tables: Mapping[str, DataFrame], source: str, step_ms: int, limits: Limits = DEFAULT_LIMITS
 ) -> Report:
     """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
     extent = _extent(tables, step_ms)

@@ -240,10 +240,10 @@ def _with_spans(lives: list[Life], rows: Iterable[Row]) -> list[Life]:
         by_member.setdefault(life.member_id, []).append(number)
     spans: dict[int, list[Span]] = {}
     for row in rows:
-        number = _life_at(lives, by_member.get(row.member_id, ()), row.since)
-        if number is not None:
+        life_at = _life_at(lives, by_member.get(row.member_id, ()), row.since)
+        if life_at is not None:
             span = Span(row.since, row.until, row.state, row.epoch or 0, row.partitions or 0)
-            spans.setdefault(number, []).append(span)
+            spans.setdefault(life_at, []).append(span)
     return [
         replace(life, spans=sorted(spans.get(number, ()), key=lambda span: span.since_ms))
         for number, life in enumerate(lives)

@@ -15,9 +15,16 @@ from pyspark.sql import functions as f
 
 from pipeline.errors import PipelineError
 from pipeline.generator.sinks import END_OFFSETS_FILE
-from pipeline.inputs import Origin, read_entries
+from pipeline.inputs import (
+    ENTRIES_TABLE,
+    Origin,
+    read_end_offsets,
+    read_entries,
+    read_table,
+    read_topics,
+)
 from pipeline.registry import job_named
-from pipeline.report.collect import TABLES, Limits, collect_report
+from pipeline.report.collect import DEFAULT_LIMITS, TABLES, Limits, collect_report
 from pipeline.report.page import render
 from pipeline.run import Watch, run_job
 from pipeline.schema import END_OFFSETS
@@ -28,7 +35,6 @@ _STEPS_MAX = 300
 _NICE_MS = tuple(
     minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
 )
-_ENDS_TABLE = "end-offsets"
 
 
 def window_ms(span_ms: int) -> int:
@@ -45,32 +51,24 @@ def make_report(
     out: Path,
     *,
     work: Path | None = None,
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
     title: str | None = None,
     watch: Watch = lambda _: nullcontext(),
 ) -> int:
     """Writes the page to `out`; its size in bytes. `work`: where the tables of the jobs are left,
     None for nowhere. Raises PipelineError."""
+    where = source_name(origin)
     with _directory(work) as directory:
-        with watch("looking at the log"):
-            step_ms = window_ms(_span_ms(spark, origin))
-            origin = _with_ends(spark, origin, step_ms, directory)
+        origin, step_ms = _prepared(spark, origin, directory, watch)
         for name in JOBS:
             job = job_named(name)
             options: dict[str, Any] = dict(job.options)
             if name == "progress":
                 options["window"] = f"{step_ms // 1000}s"
-
-            def of_job(what: str, name: str = name) -> Any:
-                return watch(f"{name}: {what}")
-
-            run_job(
-                spark, job, origin, str(directory), options, with_quarantine=False, watch=of_job
-            )
-            spark.catalog.clearCache()
+            _run(spark, name, origin, directory, options, watch)
         with watch("the page"):
             tables = read_tables(spark, directory)
-            report = collect_report(tables, title or source_name(origin), step_ms, limits)
+            report = collect_report(tables, title or where, step_ms, limits)
             page = render(report).encode("utf-8")
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_bytes(page)
@@ -100,6 +98,49 @@ def _directory(work: Path | None) -> Iterator[Path]:
         yield Path(directory)
 
 
+def _prepared(
+    spark: SparkSession, origin: Origin, directory: Path, watch: Watch
+) -> tuple[Origin, int]:
+    """The log as a table that is decoded once, with what the source knows beside it; and the
+    window of the report."""
+    if origin.lake is None:
+        _run(spark, ENTRIES_TABLE, origin, directory, {}, watch)
+    lake = origin.lake or str(directory)
+    with watch("looking at the log"):
+        step_ms = window_ms(
+            _span_ms(spark, replace(origin, store=None, kafka=None, segments=None, lake=lake))
+        )
+        topics, ends = origin.topics_file, origin.end_offsets_file
+        if topics is None:
+            topics = str(directory / "topics")
+            read_topics(spark, origin).coalesce(1).write.mode("overwrite").parquet(topics)
+        if ends is None:
+            ends = str(directory / "end-offsets")
+            _ends(spark, origin, step_ms).coalesce(1).write.mode("overwrite").parquet(ends)
+    prepared = Origin(lake=lake, topics_file=topics, end_offsets_file=ends, wanted=origin.wanted)
+    return prepared, step_ms
+
+
+def _run(
+    spark: SparkSession,
+    name: str,
+    origin: Origin,
+    directory: Path,
+    options: Mapping[str, Any],
+    watch: Watch,
+) -> None:
+    run_job(
+        spark,
+        job_named(name),
+        origin,
+        str(directory),
+        options,
+        with_quarantine=False,
+        watch=lambda what: watch(name if what == name else f"{name}: {what}"),
+    )
+    spark.catalog.clearCache()
+
+
 def _span_ms(spark: SparkSession, origin: Origin) -> int:
     times = read_entries(spark, origin, ("timestamp",))
     row = times.agg(
@@ -107,27 +148,22 @@ def _span_ms(spark: SparkSession, origin: Origin) -> int:
         f.unix_millis(f.max("timestamp")).alias("last"),
     ).collect()[0]
     if row["first"] is None:
-        raise PipelineError(f"{source_name(origin)}: the log has no records in this time")
+        raise PipelineError("the log has no records in this time")
     return max(1, int(row["last"]) - int(row["first"]))
 
 
-def _with_ends(spark: SparkSession, origin: Origin, step_ms: int, directory: Path) -> Origin:
-    """Lag over time needs ends over time: those that stand beside segments, or those that the
-    store's own topics tell. Otherwise what the origin gives."""
-    if origin.end_offsets_file is not None:
-        return origin
+def _ends(spark: SparkSession, origin: Origin, step_ms: int) -> DataFrame:
+    """Lag over time needs ends over time: those that stand beside generated segments, or those
+    that the store's own topics tell. Otherwise what the origin gives."""
     if origin.segments is not None:
         beside = Path(origin.segments) / END_OFFSETS_FILE
-        return replace(origin, end_offsets_file=str(beside)) if beside.is_file() else origin
-    if origin.store is None:
-        return origin
-    target = str(directory / _ENDS_TABLE)
-    with StoreLogs(origin.store) as logs:
-        rows: list[tuple[str, int, int, datetime | None]] = [
-            (topic, partition, end, datetime.fromtimestamp(at_ms / 1000, UTC))
-            for topic, partition, end, at_ms in logs.ends_by_time(step_ms)
-        ]
-    if not rows:
-        return origin
-    spark.createDataFrame(rows, END_OFFSETS).write.mode("overwrite").parquet(target)
-    return replace(origin, end_offsets_file=target)
+        if beside.is_file():
+            return read_table(spark, str(beside), END_OFFSETS)
+    if origin.store is not None:
+        with StoreLogs(origin.store) as logs:
+            rows = [
+                (topic, partition, end, datetime.fromtimestamp(at_ms / 1000, UTC))
+                for topic, partition, end, at_ms in logs.ends_by_time(step_ms)
+            ]
+        return spark.createDataFrame(rows, END_OFFSETS)
+    return read_end_offsets(spark, origin)
