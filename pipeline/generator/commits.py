@@ -68,11 +68,13 @@ class Commits:
         commits and markers, or as many as that if `exactly`."""
         turns: list[Turn] = []
         left = records
-        interval = self._interval_ms = self._interval(steps, records)
+        ends = [step.at_ms for step in steps[1:]] + [self._world.end_ms]
+        yields = [self._records_a_tick(step.owners) for step in steps]
+        later = self._later(steps, ends, yields)
         at_ms = float(self._world.start_ms)
         owned: list[int] = []
         owners: Sequence[int] = ()
-        for number, step in enumerate(steps):
+        for number, (step, until_ms) in enumerate(zip(steps, ends, strict=True)):
             if step.records:
                 payload = encode_batch(0, 0, step.at_ms, step.records)
                 turns.append(Turn(step.at_ms, len(step.records), payload))
@@ -80,37 +82,35 @@ class Commits:
                 turns += self._act(step.op)
             owners = step.owners
             owned = [place for place, owner in enumerate(owners) if owner >= 0]
-            until_ms = steps[number + 1].at_ms if number + 1 < len(steps) else self._world.end_ms
             if at_ms < step.at_ms:
-                at_ms = step.at_ms + interval * self._rng.random() / 2
+                at_ms = step.at_ms + self._interval_ms * self._rng.random() / 2
             while at_ms < until_ms and owned and left > 0:
+                # In even steps over all the time in which somebody reads.
+                ahead = yields[number] * (until_ms - at_ms) + later[number]
+                self._interval_ms = max(1.0, ahead / left)
                 made = self._tick(int(at_ms), owned, owners, left)
                 turns += made
                 left -= sum(turn.records for turn in made)
-                at_ms += interval * self._rng.uniform(0.85, 1.15)
+                at_ms += self._interval_ms * self._rng.uniform(0.85, 1.15)
         while exactly and left > 0:
-            made = self._tick(self._world.end_ms, owned, owners, left)
+            made = self._tick(self._world.end_ms - 1, owned, owners, left)
             turns += made
             left -= sum(turn.records for turn in made)
         return turns
 
-    def _interval(self, steps: Sequence[Step], records: int) -> float:
-        """Between two ticks, so that they come to so many records."""
-        held_ms = total_ms = 0.0
-        members = set()
-        ends = [step.at_ms for step in steps[1:]] + [self._world.end_ms]
-        for step, end_ms in zip(steps, ends, strict=True):
-            owned = sum(owner >= 0 for owner in step.owners)
-            members |= set(step.owners) - {-1}
-            if owned:
-                held_ms += owned * (end_ms - step.at_ms)
-                total_ms += end_ms - step.at_ms
-        if not held_ms or records <= 0:
-            return float(self._world.end_ms - self._world.start_ms)
-        mean = held_ms / total_ms
-        if self._plan.producer_id >= 0:
-            mean = mean / max(len(members), 1) + 1  # one member at a time, and its marker
-        return max(1.0, total_ms * mean / records)
+    def _records_a_tick(self, owners: Sequence[int]) -> float:
+        owned = sum(owner >= 0 for owner in owners)
+        if self._plan.producer_id < 0 or not owned:
+            return owned
+        return owned / len(set(owners) - {-1}) + 1  # one member at a time, and its marker
+
+    @staticmethod
+    def _later(steps: Sequence[Step], ends: Sequence[int], yields: Sequence[float]) -> list[float]:
+        """By step, what ticks in every millisecond after it would come to."""
+        found = [0.0]
+        for step, end_ms, records in zip(steps[:0:-1], ends[:0:-1], yields[:0:-1], strict=True):
+            found.append(found[-1] + records * (end_ms - step.at_ms))
+        return found[::-1]
 
     def _ends(self, at_ms: int, places: Sequence[int]) -> list[int]:
         elapsed_s = (at_ms - self._world.start_ms) / 1000
@@ -176,7 +176,7 @@ class Commits:
                 self._positions[place] = position
         # Ended before the next one of this producer begins.
         delay_ms = min(self._rng.randrange(*_MARKER_DELAY_MS), int(self._interval_ms / 2))
-        marker_ms = min(at_ms + delay_ms, self._world.end_ms)
+        marker_ms = min(at_ms + delay_ms, self._world.end_ms - 1)
         marker = encode_marker(0, 0, marker_ms, producer_id, 0, 0, commit=commit)
         return [batch, Turn(marker_ms, 1, marker)]
 

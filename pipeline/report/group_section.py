@@ -84,8 +84,8 @@ _LANES_KEY = [
     _key("", "in the group"),
     _key("waiting", "waiting for partitions"),
     _key("revoking", "giving some up"),
-    _key("left", "left"),
-    _key("fenced", "fenced"),
+    _key("left", "left or removed"),
+    _key("fenced", "fenced: expired or too slow"),
 ]
 _OWNERSHIP_KEY = [
     tag("span", "a colour a member, as above", class_="note"),

@@ -205,7 +205,7 @@ class Lanes extends Chart {
         svg("circle", { class: "fence round", cx: x, cy: middle, r: 5.5 }, ends);
         svg("path", { class: "cross", d: `M${x - 2.4} ${middle - 2.4}l4.8 4.8m0-4.8l-4.8 4.8` }, ends);
       } else {
-        svg("rect", { class: crowded ? "leave thin-mark" : "leave", x: x - 1.5, y: y - 1, width: 3, height: ROW - 6 }, ends);
+        svg("rect", { class: crowded ? "leave thin-mark" : "leave", x: x - (crowded ? 0.5 : 1.5), y: y - 1, width: crowded ? 1 : 3, height: ROW - 6 }, ends);
       }
     }
   }
