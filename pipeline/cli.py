@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -11,6 +12,11 @@ from rich.console import Console
 from pipeline.errors import JobFailed, PipelineError
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
+OWN_COMMANDS = {
+    "generate": ("pipeline.generator.command", "generate_command"),
+    "report": ("pipeline.report.command", "report_command"),
+}
+"""What is no job: where its function is. Loaded when it is asked for."""
 PROGRAM = "groupd-pipeline"
 _INPUT, _RESULT, _SPARK = "Where the log is", "What comes out", "Spark"
 
@@ -100,7 +106,11 @@ def run(
         typer.Option(help="NAME=VALUE: a setting of Spark's own.", rich_help_panel=_SPARK),
     ] = None,
 ) -> None:
-    """Run a job over the offsets log and write its tables."""
+    """Run a job over the offsets log and write its tables.
+
+    `report` and `generate` are commands of their own: a page about what the jobs found, and a log
+    to try it with (`groupd-pipeline report --help`).
+    """
     # Loads Spark, which --help and errors of usage need not wait for.
     from pipeline.command import Request, list_jobs, run_request
 
@@ -134,9 +144,10 @@ def run(
 
 def main(args: list[str] | None = None) -> NoReturn:
     """Run the command line; never returns."""
-    command = typer.main.get_command(app)
+    args = sys.argv[1:] if args is None else args
     try:
-        command.main(args, prog_name=PROGRAM, standalone_mode=False)
+        command, name, rest = _command(args)
+        command.main(rest, prog_name=name, standalone_mode=False)
     except PipelineError as error:
         _end(str(error), EXIT_USAGE)
     except TyperUsageError as error:
@@ -148,6 +159,16 @@ def main(args: list[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(0)
+
+
+def _command(args: list[str]) -> tuple[Any, str, list[str]]:
+    """The command, its name, and what is left of the arguments."""
+    if not args or args[0] not in OWN_COMMANDS:
+        return typer.main.get_command(app), PROGRAM, args
+    module, function = OWN_COMMANDS[args[0]]
+    own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    own.command()(getattr(import_module(module), function))
+    return typer.main.get_command(own), f"{PROGRAM} {args[0]}", args[1:]
 
 
 def _end(text: str, code: int) -> NoReturn:

@@ -25,6 +25,7 @@ from pipeline.generator.generate import (
 )
 from pipeline.generator.script import GroupPlan, World
 from pipeline.generator.sinks import GeneratorError, SegmentSink, Sink, StoreSink
+from storage.log import LogError
 from storage.open import create_store, database_file
 
 
@@ -59,8 +60,11 @@ def generate_command(
         world, plans = plan_world(Options(records, groups, seed, days, until_ms, partitions))
     place = place_of(store, data_dir, segments)
     started = time.perf_counter()
-    with _collector_at_rest():
-        done = asyncio.run(_generate(world, plans, place))
+    try:
+        with _collector_at_rest():
+            done = asyncio.run(_generate(world, plans, place))
+    except LogError as error:
+        raise GeneratorError(str(error)) from error
     seconds = time.perf_counter() - started
     print(
         f"{done.records} records in {done.batches} batches of {done.groups} groups and "

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from coordinator.core.partitioning import offsets_log_name
 from coordinator.logtools.segments import SegmentWriter
 from coordinator.logtools.topic_ids import TOPICS_FILE
+from pipeline.errors import PipelineError
 from pipeline.generator.traffic import EndOffset, Topic
 from protocol.records.batch import parse_header
 from protocol.records.rebuild import bare_header, rebuild_batch
@@ -36,7 +37,7 @@ class PlacedBatch(NamedTuple):
     payload: bytes
 
 
-class GeneratorError(Exception):
+class GeneratorError(PipelineError):
     """The log cannot be written there; one line."""
 
 
