@@ -106,14 +106,14 @@ def run_request(request: Request, console: Console) -> None:
         raise PipelineError("tell where the tables go: --out DIR")
     if request.kind not in FORMATS:
         raise PipelineError(f"--format {request.kind}: must be one of {', '.join(FORMATS)}")
-    if not submitted():
-        java_version()
     origin = request.origin()
     if request.lake is not None and Path(request.lake) in (
         Path(request.out),
         Path(request.out) / "entries",
     ):
         raise PipelineError("--out is where the lake is: tables that are read cannot be replaced")
+    if not submitted():
+        java_version()
     with running_spark(request, console) as spark:
         summary = run_job(
             spark,

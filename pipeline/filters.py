@@ -50,11 +50,8 @@ def push(wanted: Wanted, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter
 def _limits(one: Filter, wanted: Wanted) -> dict[str, Any] | None:
     path: tuple[str, ...] = getattr(one, "attribute", ())
     name = path[0] if len(path) == 1 else ""
-    # With options the source keeps rows without a group or a time, which a filter drops.
-    if wanted.rest and (
-        (name == "group" and wanted.groups is not None)
-        or (name == "timestamp" and (wanted.from_us, wanted.until_us) != (None, None))
-    ):
+    # The source then keeps rows without a group or a time, which a filter drops.
+    if wanted.rest and name in ("group", "timestamp"):
         return None
     if name in _SETS and isinstance(one, EqualTo | In):
         field, kind, convert = _SETS[name]

@@ -202,4 +202,4 @@ def read_inputs(spark: SparkSession, origin: Origin) -> tuple[Inputs, DataFrame]
 def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
     """The entries of `read_inputs` with some columns only."""
     with_error = tuple(dict.fromkeys((*columns, "error")))
-    return split_quarantine(read_entries(spark, origin, with_error))[0]
+    return read_entries(spark, origin, with_error).where("error IS NULL").select(*columns)

@@ -9,6 +9,7 @@ That is why `transactional` is false, there are no markers, and `producer_id`, `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -30,6 +31,7 @@ from protocol.records.batch import BatchRecord
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _RESOLVED = RecordSource(False, None, None, None)
 _TIMEOUT_S = 30
+_BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 _NO_SOURCE = "Failed to find data source: kafka"
 
 
@@ -45,9 +47,13 @@ def kafka_entries(
 ) -> DataFrame:
     """Rows of `schema.ENTRIES`. `options`: those of Spark's Kafka source, also `kafka.*` for TLS
     and SASL. Raises PipelineError when that source is not there."""
+    with KafkaCluster(spark, bootstrap, options) as cluster:
+        partitions = cluster.partitions(topic)
+    # Spark leaves internal topics out, except where it asks a consumer and not the admin client.
+    spark.conf.set(_BY_CONSUMER, "true")
     given = {
         "kafka.bootstrap.servers": bootstrap,
-        "subscribe": topic,
+        "assign": json.dumps({topic: list(range(partitions))}),
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
         **(options or {}),
@@ -62,12 +68,16 @@ def kafka_entries(
     except PySparkException as error:
         if _NO_SOURCE not in str(error):
             raise
-        raise PipelineError(
-            f"Spark's Kafka source is missing: add --packages {PACKAGE}:{spark.version}"
-        ) from error
+        raise _missing(spark) from error
     plain = frame.select("partition", "offset", "timestamp", "key", "value")
     schema = StructType([ENTRIES[name] for name in columns])
     return plain.mapInArrow(_decoder(tuple(columns), wanted), schema)
+
+
+def _missing(spark: SparkSession) -> PipelineError:
+    return PipelineError(
+        f"Spark's Kafka source is missing: add --packages {PACKAGE}:{spark.version}"
+    )
 
 
 def _decoder(
@@ -119,9 +129,7 @@ class KafkaCluster:
         try:
             self._admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
         except TypeError as error:
-            raise PipelineError(
-                f"Spark's Kafka source is missing: add --packages {PACKAGE}:{spark.version}"
-            ) from error
+            raise _missing(spark) from error
         self._bootstrap = bootstrap
 
     def __enter__(self) -> KafkaCluster:
@@ -138,6 +146,13 @@ class KafkaCluster:
         except Py4JJavaError as error:
             said = str(error.java_exception.getMessage()).partition("\n")[0]
             raise PipelineError(f"{self._bootstrap} does not answer: {said}") from error
+
+    def partitions(self, topic: str) -> int:
+        """How many a topic has, internal ones too."""
+        names = self._jvm.java.util.HashSet()
+        names.add(topic)
+        found = self._get(self._admin.describeTopics(names).allTopicNames())
+        return int(found.get(topic).partitions().size())
 
     def topics(self) -> list[tuple[str, str, int]]:
         """Id, name and number of partitions of each."""

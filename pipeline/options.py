@@ -104,7 +104,7 @@ def _wanted(given: Mapping[str, str]) -> Wanted:
         types=frozenset(types) if types else None,
         from_us=None if "from" not in given else parse_time(given["from"]),
         until_us=None if "until" not in given else parse_time(given["until"]),
-        rest=True,
+        rest=bool(groups) or "from" in given or "until" in given,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -49,11 +50,13 @@ class StoreLogs:
 
     def __init__(self, url: str) -> None:
         self._loop = asyncio.new_event_loop()
+        # The caller's thread may have a loop that is running, as in a notebook.
+        self._thread = ThreadPoolExecutor(1, "groupd-store")
         try:
             self._reader = create_reader(store_url(url), ".")
             self._run(self._reader.start())
         except StoreRefused as error:
-            self._loop.close()
+            self._end()
             raise PipelineError(str(error)) from error
 
     def __enter__(self) -> StoreLogs:
@@ -70,10 +73,14 @@ class StoreLogs:
     def close(self) -> None:
         if not self._loop.is_closed():
             self._run(self._reader.close())
-            self._loop.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._thread.shutdown()
+        self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run_until_complete(work)
+        return self._thread.submit(self._loop.run_until_complete, work).result()
 
     def states(self) -> dict[int, LogState]:
         """The shards' logs by log partition."""

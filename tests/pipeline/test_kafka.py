@@ -1,0 +1,112 @@
+"""Spark's own Kafka source and the identical decoder, over groupd's port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.inputs import Origin, read_end_offsets, read_entries, read_topics, store_entries
+from pipeline.kafka import kafka_entries
+from pipeline.wanted import Wanted
+from tests.support.daemon import Daemon
+from tests.support.spark import JARS
+
+pytestmark = pytest.mark.skipif(
+    not JARS.is_dir(), reason="mvn -q -B -f tests/pipeline/kafka/pom.xml package"
+)
+
+FROM_HEADERS = ("transactional", "producer_id", "producer_epoch", "sequence")
+"""What only a batch's header says, which Spark's source keeps to itself."""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    directory = tmp_path_factory.mktemp("daemon")
+    peer = Daemon(directory, topics={"orders": 3}, settings={"offsets.topic.num.partitions": "4"})
+    peer.start()
+    for group, protocol in (("classic", "classic"), ("modern", "consumer")):
+        _consume(peer, group, protocol)
+    yield peer
+    peer.close()
+
+
+def _consume(peer: Daemon, group: str, protocol: str) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": peer.bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+        }
+    )
+    assigned: list[TopicPartition] = []
+    consumer.subscribe(["orders"], on_assign=lambda _, found: assigned.extend(found))
+    for _ in range(300):
+        consumer.poll(0.1)
+        if assigned:
+            break
+    assert len(assigned) == 3
+    for at in (1, 2):
+        commits = [TopicPartition("orders", number, at * 10) for number in range(3)]
+        consumer.commit(offsets=commits, asynchronous=False)
+    consumer.close()
+
+
+def comparable(frame: DataFrame) -> list[dict[str, object]]:
+    rows = frame.drop(*FROM_HEADERS).orderBy("log_partition", "log_offset").collect()
+    return [row.asDict(recursive=True) for row in rows]
+
+
+def test_the_same_rows_as_from_the_store_of_the_running_daemon(
+    spark: SparkSession, daemon: Daemon
+) -> None:
+    from_store = store_entries(spark, daemon.data_dir)
+    expected = comparable(from_store)
+    kinds = {row["record_type"] for row in expected}
+    assert {"offset-commit", "group-metadata", "consumer-group-current-member-assignment"} <= kinds
+    from_kafka = kafka_entries(spark, daemon.bootstrap)
+    assert from_kafka.schema == from_store.schema
+    assert comparable(from_kafka) == expected
+    (row,) = from_kafka.select(*FROM_HEADERS).distinct().collect()
+    assert tuple(row) == (False, None, None, None)
+
+
+def test_columns_and_groups_of_kafka(spark: SparkSession, daemon: Daemon) -> None:
+    wanted = Wanted(groups=frozenset({"modern"}), types=frozenset({"offset-commit"}))
+    columns = ("group", "topic", "partition", "offset_commit")
+    frame = kafka_entries(spark, daemon.bootstrap, columns=columns, wanted=wanted)
+    assert frame.columns == list(columns)
+    last = frame.groupBy("group", "topic", "partition").agg(F.max("offset_commit.offset"))
+    assert sorted(map(tuple, last.collect())) == [("modern", "orders", n, 20) for n in range(3)]
+    assert frame.count() == 6
+    late = Origin(kafka=daemon.bootstrap, wanted=Wanted(from_us=4_000_000_000_000_000, rest=True))
+    assert read_entries(spark, late).count() == 0
+
+
+def test_the_cluster_says_its_topics_and_ends(spark: SparkSession, daemon: Daemon) -> None:
+    by_kafka, by_store = Origin(kafka=daemon.bootstrap), Origin(store=str(daemon.data_dir))
+    topics = [row for row in read_topics(spark, by_kafka).collect() if row.topic == "orders"]
+    assert topics == read_topics(spark, by_store).collect()
+    assert topics[0].partitions == 3
+    ends = read_end_offsets(spark, by_kafka).where("topic = 'orders'").orderBy("partition")
+    assert ends.collect() == read_end_offsets(spark, by_store).orderBy("partition").collect()
+
+
+def test_a_stream_of_kafka(spark: SparkSession, daemon: Daemon, tmp_path: Path) -> None:
+    columns = ("log_partition", "log_offset")
+    stream = kafka_entries(spark, daemon.bootstrap, columns=columns, streaming=True)
+    query = (
+        stream.writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )
+    query.awaitTermination()
+    expected = store_entries(spark, daemon.data_dir).select(*columns)
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
