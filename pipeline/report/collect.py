@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from pipeline.report.details import details_of
+from pipeline.report.limits import DEFAULT_LIMITS, Limits
 from pipeline.report.model import Finding, GroupRow, Report
 from pipeline.report.shrink import fewer_values
 
@@ -29,17 +30,6 @@ TABLES = (
 FINDINGS_MAX = 300
 _TREND_STEPS = 48
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`details`: groups with charts; `rows`: groups in the list."""
-
-    details: int = 30
-    rows: int = 1000
-
-
-DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from pipeline.inputs import (
     read_topics,
 )
 from pipeline.registry import job_named
-from pipeline.report.collect import DEFAULT_LIMITS, TABLES, Limits, collect_report
+from pipeline.report.collect import TABLES, collect_report
+from pipeline.report.limits import DEFAULT_LIMITS, Limits
 from pipeline.report.page import render
 from pipeline.run import Watch, run_job
 from pipeline.schema import END_OFFSETS

@@ -80,9 +80,7 @@ def in_spark(mode: str) -> Callable[[str], int]:
     settings = dict(one.split("=", 1) for one in sys.argv[4:])
     master = settings.pop("master", None)
     memory = settings.pop("memory", "2g")
-    spark = spark_session(
-        "bench-pipeline", master=master, driver_memory=memory, settings=settings
-    )
+    spark = spark_session("bench-pipeline", master=master, driver_memory=memory, settings=settings)
 
     def read(log: str) -> int:
         origin = {
