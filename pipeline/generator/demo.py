@@ -24,7 +24,7 @@ _RECORDS = 25_000
 _RECORDS_OF_STORM = 100_000
 """More, since members that commit every few seconds tell best when they were gone."""
 
-_SLOWLY_MS = 4 * MINUTE_MS
+_SLOWLY_MS = 6 * MINUTE_MS
 
 _END_POINTS = DAYS * 24 * 60 + 1
 """One a minute."""

@@ -101,8 +101,9 @@ class EndOffset(NamedTuple):
 def end_offsets(
     topics: list[Topic], start_ms: int, end_ms: int, points: int
 ) -> Iterator[EndOffset]:
-    """Ends at `points` instants, the last one at `end_ms`; by topic, partition and time."""
+    """Ends at `points` instants, the last one just before `end_ms`; by topic, partition, time."""
     times = [start_ms + (end_ms - start_ms) * number // (points - 1) for number in range(points)]
+    times[-1] = end_ms - 1
     for topic in topics:
         for partition in range(topic.partitions):
             for at_ms in times:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -18,6 +18,7 @@ from pipeline.report.shrink import fewer_values
 
 TABLES = (
     "progress",
+    "progress_findings",
     "members",
     "member_epochs",
     "ownership",
@@ -28,6 +29,8 @@ TABLES = (
 """Results of the jobs progress, members, rebalances and health."""
 
 FINDINGS_MAX = 300
+REWINDS_MAX = 100
+REWOUND = "rewound"
 _TREND_STEPS = 48
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
@@ -55,7 +58,8 @@ def collect_report(
     """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
     extent = _extent(tables, step_ms)
     rows, left_out = _group_rows(tables, extent, limits)
-    findings = _findings(tables["findings"])
+    findings = [*_findings(tables["findings"]), *_rewinds(tables["progress_findings"])]
+    rows = [_with_rewinds(row, findings) for row in rows]
     shown = [row.name for row in rows[: limits.details]]
     details = details_of(tables, extent, [row for row in rows if row.name in set(shown)], findings)
     counts = {
@@ -68,6 +72,8 @@ def collect_report(
         row.severity: row["count"]
         for row in tables["findings"].groupBy("severity").count().collect()
     }
+    left = sum(by_severity.values()) - sum(one.kind != REWOUND for one in findings)
+    by_severity["info"] = by_severity.get("info", 0) + sum(one.kind == REWOUND for one in findings)
     return Report(
         source,
         extent.start_ms,
@@ -77,7 +83,7 @@ def collect_report(
         counts,
         by_severity,
         findings,
-        sum(by_severity.values()) - len(findings),
+        left,
         rows,
         left_out,
         details,
@@ -212,3 +218,49 @@ def _finding(row: Row) -> Finding:
         str(evidence.get("table", "")),
         evidence.get("facts") or {},
     )
+
+
+def _rewinds(frame: DataFrame) -> list[Finding]:
+    """Not wrong as such, but worth knowing: the farthest ones, one for all partitions that went
+    back at the same time by the same hand."""
+    one = (
+        frame.where(f.col("finding") == REWOUND)
+        .groupBy("group", "from_time", f.coalesce("actor", f.lit("")).alias("actor"), "evidence")
+        .agg(
+            f.sum(-f.col("jump")).alias("records"),
+            f.count("*").alias("partitions"),
+            f.min("topic").alias("topic"),
+            f.min("partition").alias("partition"),
+        )
+    )
+    order = [f.col("records").desc(), f.col("group"), f.col("from_time")]
+    rows = one.withColumn("at_ms", f.unix_millis("from_time")).orderBy(*order).limit(REWINDS_MAX)
+    return [_rewind(row) for row in rows.collect()]
+
+
+def _rewind(row: Row) -> Finding:
+    many = row.partitions > 1
+    what = f"{row.partitions} partitions" if many else f"{row.topic}-{row.partition}"
+    how = "reset without members" if row.evidence == "reset" else "moved back"
+    return Finding(
+        row.group,
+        REWOUND,
+        "info",
+        0.0,
+        f"{what} {how} by {row.records:,} records in all",
+        None if many else row.topic,
+        None if many else row.partition,
+        None,
+        row.at_ms,
+        row.at_ms,
+        row.partitions,
+        "progress",
+        {"by": row.actor} if row.actor else {},
+    )
+
+
+def _with_rewinds(row: GroupRow, findings: Sequence[Finding]) -> GroupRow:
+    mine = sum(one.group == row.name and one.kind == REWOUND for one in findings)
+    if not mine:
+        return row
+    return replace(row, findings=row.findings + mine, severity=row.severity or "info")

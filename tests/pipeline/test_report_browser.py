@@ -120,7 +120,8 @@ def test_text_stands_out_from_what_is_behind_it(
           return 0.2126 * level(r / 255) + 0.7152 * level(g / 255) + 0.0722 * level(b / 255); };
         const behind = (node) => { for (; node; node = node.parentElement) {
           const color = getComputedStyle(node).backgroundColor;
-          if (!/rgba.*, 0(\\.\\d+)?\\)$/.test(color)) return color; } return 'rgb(255, 255, 255)'; };
+          if (!/rgba.*, 0(\\.\\d+)?\\)$/.test(color)) return color; }
+          return 'rgb(255, 255, 255)'; };
         const low = [];
         const kinds = 'h1, h2, h3, p, b, span, td, th, a, summary, .tick';
         for (const node of document.querySelectorAll(kinds)) {
