@@ -14,9 +14,11 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
+KFAKE := tests/bench/peers/kfake/target/kfake
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim crash chaos demo report bench bench-pipeline oracle test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim crash chaos demo report bench bench-pipeline bench-harness bench-peers oracle
+.PHONY: test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -60,6 +62,13 @@ bench-pipeline: $(STAMPS)/test $(STAMPS)/toolchain ## Spark against plain Python
 bench: $(STAMPS)/bench ## Throughput and memory
 	$(BIN)/python -m coordinator bench $(ARGS)
 
+bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, kfake, librdkafka's mock; ARGS="--runs 10"
+	$(BIN)/python -m tests.bench.harness $(ARGS)
+
+bench-peers: $(KFAKE)
+$(KFAKE): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/bench/peers/kfake/*.go tests/bench/peers/kfake/go.*)
+	go -C tests/bench/peers/kfake build -trimpath -o target/kfake .
+
 oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the scenario files against it
 	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
@@ -69,6 +78,7 @@ test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/jav
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
+	rm -rf tests/bench/peers/kfake/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -150,7 +150,7 @@ class RecipeCalls:
         return self._run("static_member_conflict", group, instance)
 
     def fatal_heartbeat_error(
-        self, group: str, code: str = "GROUP_AUTHORIZATION_FAILED", member: str | None = None
+        self, group: str, code: str | None = None, member: str | None = None
     ) -> Incident:
         return self._run("fatal_heartbeat_error", group, code, member)
 

@@ -118,12 +118,33 @@ class Recipes:
         return {"faults": [], "members": [old_id, new_id]}
 
     async def fatal_heartbeat_error(
-        self, group: str, code: str = "GROUP_AUTHORIZATION_FAILED", member: str | None = None
+        self, group: str, code: str | None = None, member: str | None = None
     ) -> dict[str, Any]:
-        """The next heartbeat of the group (of `member`) is refused with an error that clients do
-        not get over."""
-        given = {"api": "heartbeat", "group": group, "member": member, "code": code, "count": 1}
-        return {"faults": [self._add("error", given)]}
+        """A heartbeat of the group (of `member`) is refused with an error that clients do not get
+        over. `code`: exactly that, once, to the next heartbeat. None = what is fatal to those who
+        are there, as `code` in the result says:
+
+        - the consumer protocol: GROUP_AUTHORIZATION_FAILED to the next heartbeat;
+        - a classic member with a group.instance.id: FENCED_INSTANCE_ID to all that it sends;
+        - other classic members: GROUP_AUTHORIZATION_FAILED to all that they send, as from a broker
+          that lost their permission. No single Heartbeat stops librdkafka, which joins anew when
+          its own session.timeout.ms is over, and only then says why it may not.
+        """
+        classic, fixed_id = self._spoken(group, member)
+        given: dict[str, Any] = {"group": group, "member": member}
+        if code is not None or not classic:
+            if code == ErrorCode.FENCED_INSTANCE_ID.name and classic and fixed_id is None:
+                raise HarnessError(f"group {group}: no group.instance.id to be fenced by")
+            given |= {"api": "heartbeat", "count": 1}
+            code = code or ErrorCode.GROUP_AUTHORIZATION_FAILED.name
+        elif fixed_id is not None:
+            given |= {"api": "member", "member": fixed_id}
+            code = ErrorCode.FENCED_INSTANCE_ID.name
+        else:
+            given |= {"api": "member"}
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED.name
+        fault = self._add("error", {**given, "code": code})
+        return {"faults": [fault], "code": code}
 
     async def unknown_member_storm(self, group: str) -> dict[str, Any]:
         """The coordinator has forgotten every member at once, so that each meets UNKNOWN_MEMBER_ID
@@ -153,6 +174,16 @@ class Recipes:
         if not members:
             raise HarnessError(f"group {group} has no member {wanted or ''}".rstrip())
         return members[0]
+
+    def _spoken(self, group: str, wanted: str | None) -> tuple[bool, str | None]:
+        """Of the member, or of the first one: whether it speaks the classic protocol, also in a
+        group of the new one, and its id if it is static. (False, None): nobody is there."""
+        live = self._live(group)
+        if live is None or not live.members:
+            return False, None
+        member_id = self._member(group, wanted)
+        classic = isinstance(live, ClassicGroup) or live.members[member_id].classic is not None
+        return classic, member_id if member_id in live.static_members.values() else None
 
     def _session_ms(self, group: str, member_id: str) -> int:
         live = self._live(group)

@@ -37,19 +37,23 @@ def settings(bootstrap: str, group: str, protocol: str) -> dict[str, str | int |
     }
     if protocol == "classic":
         common |= {"partition.assignment.strategy": "cooperative-sticky"}
-        common |= {"heartbeat.interval.ms": 50}
+        # Without the latter it looks after its group every 500 ms only, see docs/testing.md.
+        common |= {"heartbeat.interval.ms": 50, "statistics.interval.ms": 50}
     return common
 
 
 class Member:
     """A consumer that polls on a thread until the end of the `with` block. `owned` follows its
-    rebalance listener, `values` what it was given; `moved` tells of every change."""
+    rebalance listener, `values` what it was given; `moved` tells of every change.
+    `more`: settings."""
 
-    def __init__(self, bootstrap: str, group: str, protocol: str = "consumer") -> None:
+    def __init__(
+        self, bootstrap: str, group: str, protocol: str = "consumer", **more: str | int | bool
+    ) -> None:
         self.owned: set[Partition] = set()
         self.values: list[bytes] = []
         self.moved = threading.Condition()
-        self.consumer = Consumer(settings(bootstrap, group, protocol))
+        self.consumer = Consumer({**settings(bootstrap, group, protocol), **more})
         self._ended = threading.Event()
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread = threading.Thread(target=self._poll)

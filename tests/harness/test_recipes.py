@@ -145,15 +145,6 @@ def test_static_member_conflict_is_fatal_to_the_first_process(
     consumer.close()
 
 
-def test_fatal_heartbeat_error(c: GroupCoordinator) -> None:
-    consumer = joined(c, "consumer")
-    with c.recipes.fatal_heartbeat_error("billing") as incident:
-        error = fatal_error(consumer)
-        assert incident.hits == 1
-    assert error.code() == KafkaError._FATAL
-    consumer.close()
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_unknown_member_storm(c: GroupCoordinator, protocol: str) -> None:
     with (

@@ -1,0 +1,1 @@
+"""The brokers of the benchmarks, all started and addressed in the same way."""

@@ -1,0 +1,222 @@
+"""What the clock does, as real clients feel it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer
+
+from coordinator.testing import GroupCoordinator, WaitTimeout
+from tests.harness.members import Member, MemberProcess, settings
+
+PROTOCOLS = ("consumer", "classic")
+SESSION_MS = 45_000
+PROMPT_MS = 200
+ATTEMPTS = 5
+
+
+@pytest.fixture
+def c(groupd: GroupCoordinator) -> GroupCoordinator:
+    groupd.create_topic("orders", 6)
+    return groupd
+
+
+def moved_ms(c: GroupCoordinator, group: str, protocol: str) -> float:
+    """From `advance`, which ends a killed member's session, to the other one's listener."""
+    with Member(c.bootstrap_servers, group, protocol) as survivor:
+        survivor.wait(owned=6)
+        (stays,) = c.wait_members(group, 1)
+        with MemberProcess(c.bootstrap_servers, group, protocol) as victim:
+            survivor.wait(owned=3)
+            for partition in set(range(6)) - {number for _, number in survivor.owned}:
+                c.wait_released(group, "orders", partition, member=stays)
+            members = {m["member_id"] for m in c.wait_stable(group, members=2)["members"]}
+            victim.kill()
+            began = time.monotonic()
+            assert c.clock.advance(SESSION_MS) >= 1
+            survivor.wait(owned=6)
+            took_ms = (time.monotonic() - began) * 1000
+        c.wait_stable(group, members=1)
+    fenced = [e["member_id"] for e in c.events(group) if e["event"] == "member-fenced"]
+    assert fenced == list(members - {stays})
+    return took_ms
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_killed_members_partitions_move_right_after_advance(
+    c: GroupCoordinator, protocol: str
+) -> None:
+    """Once of a few times, for this machine may be busy; docs/testing.md has figures."""
+    c.clock.freeze()
+    took: list[float] = []
+    while len(took) < ATTEMPTS and min(took, default=PROMPT_MS) >= PROMPT_MS:
+        took.append(moved_ms(c, f"billing-{len(took)}", protocol))
+    assert min(took) < PROMPT_MS, took
+
+
+@pytest.mark.groupd(clock=200.0)
+def test_a_broker_may_start_in_accelerated_time(c: GroupCoordinator) -> None:
+    """A session of 45 s is over in a quarter of a second, so a client that is stopped is out."""
+    with MemberProcess(c.bootstrap_servers, "billing") as victim:
+        c.wait_members("billing", 1)
+        victim.kill()
+        assert c.wait_members("billing", 0) == []
+
+
+def test_time_that_runs_again_ends_what_was_frozen(c: GroupCoordinator) -> None:
+    consumer = Consumer(settings(c.bootstrap_servers, "billing", "consumer"))
+    c.commit("billing", {("orders", 0): 7})
+    c.clock.freeze()
+    place = [TopicPartition("orders", 0)]
+    with c.fault("delay", api="OffsetFetch", ms=300, count=1):
+        with pytest.raises(KafkaException):
+            consumer.committed(place, timeout=0.6)
+        c.clock.run()
+        (found,) = consumer.committed(place, timeout=10)
+        assert found.offset == 7
+    consumer.close()
+
+
+async def test_coroutines_move_the_clock_of_their_own_consumer(groupd: GroupCoordinator) -> None:
+    c = groupd
+    await c.aio.create_topic("orders", 1)
+    await c.aio.set_clock("frozen")
+    before = await c.aio.now()
+    async with AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=c.bootstrap_servers,
+        group_id="billing",
+        heartbeat_interval_ms=50,
+        auto_offset_reset="earliest",
+    ) as consumer:
+        await c.aio.wait_stable("billing", members=1)
+        assert await c.aio.advance(10_000) >= 1, "its session, which it has kept"
+        assert await c.aio.now() == (before[0] + 10_000, before[1] + 10_000)
+        (produced,) = await c.aio.produce("orders", ["x"])
+        record = await consumer.getone()
+        assert record.timestamp == produced.timestamp_ms == before[1] + 10_000
+
+
+@pytest.mark.groupd(config={"group.initial.rebalance.delay.ms": 3000}, clock="frozen")
+def test_the_initial_delay_is_over_when_the_clock_says_so(c: GroupCoordinator) -> None:
+    with Member(c.bootstrap_servers, "billing", "classic") as member:
+        c.wait_members("billing", 1)
+        with pytest.raises(WaitTimeout):
+            c.wait_stable("billing", members=1, timeout=0.3)
+        c.clock.advance(2_999)
+        assert member.owned == set()
+        c.clock.advance(1)
+        member.wait(owned=6)
+
+
+@pytest.mark.groupd(config={"group.consumer.assignment.interval.ms": 5000}, clock="frozen")
+def test_the_assignment_interval_is_over_when_the_clock_says_so(c: GroupCoordinator) -> None:
+    with Member(c.bootstrap_servers, "billing") as first:
+        first.wait(owned=6)
+        with Member(c.bootstrap_servers, "billing") as second:
+            c.wait_members("billing", 2)
+            with pytest.raises(WaitTimeout):
+                c.wait_released("billing", "orders", 5, timeout=0.3)
+            assert second.owned == set()
+            c.clock.advance(5_000)
+            second.wait(owned=3)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_member_that_does_not_revoke_is_fenced_after_its_rebalance_timeout(
+    c: GroupCoordinator, protocol: str
+) -> None:
+    """Its listener hangs while it heartbeats; the other gets its partitions all the same. Of the
+    classic assignors only eager ones revoke while the coordinator waits."""
+    c.clock.freeze()
+    eager = {"partition.assignment.strategy": "range"} if protocol == "classic" else {}
+    slow = Consumer({**settings(c.bootstrap_servers, "billing", protocol), **eager})
+    asked, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        asked.set()
+        go_on.wait(30)
+
+    def poll() -> None:
+        while not ended.is_set():
+            slow.poll(0.05)
+
+    slow.subscribe(["orders"], on_revoke=hang)
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        (slow_id,) = c.wait_stable("billing", members=1)["members"]
+        with Member(c.bootstrap_servers, "billing", protocol, **eager) as other:
+            assert asked.wait(10)
+            c.clock.advance(299_000)
+            assert other.owned == set()
+            c.clock.advance(2_000)
+            other.wait(owned=6)
+            fenced = [e["member_id"] for e in c.events("billing") if e["event"] == "member-fenced"]
+            assert fenced == [slow_id["member_id"]]
+    finally:
+        go_on.set()
+        ended.set()
+        thread.join()
+        slow.close()
+
+
+def test_a_transaction_ends_with_its_timeout(c: GroupCoordinator) -> None:
+    c.clock.freeze()
+    producer = Producer(
+        {
+            "bootstrap.servers": c.bootstrap_servers,
+            "transactional.id": "t",
+            "transaction.timeout.ms": 60_000,
+        }
+    )
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("orders", b"x", partition=0)
+    assert producer.flush(10) == 0
+    c.clock.advance(71_000)  # it is looked for every 10 s
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(10)
+    reader = Consumer(
+        {**settings(c.bootstrap_servers, "g", "consumer"), "isolation.level": "read_committed"}
+    )
+    reader.assign([TopicPartition("orders", 0, 0)])
+    c.produce("orders", [{"value": b"after", "partition": 0}])
+    message = None
+    deadline = time.monotonic() + 10
+    while message is None and time.monotonic() < deadline:
+        message = reader.poll(0.1)
+    assert message is not None
+    assert message.value() == b"after", "what was aborted is not read"
+    reader.close()
+
+
+def test_kafka_python_feels_an_advance_like_the_others(c: GroupCoordinator) -> None:
+    c.clock.freeze()
+    survivor = KafkaConsumer(
+        "orders",
+        bootstrap_servers=c.bootstrap_servers,
+        group_id="billing",
+        heartbeat_interval_ms=50,
+        session_timeout_ms=SESSION_MS,
+    )
+    with MemberProcess(c.bootstrap_servers, "other") as victim:
+        c.wait_stable("other", members=1)
+        while len(survivor.assignment()) < 6:
+            survivor.poll(timeout_ms=1000)
+        victim.kill()
+        c.clock.advance(SESSION_MS)
+        assert c.wait_members("other", 0) == []
+        assert len(c.wait_members("billing", 1)) == 1, "it is connected"
+        c.clock.advance(SESSION_MS, keep_connected=False)
+        c.wait_members("billing", 0)
+        before = c.rebalances("billing")
+        deadline = time.monotonic() + 20
+        while c.rebalances("billing") == before and time.monotonic() < deadline:
+            survivor.poll(timeout_ms=1000)
+        assert len(c.wait_stable("billing", members=1)["members"]) == 1, "it has joined anew"
+    survivor.close()
