@@ -73,13 +73,13 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the
 	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle $(STAMPS)/spark-kafka ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
+	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target tests/pipeline/kafka/target
 	rm -rf tests/bench/peers/kfake/target
-	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle
+	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Also remove the environment
@@ -129,4 +129,8 @@ $(STAMPS)/node: $(STAMPS)/venv $(STAMPS)/toolchain tests/clients/node/package-lo
 
 $(STAMPS)/oracle: $(STAMPS)/venv $(STAMPS)/toolchain tests/oracle/pom.xml
 	mvn -q -B -Dstyle.color=never -f tests/oracle/pom.xml package
+	@touch $@
+
+$(STAMPS)/spark-kafka: $(STAMPS)/venv $(STAMPS)/toolchain tests/pipeline/kafka/pom.xml
+	mvn -q -B -Dstyle.color=never -f tests/pipeline/kafka/pom.xml package
 	@touch $@

@@ -200,6 +200,15 @@ def read_inputs(spark: SparkSession, origin: Origin) -> tuple[Inputs, DataFrame]
 
 
 def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
-    """The entries of `read_inputs` with some columns only."""
+    """The entries of `read_inputs` for a job that uses only some columns: the others are there,
+    so that it can still name them, and null."""
     with_error = tuple(dict.fromkeys((*columns, "error")))
-    return read_entries(spark, origin, with_error).where("error IS NULL").select(*columns)
+    good = read_entries(spark, origin, with_error).where(F.col("error").isNull())
+    return good.select(
+        *[
+            F.col(one.name)
+            if one.name in columns
+            else F.lit(None).cast(one.dataType).alias(one.name)
+            for one in ENTRIES
+        ]
+    )

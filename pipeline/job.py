@@ -36,9 +36,12 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Job:
     """`build` gives tables by name; the first is named like the job. `options`: names and
-    defaults of what it can be told (`--set NAME=VALUE`), passed on to `build` complete."""
+    defaults of what it can be told (`--set NAME=VALUE`), passed on to `build` complete.
+    `columns`: of the log, that it reads; if empty, Spark's plan is asked, which does not see past
+    a table that the job holds."""
 
     name: str
     summary: str
     build: Callable[[Inputs, Mapping[str, Any]], dict[str, Table]]
     options: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()

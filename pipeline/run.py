@@ -65,11 +65,14 @@ def run_job(
 def _tables(
     spark: SparkSession, job: Job, origin: Origin, options: Mapping[str, Any]
 ) -> tuple[dict[str, Table], Table]:
-    """Built twice: over all columns, to see which are used, and over these."""
+    """A job that does not tell its columns is built twice: over all of them, to see which are
+    used, and with these alone decoded. Parquet leaves columns out by itself."""
     inputs, bad = read_inputs(spark, origin)
-    tables = job.build(inputs, options)
-    used = used_columns(table.frame for table in tables.values())
+    quarantined = Table(bad, "timestamp", ("log_partition", "log_offset"))
+    used = COLUMNS if origin.lake is not None else job.columns
+    if not used:
+        used = used_columns(table.frame for table in job.build(inputs, options).values())
     if used != COLUMNS:
         pruned = read_good(spark, origin, used)
-        tables = job.build(Inputs(pruned, inputs.topics, inputs.end_offsets), options)
-    return tables, Table(bad, "timestamp", ("log_partition", "log_offset"))
+        inputs = Inputs(pruned, inputs.topics, inputs.end_offsets)
+    return job.build(inputs, options), quarantined

@@ -159,4 +159,5 @@ TOPICS = _struct(topic_id=_STRING, topic=_STRING, partitions=_INT)
 """Topics by id, as far as the input knows them. `partitions`: how many, null if not known."""
 
 END_OFFSETS = _struct(topic=_STRING, partition=_INT, end_offset=_LONG, time=_TIME)
-"""High watermarks at an instant (null: valid at any time); the last one at or before counts."""
+"""High watermarks at an instant; the last one at or before counts. Null: at the end of the input,
+which says nothing of the time before."""

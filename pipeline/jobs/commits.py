@@ -24,7 +24,7 @@ from pipeline.transactions import resolve
 PLACE = ("log_partition", "group", "topic", "partition")
 """What has one committed offset."""
 
-_INPUT = (
+_COLUMNS = (
     "log_partition",
     "log_offset",
     "timestamp",
@@ -39,6 +39,8 @@ _INPUT = (
     "marker",
     "offset_commit",
 )
+INPUT = (*_COLUMNS, "record_type", "key", "value")
+"""Columns of the log that are read."""
 _TYPES = (MARKER, *(TYPE_NAMES[number] for number in (*OFFSET_COMMIT_TYPES, *MEMBERSHIP_TYPES)))
 _MS_PER_MINUTE = 60_000
 
@@ -55,7 +57,7 @@ def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> Dat
     entries = entries.where(f.col("record_type").isin(*_TYPES))
     # Bytes are carried along only where they are read.
     raw = [f.when(is_membership(), f.col(name)).alias(name) for name in ("key", "value")]
-    rows = with_authors(resolve(entries.select(*_INPUT, *raw)))
+    rows = with_authors(resolve(entries.select(*_COLUMNS, *raw)))
     rows = _in_order(rows).where(~f.col("tombstone") | f.col("before.log_offset").isNotNull())
     kind = _kind(retention_ms)
     rows = rows.withColumn("kind", f.when(f.col("effective"), kind))
@@ -156,4 +158,5 @@ JOB = Job(
     "every commit with its predecessor, its jump, its author and what became of it",
     build,
     {"retention_minutes": DEFAULT_RETENTION_MS // _MS_PER_MINUTE},
+    columns=INPUT,
 )

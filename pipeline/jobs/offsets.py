@@ -8,7 +8,6 @@ deleted; of transactions only what was committed by then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -16,7 +15,7 @@ from pyspark.sql import functions as f
 
 from pipeline.job import Inputs, Job, Table
 from pipeline.jobs.commits import PLACE
-from pipeline.settings import instant
+from pipeline.options import parse_time
 from pipeline.transactions import OPEN, is_offset, resolve
 
 _GROUP_TYPES = (2, 3, 17)
@@ -40,16 +39,16 @@ _INPUT = (
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     at = options["at"]
-    entries = inputs.entries if at in ("", None) else as_of(inputs.entries, instant(at))
+    entries = inputs.entries if at in ("", None) else as_of(inputs.entries, parse_time(str(at)))
     frame = latest(entries, inputs.topics)
     return {"offsets": Table(frame, None, ("group", "topic", "partition"))}
 
 
-def as_of(entries: DataFrame, at: datetime) -> DataFrame:
-    """The log up to the last record that was written at or before `at`: a clock that once stood
+def as_of(entries: DataFrame, at_us: int) -> DataFrame:
+    """The log up to the last record that was written at or before then: a clock that once stood
     too far ahead then hides nothing."""
     cuts = (
-        entries.where(f.col("timestamp") <= f.lit(at))
+        entries.where(f.col("timestamp") <= f.timestamp_micros(f.lit(at_us)))
         .groupBy("log_partition")
         .agg(f.max("log_offset").alias("_cut"))
     )
@@ -112,9 +111,10 @@ def _state() -> list[Column]:
 
 def _with_topics(found: DataFrame, topics: DataFrame) -> DataFrame:
     """`topic_is_current`: false if the topic was made anew since, so that a client that asks by
-    topic id gets no offset; null if that is not known."""
-    ids = topics.groupBy("topic").agg(f.collect_set("topic_id").alias("_ids"))
-    ids = ids.where(f.size("_ids") > 0)
+    topic id gets no offset; null if that is not known. Topics without a number of partitions
+    are known from commits only, and may be gone."""
+    there = f.col("topic_id").isNotNull() & f.col("partitions").isNotNull()
+    ids = topics.where(there).groupBy("topic").agg(f.collect_set("topic_id").alias("_ids"))
     current = f.when(f.col("topic_id").isNotNull(), f.array_contains("_ids", f.col("topic_id")))
     return found.join(f.broadcast(ids), "topic", "left").select(
         *found.columns, current.alias("topic_is_current")
@@ -126,4 +126,5 @@ JOB = Job(
     "the committed offsets as of an instant, as OffsetFetch answers them",
     build,
     {"at": ""},
+    columns=_INPUT,
 )

@@ -21,10 +21,12 @@ from coordinator.history.ledger import DEFAULT_RETENTION_MS
 from pipeline.ends import with_lag
 from pipeline.errors import PipelineError
 from pipeline.job import Inputs, Job, Table
-from pipeline.jobs.commits import history
+from pipeline.jobs.commits import INPUT, history
+from pipeline.options import parse_time
 from pipeline.settings import length
+from pipeline.stalls import runs, with_stuck
 
-PLACE = ("group", "topic", "partition")
+PLACE = ("log_partition", "group", "topic", "partition")
 _MS_PER_MINUTE = 60_000
 
 
@@ -32,17 +34,16 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     window = length(options["window"])
     stalled_windows = _at_least_one(options, "stalled_windows")
     rewound_by = _at_least_one(options, "rewound_by")
+    until = parse_time(str(options["until"])) if options["until"] else None
     commits = history(inputs.entries, int(options["retention_minutes"]) * _MS_PER_MINUTE)
     # Small against the log, and needed for both tables and for the end of time.
     moves = _moves(commits, window).persist(StorageLevel.MEMORY_AND_DISK)
-    windows = _per_window(moves, inputs.end_offsets, window)
+    windows = _per_window(moves, inputs.end_offsets, window, until)
     found = _stalls(windows, stalled_windows).unionByName(_rewinds(moves, rewound_by))
     return {
-        "progress": Table(
-            windows.drop("_stuck"), "window_start", ("window_start", "log_partition", *PLACE)
-        ),
+        "progress": Table(windows.drop("stuck"), "window_start", ("window_start", *PLACE)),
         "progress_findings": Table(
-            found, "from_time", ("finding", "log_partition", *PLACE, "from_time", "log_offset")
+            found, "from_time", ("finding", *PLACE, "from_time", "log_offset")
         ),
     }
 
@@ -73,7 +74,7 @@ def _moves(commits: DataFrame, window: timedelta) -> DataFrame:
     )
     length_text = f"{window // timedelta(milliseconds=1)} milliseconds"
     by_window = commits.where("effective").groupBy(
-        "log_partition", *PLACE, f.window("effective_time", length_text).alias("_window")
+        *PLACE, f.window("effective_time", length_text).alias("_window")
     )
     return (
         by_window.agg(
@@ -101,49 +102,34 @@ def _total(amounts: Column) -> Column:
     return f.coalesce(f.sum(amounts), f.lit(0))
 
 
-def _per_window(moves: DataFrame, end_offsets: DataFrame, window: timedelta) -> DataFrame:
-    """The rows of `progress`, with `_stuck`."""
-    rows = _filled(moves, end_offsets, window)
-    rows = rows.withColumns(
-        {
-            "window_end": f.col("window_start") + f.lit(window),
-            "rate": f.col("consumed") / f.lit(window.total_seconds()),
-        }
-    )
-    rows = with_lag(rows, end_offsets)
-    place = Window.partitionBy("log_partition", *PLACE).orderBy("window_start")
-    together = Window.partitionBy("log_partition", "group", "topic", "window_start")
-    since = place.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    number = f.row_number().over(place)
-    last_moved = f.last(f.when(f.col("moved"), f.col("_number")), ignorenulls=True).over(since)
-    rows = rows.withColumn("others_moved", f.max("moved").over(together) & ~f.col("moved"))
-    rows = rows.withColumn("_number", number).withColumn(
-        "still_windows", (f.col("_number") - f.coalesce(last_moved, f.lit(0))).cast("int")
-    )
-    # There was something to consume from the window's start on, and nothing was. If that is not
-    # known, the other partitions say that the group was at work.
-    behind = f.lag("lag").over(place) > 0
-    stuck = (
-        ~f.col("moved")
-        & f.col("offset").isNotNull()
-        & f.coalesce(behind, f.col("lag") > 0, f.col("others_moved"))
-    )
-    return rows.withColumn("_stuck", stuck).select(
-        *("window_start", "window_end", *PLACE, "commits", "start_offset", "offset"),
-        *("consumed", "rate", "skipped", "rewound", "moved", "others_moved", "still_windows"),
-        *("end_offset", "lag", "log_partition", "_stuck"),
+def _per_window(
+    moves: DataFrame, end_offsets: DataFrame, window: timedelta, until_us: int | None
+) -> DataFrame:
+    """The rows of `progress`, with `stuck`."""
+    rows = _filled(moves, _end_of_input(moves, end_offsets, until_us), window)
+    rows = with_stuck(with_lag(rows, end_offsets), PLACE)
+    return rows.select(
+        *("window_start", "window_end", "group", "topic", "partition", "commits"),
+        *("start_offset", "offset", "consumed"),
+        (f.col("consumed") / f.lit(window.total_seconds())).alias("rate"),
+        *("skipped", "rewound", "moved", "others_moved", "still_windows"),
+        *("end_offset", "lag", "log_partition", "stuck"),
     )
 
 
-def _filled(moves: DataFrame, end_offsets: DataFrame, window: timedelta) -> DataFrame:
-    """With the windows in which nothing happened to an offset that was there."""
+def _end_of_input(moves: DataFrame, end_offsets: DataFrame, until_us: int | None) -> DataFrame:
+    """One row: the last thing that is known."""
     times = moves.select(f.max("_last_time").alias("_time")).union(
         end_offsets.select(f.max("time"))
     )
-    until = times.select(f.max("_time").alias("_until"))
-    following = f.lead("window_start").over(
-        Window.partitionBy("log_partition", *PLACE).orderBy("window_start")
-    )
+    told = f.lit(None) if until_us is None else f.timestamp_micros(f.lit(until_us))
+    return times.select(f.greatest(f.max("_time"), told).alias("_until"))
+
+
+def _filled(moves: DataFrame, until: DataFrame, window: timedelta) -> DataFrame:
+    """With the windows in which nothing happened to an offset that was there. `is_last`: the
+    input ends in that window."""
+    following = f.lead("window_start").over(Window.partitionBy(*PLACE).orderBy("window_start"))
     start, step = f.col("window_start"), f.lit(window)
     rows = moves.drop("_last_time", "_rewinds").withColumn("_following", following)
     rows = rows.crossJoin(f.broadcast(until))
@@ -162,30 +148,19 @@ def _filled(moves: DataFrame, end_offsets: DataFrame, window: timedelta) -> Data
             ("moved", f.lit(False)),
         )
     }
-    return rows.withColumns({**quiet, "window_start": f.col("_window")}).drop(
+    rows = rows.withColumns({**quiet, "window_start": f.col("_window")})
+    rows = rows.withColumn("window_end", f.col("window_start") + step)
+    return rows.withColumn("is_last", f.col("window_end") > f.col("_until")).drop(
         "_window", "_filled", "_following", "_until"
     )
 
 
 def _stalls(windows: DataFrame, at_least: int) -> DataFrame:
-    """Runs of stuck windows. `until_time` is the end of the run as far as the input goes."""
-    place = Window.partitionBy("log_partition", *PLACE).orderBy("window_start")
-    runs = windows.withColumn("_number", f.row_number().over(place)).where("_stuck")
-    # Consecutive numbers without a break differ from their rank by the same amount.
-    runs = runs.withColumn("_run", f.col("_number") - f.row_number().over(place))
-    order = f.col("window_start")
-    found = runs.groupBy("log_partition", *PLACE, "_run").agg(
-        f.min("window_start").alias("from_time"),
-        f.max("window_end").alias("until_time"),
-        f.count("*").cast("int").alias("windows"),
-        f.max_by("offset", order).alias("offset"),
-        f.max_by("lag", order).alias("lag"),
-    )
     nothing = f.lit(None)
-    return found.where(f.col("windows") >= at_least).select(
+    return runs(windows, PLACE, at_least).select(
         f.lit("stalled").alias("finding"),
-        *("from_time", "until_time", *PLACE, "windows", "offset", "lag"),
-        f.when(f.col("lag") > 0, "lag").otherwise("others moved").alias("evidence"),
+        *("from_time", "until_time", "group", "topic", "partition"),
+        *("windows", "offset", "lag", "evidence"),
         *(nothing.cast("long").alias(name) for name in ("previous_offset", "jump")),
         *(nothing.cast("string").alias(name) for name in ("actor", "member", "client_id")),
         "log_partition",
@@ -194,7 +169,7 @@ def _stalls(windows: DataFrame, at_least: int) -> DataFrame:
 
 
 def _rewinds(moves: DataFrame, at_least: int) -> DataFrame:
-    found = moves.select("log_partition", *PLACE, f.explode("_rewinds").alias("_one"))
+    found = moves.select(*PLACE, f.explode("_rewinds").alias("_one"))
     one = {
         name: f.col(f"_one.{name}")
         for name in ("offset", "previous_offset", "jump", "actor", "member", "client_id")
@@ -203,7 +178,7 @@ def _rewinds(moves: DataFrame, at_least: int) -> DataFrame:
         f.lit("rewound").alias("finding"),
         f.col("_one.effective_time").alias("from_time"),
         f.col("_one.effective_time").alias("until_time"),
-        *PLACE,
+        *("group", "topic", "partition"),
         f.lit(None).cast("int").alias("windows"),
         one["offset"].alias("offset"),
         f.lit(None).cast("long").alias("lag"),
@@ -223,6 +198,8 @@ JOB = Job(
         "window": "5m",
         "stalled_windows": 3,
         "rewound_by": 1,
+        "until": "",
         "retention_minutes": DEFAULT_RETENTION_MS // _MS_PER_MINUTE,
     },
+    columns=INPUT,
 )

@@ -12,13 +12,14 @@ from confluent_kafka.admin import AdminClient
 
 from coordinator.cli.kafka.calls import delete_offsets, fetch, fetch_offsets
 from coordinator.cli.kafka.cluster import Cluster
-from coordinator.core.partitioning import OFFSETS_TOPIC, partition_for
+from coordinator.core.partitioning import OFFSETS_TOPIC
 from coordinator.history.stream import split
 from coordinator.testing import GroupCoordinator
 from tests.pipeline.random_log import Answer, Instant
 from tests.support.admin import QUIET
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
+from tests.unit.logtools.harness import PARTITIONS
 
 WAIT_S = 30.0
 READ_BYTES = 1 << 20
@@ -173,7 +174,7 @@ class Story:
     def log(self) -> dict[int, list[bytes]]:
         """The whole of `__consumer_offsets` as a reader of uncommitted records gets it."""
         found: dict[int, list[bytes]] = {}
-        for partition in sorted({partition_for(group, 50) for group in GROUPS}):
+        for partition in range(PARTITIONS):
             leader = self.cluster.leader(OFFSETS_TOPIC, partition)
             at = (OFFSETS_TOPIC, partition)
             end = self.cluster.bounds([at])[at][1]
@@ -198,6 +199,7 @@ def told() -> Iterator[Story]:
             config={
                 "offsets.retention.minutes": 3 * DAY_MS // 60_000,
                 "offsets.retention.check.interval.ms": CHECK_MS,
+                "offsets.topic.num.partitions": PARTITIONS,
             },
             clock="frozen",
         ) as broker,

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pipeline.cli import main
 from pipeline.decode import COLUMNS
 from pipeline.errors import PipelineError
-from pipeline.inputs import Origin
+from pipeline.inputs import Origin, read_good, read_inputs
 from pipeline.job import Inputs, Job, Table
 from pipeline.pruning import used_columns
 from pipeline.registry import all_jobs, job_options
@@ -130,12 +130,16 @@ def test_a_job_goes_on_without_what_is_damaged(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_job_has_only_the_columns_decoded_that_it_uses(spark: SparkSession, store: str) -> None:
-    from pipeline.inputs import read_inputs
-
     inputs, _ = read_inputs(spark, Origin(store=store))
     tables = commits(inputs, {})
     used = used_columns(table.frame for table in tables.values())
     expected = {"timestamp", "group", "topic", "offset_commit", "record_type_id", "error"}
     assert set(used) == expected
+    pruned = read_good(spark, Origin(store=store), used)
+    assert pruned.schema.names == list(COLUMNS)
+    assert "groupd[timestamp#" in pruned._jdf.queryExecution().toString()
+    row = pruned.where("`group` = 'g0' AND offset_commit.offset = 1").first()
+    assert row is not None
+    assert (row.log_offset, row.offset_commit.offset) == (None, 1)
     assert used_columns([inputs.entries]) == COLUMNS
     assert used_columns([inputs.entries.where("marker = 'commit'").cache()]) == COLUMNS

@@ -10,15 +10,19 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.inputs import Origin, read_end_offsets, read_entries, read_topics, store_entries
+from pipeline.inputs import (
+    Origin,
+    read_end_offsets,
+    read_entries,
+    read_topics,
+    segment_entries,
+    store_entries,
+)
 from pipeline.kafka import kafka_entries
 from pipeline.wanted import Wanted
 from tests.support.daemon import Daemon
-from tests.support.spark import JARS
-
-pytestmark = pytest.mark.skipif(
-    not JARS.is_dir(), reason="mvn -q -B -f tests/pipeline/kafka/pom.xml package"
-)
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.toolchain import spark_kafka_jars
 
 FROM_HEADERS = ("transactional", "producer_id", "producer_epoch", "sequence")
 """What only a batch's header says, which Spark's source keeps to itself."""
@@ -26,6 +30,7 @@ FROM_HEADERS = ("transactional", "producer_id", "producer_epoch", "sequence")
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    spark_kafka_jars()
     directory = tmp_path_factory.mktemp("daemon")
     peer = Daemon(directory, topics={"orders": 3}, settings={"offsets.topic.num.partitions": "4"})
     peer.start()
@@ -35,7 +40,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     peer.close()
 
 
-def _consume(peer: Daemon, group: str, protocol: str) -> None:
+def _consume(peer: Daemon | KafkaBroker, group: str, protocol: str) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": peer.bootstrap,
@@ -110,3 +115,27 @@ def test_a_stream_of_kafka(spark: SparkSession, daemon: Daemon, tmp_path: Path) 
     expected = store_entries(spark, daemon.data_dir).select(*columns)
     found = spark.read.parquet(str(tmp_path / "out"))
     assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
+
+
+@pytest.mark.timeout(240)
+def test_a_real_cluster_by_kafka_and_by_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path, topics={"orders": 3})
+    try:
+        broker.start()
+        for group, protocol in (("classic", "classic"), ("modern", "consumer")):
+            _consume(broker, group, protocol)
+        found = comparable(kafka_entries(spark, broker.bootstrap))
+        ends = read_end_offsets(spark, Origin(kafka=broker.bootstrap)).where("topic = 'orders'")
+        assert [(row.partition, row.end_offset) for row in ends.orderBy("partition").collect()] == [
+            (0, 0),
+            (1, 0),
+            (2, 0),
+        ]
+    finally:
+        broker.close()
+    assert all(row["error"] is None for row in found)
+    assert [row["record_type"] for row in found].count("offset-commit") == 12
+    assert {row["group"] for row in found} == {"classic", "modern"}
+    # Also records that the broker wrote when it stopped would be in the files.
+    files = comparable(segment_entries(spark, tmp_path / "data"))
+    assert files[: len(found)] == found

@@ -17,6 +17,8 @@ from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.random_log import GROUPS, RandomLog
 from tests.unit.history.harness import RETENTION_MINUTES, START_MS, LoggedShard, changes
 
+pytestmark = pytest.mark.timeout(300)
+
 START = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=START_MS)
 MINUTE = timedelta(minutes=1)
 End = tuple[str, int, int, datetime | None]
@@ -91,6 +93,8 @@ ENDS: list[End] = [
     ("t", 0, 15, START + MINUTE / 2),
     ("t", 0, 40, START + 2 * MINUTE),  # counts for the window that ends right then
     ("t", 1, 30, None),
+    ("t", 3, 15, None),
+    ("t", 4, 10, None),
     ("t", 5, 10, START),
     ("t", 5, 90, START + 0.7 * MINUTE),  # so window 1 is the first with something to do
     ("t", 6, 10, START),  # idle: at its end
@@ -185,7 +189,8 @@ def test_lag_is_told_from_the_last_end_known_then(told_with_ends: Tables) -> Non
     for row in of("lag", told_with_ends[0]):
         by_partition[row["partition"]].append((row["end_offset"], row["lag"]))
     assert by_partition[0] == [(15, 5), (40, 30), (40, 30), (40, 0), (40, 0), (40, 0)]
-    assert by_partition[1] == [(30, 20)] * 6
+    # An end without a time is that of the end of the input.
+    assert by_partition[1] == [(None, None)] * 5 + [(30, 20)]
     assert by_partition[2] == [(None, None)] * 6
 
 
@@ -201,10 +206,20 @@ def test_no_progress_in_spite_of_lag_is_a_stall(told_with_ends: Tables) -> None:
     ] == [
         ("stalled", 5, 3, 10, 80, "lag", 1, 4),
         # Its end is known from window 2 on; the stall lasts until the input ends.
-        ("stalled", 7, 4, 10, 70, "lag", 2, 6),
+        ("stalled", 7, 3, 10, 70, "lag", 3, 6),
     ]
     still = {row["partition"]: row["still_windows"] for row in windows if minute(row) == 5}
     assert still == {5: 1, 6: 5, 7: 5}
+
+
+def test_of_ends_that_are_known_now_only_the_present_is_told(told_with_ends: Tables) -> None:
+    """Partition 1 of `lag` is behind now and has not moved, since when ever there was something;
+    of partitions 3 and 4 of `idle` and 4 of `uneven` the group has all there is."""
+    findings = told_with_ends[1]
+    assert shown(of("lag", findings), "partition", "windows", "lag", "evidence") == [
+        (1, 5, 20, "lag at the end")
+    ]
+    assert [row for row in findings if row["partition"] in (3, 4)] == []
 
 
 def test_thresholds_are_options_and_a_second_run_gives_the_same(
@@ -223,7 +238,13 @@ def test_thresholds_are_options_and_a_second_run_gives_the_same(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("window", "5"), ("window", "0s"), ("stalled_windows", "0"), ("rewound_by", "some")],
+    [
+        ("window", "5"),
+        ("window", "0s"),
+        ("stalled_windows", "0"),
+        ("rewound_by", "some"),
+        ("until", "then"),
+    ],
 )
 def test_an_option_that_makes_no_sense_is_refused(
     spark: SparkSession, name: str, value: str

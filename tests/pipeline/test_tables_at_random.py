@@ -16,6 +16,8 @@ from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.random_log import GROUPS, RandomLog
 from tests.unit.history.harness import RETENTION_MINUTES, LoggedShard, changes
 
+pytestmark = pytest.mark.timeout(300)
+
 SEEDS = range(6)
 STEPS = 250
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pipeline.session import spark_session
-
-JARS = Path(__file__).parents[1] / "pipeline" / "kafka" / "target" / "lib"
-"""Spark's Kafka source, from tests/pipeline/kafka/pom.xml."""
+from tests.support.toolchain import SPARK_KAFKA_LIB, spark_kafka_jars
 
 
 @contextmanager
@@ -23,8 +21,8 @@ def running_spark(directory: Path) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
     }
-    if JARS.is_dir():
-        settings["spark.jars"] = ",".join(str(path) for path in sorted(JARS.glob("*.jar")))
+    if SPARK_KAFKA_LIB.is_dir():
+        settings["spark.jars"] = ",".join(str(path) for path in spark_kafka_jars())
     session = spark_session(
         "tests", master="local[2]", driver_memory="1g", shuffle_partitions=2, settings=settings
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE_LIB = ROOT / "tests" / "oracle" / "target" / "lib"
 DRIVER = ROOT / "tests" / "clients" / "java" / "target"
+SPARK_KAFKA_LIB = ROOT / "tests" / "pipeline" / "kafka" / "target" / "lib"
 GO_DRIVER = ROOT / "tests" / "clients" / "go" / "target" / "driver"
 NODE_DRIVER = ROOT / "tests" / "clients" / "node"
 
@@ -56,3 +57,10 @@ def node_driver() -> list[str]:
     installed = (NODE_DRIVER / "node_modules" / "kafkajs").is_dir()
     assert installed, "the Node driver's packages are missing: run `make test-setup`"
     return [found, str(NODE_DRIVER / "driver.js")]
+
+
+def spark_kafka_jars() -> list[Path]:
+    """Spark's Kafka source and what it needs."""
+    jars = sorted(SPARK_KAFKA_LIB.glob("*.jar"))
+    assert jars, "Spark's Kafka source is missing: run `make test-setup`"
+    return jars
