@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -12,11 +11,9 @@ from rich.console import Console
 from pipeline.errors import JobFailed, PipelineError
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
-OWN_COMMANDS = {
-    "generate": ("pipeline.generator.command", "generate_command"),
-    "report": ("pipeline.report.command", "report_command"),
-}
-"""What is no job: where its function is. Loaded when it is asked for."""
+OWN_COMMANDS = ("generate", "report")
+"""What is no job, and has options of its own."""
+
 PROGRAM = "groupd-pipeline"
 _INPUT, _RESULT, _SPARK = "Where the log is", "What comes out", "Spark"
 
@@ -165,9 +162,15 @@ def _command(args: list[str]) -> tuple[Any, str, list[str]]:
     """The command, its name, and what is left of the arguments."""
     if not args or args[0] not in OWN_COMMANDS:
         return typer.main.get_command(app), PROGRAM, args
-    module, function = OWN_COMMANDS[args[0]]
     own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    own.command()(getattr(import_module(module), function))
+    if args[0] == "generate":
+        from pipeline.generator.command import generate_command
+
+        own.command()(generate_command)
+    else:
+        from pipeline.report.command import report_command
+
+        own.command()(report_command)
     return typer.main.get_command(own), f"{PROGRAM} {args[0]}", args[1:]
 
 

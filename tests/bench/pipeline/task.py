@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as f
+
 from coordinator.logtools.segments import offsets_partitions, read_segment
 from pipeline.inputs import Origin, read_entries
 from pipeline.session import spark_session
@@ -75,8 +78,8 @@ def in_python(mode: str, log: str) -> int:
 
 
 def in_spark(mode: str) -> Callable[[str], int]:
-    """Starts Spark; gives what reads a log. Where it runs and what it may use is told by
-    `SPARK_CONF`-like settings on the command line, see `main`."""
+    """Starts Spark; gives what reads a log. Further arguments are settings of Spark, `master=...`
+    and `memory=...`."""
     settings = dict(one.split("=", 1) for one in sys.argv[4:])
     master = settings.pop("master", None)
     memory = settings.pop("memory", "2g")
@@ -88,17 +91,11 @@ def in_spark(mode: str) -> Callable[[str], int]:
             "spark-store": Origin(store=log),
             "spark-kafka": Origin(kafka=log),
         }[mode]
-        frame = read_entries(spark, origin)
-        seen = spark.sparkContext.accumulator(0)
-
-        def counted(rows: Iterable[object]) -> Iterator[object]:
-            for batch in rows:
-                seen.add(batch.num_rows)  # type: ignore[attr-defined]
-                yield batch
-
-        # Counted on the way into a sink that drops everything: no column is pruned.
-        frame.mapInArrow(counted, frame.schema).write.format("noop").mode("overwrite").save()
-        return int(seen.value)
+        seen = Observation()
+        # A sink that drops everything, but wants every column of every row.
+        observed = read_entries(spark, origin).observe(seen, f.count(f.lit(1)).alias("records"))
+        observed.write.format("noop").mode("overwrite").save()
+        return int(seen.get["records"])
 
     return read
 
