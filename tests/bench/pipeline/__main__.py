@@ -157,15 +157,13 @@ def _jars(way: Way) -> list[str]:
 
 def table(results: list[dict[str, object]]) -> str:
     """Markdown."""
-    lines = [
-        "| records | way | seconds | records/s | records/s and core | peak memory, all processes | of the largest |",
-        "|---:|---|---:|---:|---:|---:|---:|",
+    head = ("records", "way", "seconds", "records/s", "per core", "peak memory", "largest process")
+    lines = [f"| {' | '.join(head)} |", "|---:|---|---:|---:|---:|---:|---:|"]
+    lines += [
+        f"| {one['size']:,} | {one['way']} | {one['seconds']:.1f} | {one['records/s']:,} "
+        f"| {one['records/s/core']:,} | {one['peak_mib']:,} MiB | {one['largest_mib']:,} MiB |"
+        for one in results
     ]
-    for one in results:
-        lines.append(
-            f"| {one['size']:,} | {one['way']} | {one['seconds']:.1f} | {one['records/s']:,} "
-            f"| {one['records/s/core']:,} | {one['peak_mib']:,} MiB | {one['largest_mib']:,} MiB |"
-        )
     return "\n".join(lines)
 
 
