@@ -45,6 +45,23 @@ _PLAIN = (
     "marker",
 )
 _VALUES = tuple(dict.fromkeys(VALUE_COLUMNS[kind] for kind in KINDS))
+COLUMNS = (
+    "log_partition",
+    "log_offset",
+    "timestamp",
+    "record_type",
+    "record_type_id",
+    "group",
+    "member",
+    "topic",
+    "partition",
+    "tombstone",
+    "transactional",
+    "producer_id",
+    "marker",
+    *_VALUES,
+)
+"""What a job over this pass reads of the log."""
 
 
 def no_observers(facts: Facts, topics: Topics) -> Sequence[Observer]:

@@ -157,8 +157,8 @@ there `started` and `duration_ms` are null, `target_at` is when the join phase e
 `triggers`, the weightiest first, `trigger` being the first: `join`, `leave`, `expiry`,
 `rebalance-timeout`, `removal` (one of these three), `static-replacement`, `conversion`,
 `subscription-change`, `regex`, `assignor-change`, `metadata-change`, `follow-up` (second round of a
-cooperative classic group), `unknown`. `moved`, `minimal`, `needless` and the unowned times:
-docs/pipeline-jobs.md.
+cooperative classic group), `unknown`; `why` says it in words. `moved`, `minimal`, `needless` and
+the unowned times: docs/pipeline-jobs.md.
 """
 
 REBALANCE_MOVES = _struct(

@@ -73,7 +73,7 @@ def _skew(group: Group, limits: Thresholds, now_ms: int) -> Iterator[Row]:
     values = sorted(loads.values())
     mean, spread = sum(values) / len(values), values[-1] - values[0]
     where = {"epoch": group.epoch}
-    if values[-1] >= limits.skew_ratio * mean and spread >= max(limits.skew_difference, 2):
+    if values[-1] >= limits.skew_ratio * mean and spread >= limits.skew_difference:
         most = min(one for one, load in loads.items() if load == values[-1])
         yield finding(
             limits,

@@ -42,12 +42,11 @@ def apply(tracker: Tracker, group: Group, entry: Entry) -> None:
     had_members = bool(group.members or group.departing)
     group.protocol_type = value["protocol_type"] or ""
     now = {member["member_id"]: member for member in value["members"] or ()}
-    is_first = before == -1
-    if is_first:
+    if before == -1:
         group.complete = group.complete or generation <= 1
     group.causes.clear()
     change = _members(tracker, group, entry, now)
-    change.protocol = not is_first and bool(now) and value["protocol"] != group.protocol_name
+    change.protocol = bool(now) and group.protocol_name not in (None, value["protocol"])
     if now:
         group.protocol_name = value["protocol"]
     group.epoch = generation
@@ -148,7 +147,8 @@ def _rebalanced(
     """A row, if this is another generation than the one before."""
     first_unknown = before == -1 and not group.complete
     idle = not group.members and not had_members
-    if group.epoch == before or first_unknown or idle or group.converted_ms == entry.at_ms:
+    converting = before == -1 and group.converted_ms is not None
+    if group.epoch == before or first_unknown or idle or converting:
         group.changed.clear()
         if group.members:
             for observer in tracker.observers:
@@ -159,16 +159,8 @@ def _rebalanced(
         gone = group.released.get(place)
         if owner is None and gone is not None:
             group.changed[place] = gone[1]  # a cooperative protocol's second round
-    triggers = _triggers(group, change)
-    members = [*(cause.member_id for cause in group.causes), *change.joined, *change.resubscribed]
-    rebalance = rebalances.open_rebalance(
-        tracker,
-        group,
-        entry,
-        group.epoch,
-        tuple(triggers),
-        tuple(dict.fromkeys(members)),
-    )
+    causes = _causes(group, change)
+    rebalance = rebalances.open_rebalance(tracker, group, entry, group.epoch, causes)
     group.causes.clear()
     group.settled.update(group.members)
     rebalance.assignor = value["protocol"]
@@ -178,24 +170,21 @@ def _rebalanced(
     rebalance.target_ms = joined_ms if joined_ms and joined_ms > 0 else entry.at_ms
 
 
-def _triggers(group: Group, change: _Change) -> set[str]:
-    triggers = {cause.trigger for cause in group.causes}
+def _causes(group: Group, change: _Change) -> list[tuple[str, str]]:
+    """Triggers, each with a member or ""."""
+    causes = [(cause.trigger, cause.member_id) for cause in group.causes]
     if group.converted_ms is not None:
         group.converted_ms = None
-        triggers.add("conversion")
-    if change.joined:
-        triggers.add("join")
-    if change.resubscribed:
-        triggers.add("subscription-change")
+        causes.append(("conversion", ""))
+    causes += [("join", member_id) for member_id in change.joined]
+    causes += [("subscription-change", member_id) for member_id in change.resubscribed]
     if change.protocol:
-        triggers.add("assignor-change")
-    if not triggers and any(
-        owner is None and place in group.target for place, owner in group.changed.items()
-    ):
-        triggers.add("metadata-change")
-    if not triggers and group.released:
-        triggers.add("follow-up")
-    return triggers or {"unknown"}
+        causes.append(("assignor-change", ""))
+    if causes:
+        return causes
+    if any(owner is None and place in group.target for place, owner in group.changed.items()):
+        return [("metadata-change", "")]
+    return [("follow-up" if group.released else "unknown", "")]
 
 
 def _hold(tracker: Tracker, group: Group, entry: Entry) -> None:

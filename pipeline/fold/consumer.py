@@ -60,22 +60,24 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
     if epoch == before:
         return
     group.epoch = epoch
-    converting = group.converted_ms == entry.at_ms
+    converting = group.converted_ms is not None
     if before == -1 and converting:
         group.complete = True
         return  # what the classic group had, under its generation; the bump is still to come
+    group.converted_ms = None
     if before == -1:
         group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
         if not group.complete and not causes:
             return
     _note_joined(group, causes)
-    triggers = {cause.trigger for cause in causes} | ({"conversion"} if converting else set())
-    if not triggers:
+    told = [(cause.trigger, cause.member_id) for cause in causes]
+    if converting:
+        told.append(("conversion", ""))
+    if not told:
         # Brokers before Kafka 4.1 write no hash; there it can hardly be anything else.
         changed = not group.metadata_hash or old_hash not in (None, group.metadata_hash)
-        triggers = {"metadata-change" if changed else "unknown"}
-    members = tuple(dict.fromkeys(cause.member_id for cause in causes if cause.member_id))
-    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, tuple(triggers), members)
+        told.append(("metadata-change" if changed else "unknown", ""))
+    rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, told)
     rebalance.started_ms = entry.at_ms
     rebalance.complete = group.complete and before in (-1, epoch - 1)
 
@@ -199,10 +201,12 @@ def _current_member(tracker: Tracker, group: Group, entry: Entry) -> None:
     life.heard_ms = entry.at_ms
     if epoch:
         group.causes.clear()
-    if state == STABLE and epoch == group.epoch:
+    group.settled.discard(entry.member)
+    group.away.discard(entry.member)
+    if state == AWAY:
+        group.away.add(entry.member)
+    elif state == STABLE and epoch == group.epoch:
         group.settled.add(entry.member)
-    else:
-        group.settled.discard(entry.member)
     rebalances.complete_if_stable(tracker, group, entry.at_ms)
 
 

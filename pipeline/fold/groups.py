@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.fold import classic, consumer, rebalances
-from pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, OFFSET_KINDS, Entry
+from pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, Entry
 from pipeline.fold.facts import Facts
 from pipeline.fold.observer import Observer
 from pipeline.fold.state import CLASSIC, CONSUMER, Group, Life, Place, Settings
@@ -34,7 +34,7 @@ class GroupsFold:
                 observer.transaction_ended(entry)
         elif entry.kind in OFFSET_KINDS:
             self._offset(entry)
-        else:
+        elif entry.kind in KINDS:
             self._group_record(entry)
 
     def finish(self) -> None:

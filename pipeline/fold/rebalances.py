@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from coordinator.core.assignors.api import AssignorError
 from coordinator.core.assignors.uniform import UniformAssignor
 from pipeline.fold.balance import minimal_moves
@@ -28,6 +30,26 @@ PRIORITY = (
 )
 """Of triggers that come together the first one gives its name."""
 
+_WORDS = {
+    "conversion": "came along from the other protocol",
+    "expiry": "expired",
+    "rebalance-timeout": "missed its rebalance timeout",
+    "removal": "left or expired",
+    "leave": "left",
+    "join": "joined",
+    "static-replacement": "took the place of its instance",
+    "subscription-change": "changed its subscription",
+    "assignor-change": "asked for another assignor",
+}
+_WITHOUT_MEMBER = {
+    "conversion": "the group changed its protocol",
+    "regex": "topics of a regular expression changed",
+    "assignor-change": "another assignor was chosen",
+    "metadata-change": "topics changed",
+    "follow-up": "partitions that were given up in the round before were given out",
+    "unknown": "the log does not tell why",
+}
+_NAMED = 3
 _UNIFORM = UniformAssignor()
 
 
@@ -36,10 +58,11 @@ def open_rebalance(
     group: Group,
     entry: Entry,
     epoch: int,
-    triggers: tuple[str, ...],
-    trigger_members: tuple[str, ...],
+    causes: Iterable[tuple[str, str]],
 ) -> Rebalance:
-    """The next one of a group; the one before, if still under way, is superseded by it."""
+    """The next one of a group; the one before, if still under way, is superseded by it.
+    `causes`: triggers, each with a member or ""."""
+    causes = list(dict.fromkeys(causes))
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "superseded")
     joined, left = tuple(group.joined_since), tuple(group.left_since)
@@ -50,19 +73,36 @@ def open_rebalance(
         group.protocol,
         entry.at_ms,
         entry.offset,
-        tuple(sorted(set(triggers), key=PRIORITY.index)),
-        trigger_members,
+        tuple(sorted({trigger for trigger, _ in causes}, key=PRIORITY.index)),
+        tuple(dict.fromkeys(member_id for _, member_id in causes if member_id)),
         joined,
         left,
         after - len(set(joined) & group.members.keys()) + len(set(left) - set(joined)),
         after,
         group.complete,
+        _why(causes),
     )
     rebalance.flapping = _flapping(tracker, group, entry.at_ms)
     group.settled.clear()
     for observer in tracker.observers:
         observer.rebalance_opened(group, rebalance)
     return rebalance
+
+
+def _why(causes: Iterable[tuple[str, str]]) -> str:
+    """In words: `a, b joined; topics changed`."""
+    by_trigger: dict[str, list[str]] = {}
+    for trigger, member_id in causes:
+        by_trigger.setdefault(trigger, []).append(member_id)
+    parts = []
+    for trigger in sorted(by_trigger, key=PRIORITY.index):
+        members = [one for one in by_trigger[trigger] if one]
+        if members and trigger in _WORDS:
+            more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+            parts.append(f"{', '.join(members[:_NAMED])}{more} {_WORDS[trigger]}")
+        else:
+            parts.append(_WITHOUT_MEMBER[trigger])
+    return "; ".join(parts)
 
 
 def _flapping(tracker: Tracker, group: Group, at_ms: int) -> tuple[str, ...]:
@@ -196,7 +236,7 @@ def complete_if_stable(tracker: Tracker, group: Group, at_ms: int) -> None:
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is None:
         return
-    if any(one not in group.settled and _is_here(group, one) for one in group.members):
+    if len(group.settled) + len(group.away) < len(group.members):
         return
     rebalance.stable_ms = at_ms
     over(tracker, group, rebalance, "completed" if group.members else "emptied")
@@ -207,10 +247,6 @@ def _is_late(group: Group, life: Life, rebalance: Rebalance) -> bool:
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
-
-
-def _is_here(group: Group, member_id: str) -> bool:
-    return group.members[member_id].state != AWAY
 
 
 def over(tracker: Tracker, group: Group, rebalance: Rebalance, status: str) -> None:
@@ -265,7 +301,7 @@ def _row(group: Group, rebalance: Rebalance) -> Row:
         "trigger": rebalance.triggers[0],
         "triggers": list(rebalance.triggers),
         "trigger_members": list(rebalance.trigger_members),
-        "why": rebalance.why or None,
+        "why": rebalance.why,
         "assignor": rebalance.assignor,
         "members_before": rebalance.members_before,
         "members_after": rebalance.members_after,

@@ -138,7 +138,7 @@ class Rebalance:
     members_before: int
     members_after: int
     complete: bool
-    why: str = ""
+    why: str
     assignor: str | None = None
     started_ms: int | None = None
     target_ms: int | None = None
@@ -176,9 +176,11 @@ class Cause:
 class Group:
     """`complete`: its history is known from its creation, or from a time it was empty.
 
-    `target` and `target_of`: who shall own what (classic: the assignment). `changed`: places
-    whose target moved since the last target epoch, with the owner before. `departing`: members
-    whose records went in the operation that is being read; the rest of it says why.
+    `settled`: members at the group epoch with nothing to give up or to wait for; `away`: static
+    ones that left for a while. `target` and `target_of`: who shall own what (classic: the
+    assignment). `changed`: places whose target moved since the last target epoch, with the owner
+    before. `departing`: members whose records went in the operation that is being read; the rest
+    of it says why.
     `released`: places that nobody holds, since when and who held them last.
     """
 
@@ -190,6 +192,7 @@ class Group:
     complete: bool = False
     members: dict[str, Life] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
+    away: set[str] = field(default_factory=set)
     target: dict[Place, Owner] = field(default_factory=dict)
     target_of: dict[str, set[Place]] = field(default_factory=dict)
     changed: dict[Place, Owner | None] = field(default_factory=dict)

@@ -60,6 +60,7 @@ class Tracker:
         life = group.members.pop(member_id, None)
         if life is not None:
             group.settled.discard(member_id)
+            group.away.discard(member_id)
             group.departing[member_id] = life
             group.departing_ms = at_ms
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -17,13 +16,12 @@ from pipeline.fold.offsets import NamedPlace
 from pipeline.fold.state import Settings
 from pipeline.fold.thresholds import SEVERITIES, Thresholds, read_thresholds
 from pipeline.fold.topics import Topics
-from pipeline.group_pass import Observers, group_pass
+from pipeline.group_pass import COLUMNS, Observers, group_pass
 from pipeline.group_tables import FINDINGS, HEALTH
 from pipeline.job import Inputs, Job, Table
-from pipeline.settings import instant
+from pipeline.jobs.offsets import as_of
+from pipeline.options import parse_time
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
 _STATES = StructType(
     [
         StructField("group", StringType()),
@@ -40,10 +38,9 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     """Raises PipelineError for a config that cannot be read."""
     limits = read_thresholds(str(options["config"]))
     if options["at"]:
-        at = instant(options["at"])
-        entries = inputs.entries.where(f.col("timestamp") <= f.lit(at))
-        inputs = Inputs(entries, inputs.topics, inputs.end_offsets)
-        now_ms = (at - _EPOCH) // _MS
+        at_us = parse_time(str(options["at"]))
+        inputs = Inputs(as_of(inputs.entries, at_us), inputs.topics, inputs.end_offsets)
+        now_ms = at_us // 1000
     else:
         now_ms = _end_ms(inputs.entries)
     observers = _observers(limits, _end_offsets(inputs.end_offsets, now_ms), now_ms)
@@ -121,4 +118,5 @@ JOB = Job(
     "groups ranked by findings: storms, stuck partitions, skew, zombies, expiry, conflicts",
     build,
     {"config": "", "at": ""},
+    COLUMNS,
 )

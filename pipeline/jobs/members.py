@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from pipeline.fold.state import Settings
-from pipeline.group_pass import group_pass
+from pipeline.group_pass import COLUMNS, group_pass
 from pipeline.group_tables import MEMBER_EPOCHS, MEMBERS, OWNERSHIP
 from pipeline.job import Inputs, Job, Table
 from pipeline.settings import length
@@ -36,4 +36,5 @@ JOB = Job(
     "the life of each member: epochs, partitions, and why it went",
     build,
     {"session_timeout": "45s"},
+    COLUMNS,
 )

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from pipeline.fold.state import Settings
-from pipeline.group_pass import group_pass
+from pipeline.group_pass import COLUMNS, group_pass
 from pipeline.group_tables import REBALANCE_MOVES, REBALANCES
 from pipeline.job import Inputs, Job, Table
 from pipeline.settings import length
@@ -41,4 +41,5 @@ JOB = Job(
     "each rebalance: trigger, duration, moved partitions and their unowned time",
     build,
     {"session_timeout": "45s", "flap_life": "30s", "flap_count": 3, "flap_window": "10m"},
+    COLUMNS,
 )

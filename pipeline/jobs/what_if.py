@@ -18,7 +18,7 @@ from pipeline.fold.observer import Observer
 from pipeline.fold.state import Settings
 from pipeline.fold.topics import Topics
 from pipeline.fold.what_if import OK, WhatIf
-from pipeline.group_pass import Observers, group_pass
+from pipeline.group_pass import COLUMNS, Observers, group_pass
 from pipeline.group_tables import WHAT_IF, WHAT_IF_TOTALS
 from pipeline.job import Inputs, Job, Table
 from pipeline.settings import length
@@ -87,4 +87,5 @@ JOB = Job(
     "a group's recorded changes through another assignor, beside what happened",
     build,
     {"assignor": "uniform", "unowned_per_move": "2500ms", "session_timeout": "45s"},
+    COLUMNS,
 )

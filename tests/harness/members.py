@@ -59,14 +59,14 @@ class Member:
         self._thread = threading.Thread(target=self._poll)
 
     def __enter__(self) -> Member:
-        self.consumer.subscribe(
-            ["orders"],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._revoked,
-        )
+        self._subscribe(["orders"])
         self._thread.start()
         return self
+
+    def _subscribe(self, topics: list[str]) -> None:
+        self.consumer.subscribe(
+            topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
 
     def __exit__(
         self,
@@ -95,6 +95,10 @@ class Member:
         self._work.put(lambda: done.set_result(self.consumer.commit(asynchronous=False)))
         done.result(10)
 
+    def subscribe(self, topics: list[str]) -> None:
+        """Another subscription, on the polling thread."""
+        self._work.put(lambda: self._subscribe(topics))
+
     def _poll(self) -> None:
         while not self._ended.is_set():
             with suppress(Empty):
@@ -120,10 +124,11 @@ class Member:
 class MemberProcess:
     """The same in a process of its own, to be killed."""
 
-    def __init__(self, bootstrap: str, group: str, protocol: str = "consumer") -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, json.dumps(settings(bootstrap, group, protocol))]
-        )
+    def __init__(
+        self, bootstrap: str, group: str, protocol: str = "consumer", **more: str | int | bool
+    ) -> None:
+        config = {**settings(bootstrap, group, protocol), **more}
+        self._process = subprocess.Popen([sys.executable, "-c", PROGRAM, json.dumps(config)])
 
     def __enter__(self) -> MemberProcess:
         return self

@@ -213,11 +213,11 @@ def test_triggers_from_outside_and_from_members() -> None:
     world.say("b", names=["foo", "bar"])
     world.settle_all(SECOND)
     rows = rebalances(world)
-    assert brief(rows[2:], "trigger", "trigger_members") == [
-        ("metadata-change", []),
-        ("subscription-change", ["a"]),
-        ("assignor-change", ["a"]),
-        ("subscription-change", ["b"]),
+    assert brief(rows[2:], "trigger", "trigger_members", "why") == [
+        ("metadata-change", [], "topics changed"),
+        ("subscription-change", ["a"], "a changed its subscription"),
+        ("assignor-change", ["a"], "a asked for another assignor"),
+        ("subscription-change", ["b"], "b changed its subscription"),
     ]
     assert (rows[2]["gained"], rows[2]["partitions"]) == (2, 8)
     assert rows[3]["minimal_method"] == "uniform"

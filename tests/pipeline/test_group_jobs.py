@@ -12,13 +12,18 @@ from pyspark.sql.types import StructType
 
 from pipeline import group_tables
 from pipeline.errors import PipelineError
+from pipeline.group_pass import COLUMNS
+from pipeline.inputs import Origin
 from pipeline.job import Inputs, Job, Table
 from pipeline.jobs import health, members, rebalances, what_if
+from pipeline.run import run_job
 from pipeline.schema import ENTRIES
 from tests.pipeline.entries import entries_of, inputs_of
 from tests.pipeline.group_logs import TimedShard, facts_of
+from tests.support.pipeline_logs import fill_store
 from tests.unit.consumer_group.harness import BAR, FOO, topic
 
+JOBS = (members.JOB, rebalances.JOB, health.JOB, what_if.JOB)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -152,6 +157,22 @@ def test_what_if_and_its_totals(spark: SparkSession) -> None:
 
 def test_without_entries_there_are_no_rows(spark: SparkSession) -> None:
     empty = inputs_of(spark, spark.createDataFrame([], ENTRIES))
-    for job in (members.JOB, rebalances.JOB, health.JOB, what_if.JOB):
+    for job in JOBS:
         for table in job.build(empty, job.options).values():
             assert table.frame.count() == 0
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_from_a_store_to_parquet(spark: SparkSession, tmp_path: Path, job: Job) -> None:
+    log, url, out = world(), f"sqlite+aiosqlite:///{tmp_path}/groupd.sqlite", tmp_path / "out"
+    fill_store(url, {3: log.payloads()})
+    first = run_job(spark, job, Origin(store=url), str(out))
+    if job is rebalances.JOB:
+        assert run_job(spark, job, Origin(store=url), str(out)).rows == first.rows
+    assert first.quarantined == 0
+    found = facts_of(log.entries(), log.names())
+    for name, count in first.rows.items():
+        assert count == len(found.get(name, [])) or name not in found
+        assert spark.read.parquet(str(out / name)).count() == count
+        assert count > 0 or name == "findings"
+    assert set(COLUMNS) <= set(ENTRIES.fieldNames())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +303,17 @@ def test_a_wrong_config_is_told_in_one_line(tmp_path: Path, text: str, says: str
         read_thresholds(str(path))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_documented_thresholds_are_the_defaults(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pipeline-jobs.md").read_text("utf-8")
+    table = page[page.index("| finding |") : page.index("An\nunknown key")]
+    text = ""
+    for name, keys in re.findall(r"`\[(\w+)\]` ((?:`[^`]+`(?:, )?)+)", table):
+        text += f"[{name}]\n" + keys.replace("`, `", "\n").strip("`") + "\n"
+    path = tmp_path / "health.toml"
+    path.write_text(text)
+    assert text.count("=") == len(fields(Thresholds)) - 1
+    assert read_thresholds(str(path)) == Thresholds()
+    told = dict(re.findall(r"^\| `([\w-]+)` \| (\w+) \|", table, re.MULTILINE))
+    assert told == DEFAULT_SEVERITIES

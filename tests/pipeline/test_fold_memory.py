@@ -1,0 +1,48 @@
+"""The folds hold the groups as they stand, however long their history is."""
+
+from __future__ import annotations
+
+import pickle
+
+from coordinator.core.assignors.uniform import UniformAssignor
+from pipeline.fold.facts import Facts
+from pipeline.fold.groups import GroupsFold
+from pipeline.fold.health import Health
+from pipeline.fold.thresholds import Thresholds
+from pipeline.fold.topics import Topics
+from pipeline.fold.what_if import WhatIf
+from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from tests.pipeline.group_logs import TimedShard, entry_of
+from tests.unit.consumer_group.harness import FOO, topic
+
+
+def held_after(cycles: int) -> int:
+    """Bytes of the live state after so many members have come and gone, and committed."""
+    log = TimedShard(topic("foo", FOO, 6))
+    log.join("a")
+    log.settle_all(1000)
+    facts, topics = Facts(frozenset()), Topics(log.names())
+    health = Health(facts, topics, Thresholds(), {}, 0)
+    what_if = WhatIf(facts, topics, UniformAssignor(), 1.0)
+    fold = GroupsFold(facts, topics, observers=[health, what_if])
+    for number in range(cycles):
+        log.join(f"b{number:05}", client_id=f"client{number % 3}")
+        log.settle_all(1000)
+        log.advance(20_000)
+        log.leave(f"b{number:05}")
+        log.settle_all(1000)
+    last = 0
+    for entry in log.entries():
+        fold.feed(entry)
+        if entry.at_ms != last:
+            last = entry.at_ms
+            value = OffsetCommitValue(entry.offset, commit_timestamp_ms=last, topic_id=FOO)
+            record = Record(OffsetCommitKey("g", "foo", entry.offset % 6), value)
+            fold.feed(entry_of(entry.offset, last, record))
+    facts.take()
+    return len(pickle.dumps((fold.groups, vars(health), vars(what_if))))
+
+
+def test_a_longer_history_needs_no_more_memory() -> None:
+    short, long = held_after(60), held_after(240)
+    assert long < short * 1.1
