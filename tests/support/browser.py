@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import subprocess
 import time
 import urllib.request
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.support.toolchain import browser_programs
 
 _READY = re.compile(r"started successfully on port (\d+)")
 _START_LINES_MAX = 20
@@ -88,9 +89,7 @@ def _request(method: str, url: str, body: Any) -> Any:
 @contextmanager
 def running_browser(directory: Path) -> Iterator[Browser]:
     """`directory`, which is new, takes the profile. Fails loudly when there is no browser."""
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
-    if driver is None or chromium is None:
-        raise AssertionError("no chromium or chromedriver: run scripts/toolchain.sh chromium")
+    driver, chromium = browser_programs()
     process = subprocess.Popen(
         [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

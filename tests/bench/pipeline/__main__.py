@@ -25,7 +25,7 @@ from coordinator.cli.process import DaemonProcess
 from tests.bench.pipeline import task
 from tests.bench.pipeline.cluster import environment, running_cluster, submit
 from tests.bench.pipeline.memory import PeakMemory
-from tests.support.spark import JARS
+from tests.support.toolchain import spark_kafka_jars
 
 WARM_UP_RECORDS = 20_000
 RECORDS_A_GROUP = 20_000
@@ -149,9 +149,7 @@ def measure(way: Way, logs: Logs, warm_up: Logs, directory: Path) -> dict[str, o
 def _jars(way: Way) -> list[str]:
     if way.mode != "spark-kafka":
         return []
-    jars = sorted(JARS.glob("*.jar"))
-    if not jars:
-        raise SystemExit(f"{JARS}: no jars of Spark's Kafka source: run make test-setup")
+    jars = spark_kafka_jars()
     return ["spark.jars=" + ",".join(map(str, jars))]
 
 
