@@ -162,8 +162,9 @@ def _ends(spark: SparkSession, origin: Origin, step_ms: int) -> DataFrame:
             return read_table(spark, str(beside), END_OFFSETS)
     if origin.store is not None:
         with StoreLogs(origin.store) as logs:
+            # Just before the end of a window, so that the last one begins none.
             rows = [
-                (topic, partition, end, datetime.fromtimestamp(at_ms / 1000, UTC))
+                (topic, partition, end, datetime.fromtimestamp((at_ms - 1) / 1000, UTC))
                 for topic, partition, end, at_ms in logs.ends_by_time(step_ms)
             ]
         return spark.createDataFrame(rows, END_OFFSETS)

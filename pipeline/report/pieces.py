@@ -50,7 +50,7 @@ def length(ms: int | None) -> str:
             if size > 1000 and rest >= _UNITS[number + 1][0]:
                 text += f" {rest // _UNITS[number + 1][0]} {_UNITS[number + 1][1]}"
             return text
-    return "0"
+    return "0 ms"
 
 
 def count(value: int | None) -> str:
@@ -167,7 +167,7 @@ def _about(finding: Finding) -> str:
         parts.append(place)
     if finding.member:
         parts.append(f"member {shortened(finding.member)}")
-    parts += [f"{name.replace('_', ' ')} {_fact(value)}" for name, value in _facts(finding)]
+    parts += [_fact(name, value) for name, value in _facts(finding)]
     return " · ".join(parts)
 
 
@@ -180,10 +180,13 @@ def _facts(finding: Finding) -> list[tuple[str, Any]]:
     return plain[:_FACTS_MAX]
 
 
-def _fact(value: str | int | float) -> str:
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) else shortened(value)
+def _fact(name: str, value: str | int | float) -> str:
+    label = name.replace("_", " ")
+    if isinstance(value, str):
+        return f"{label} {shortened(value)}"
+    if name.endswith("_ms"):
+        return f"{label.removesuffix(' ms')} {length(int(value))}"
+    return f"{label} {value:,.4g}" if isinstance(value, float) else f"{label} {value:,}"
 
 
 def shortened(text: str, most: int = _TEXT_MAX) -> str:

@@ -22,6 +22,8 @@ from pipeline.report.make import make_report, window_ms
 from storage.open import create_store
 from tests.support.report_page import HOSTILE, Page
 
+pytestmark = pytest.mark.timeout(600)
+
 START_MS = UNTIL_MS - 2 * HOUR_MS
 TOPIC = Topic("orders", bytes(range(16)), (10.0,) * 4, (1000,) * 4, 0.0, 0.0)
 WORLD = World([TOPIC], START_MS, UNTIL_MS, 4, 7, 121)
