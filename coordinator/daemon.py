@@ -9,34 +9,33 @@ durable and is answered, store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from coordinator.advertised import address_told
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
 from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
+from coordinator.host import Host
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock, SystemClock
-from coordinator.runtime.ids import new_id, new_topic_id
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.server.connection import ConnectionStats, Requests
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from coordinator.topics.data_plane import DataPlane
 from coordinator.topics.group_overrides import GroupConfigFunctions
-from coordinator.topics.names import OFFSETS_PARTITIONS
+from coordinator.topics.shard_count import fix_shard_count
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.handlers import TransactionHandlers
 from protocol.errors import ApiError
@@ -46,11 +45,9 @@ from storage.open import create_store
 
 if TYPE_CHECKING:
     from coordinator.server.admin_http import AdminServer, ControlHandler
+    from coordinator.workers.hosting import Hosting, WorkerOptions
 
 log = structlog.get_logger("groupd.daemon")
-
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that are none to connect to."""
 
 
 class CannotStart(Exception):
@@ -69,6 +66,8 @@ class DaemonOptions:
     store_url: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    workers: WorkerOptions | None = None
+    """None: everything in one process."""
 
 
 class Daemon:
@@ -78,7 +77,7 @@ class Daemon:
     in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
     `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
     every decoded request but repeated heartbeats (`groupd.steady.replies.enable`). `control`
-    answers what comes to `/control` of the admin port.
+    answers what comes to `/control` of the admin port. `host` is what all of it stands on.
     """
 
     def __init__(
@@ -90,14 +89,17 @@ class Daemon:
         store: Store | None = None,
         wrap: Callable[[Requests], Requests] | None = None,
         control: ControlHandler | None = None,
+        host: Host | None = None,
     ) -> None:
         self.options = options
         self.kafka_address = ("", 0)
         self.admin_address = ("", 0)
         self.connections = ConnectionStats()
         self._config = options.config
-        self._clock: Clock = clock or SystemClock()
-        self._socket_clock = socket_clock or self._clock
+        self._host = host or Host()
+        real: Clock = clock or SystemClock()
+        self._clock = self._host.clock(real)
+        self._socket_clock = socket_clock or real
         self._given_store = store
         self._wrap = wrap
         self._control = control
@@ -106,9 +108,12 @@ class Daemon:
         self._store: Store
         self._data_plane: DataPlane
         self._broker: Broker
+        self.requests: Requests
+        """Takes what connections decode; there once the broker is assembled."""
         self._cleaner: Cleaner
         self._stalls = LoopStalls()
         self._transactions: TransactionCoordinator
+        self._hosting: Hosting | None = None
         self._listener: KafkaListener | None = None
         self._admin: AdminServer | None = None
         self._stopping = False
@@ -129,25 +134,25 @@ class Daemon:
     async def start(self) -> None:
         """Serve. Raises CannotStart; then nothing is left behind."""
         try:
-            self._assignors = load_assignors(self._config.consumer_assignors)
-            # Members vote for the names that the assignors give themselves.
-            self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
+            self.take_assignors()
+            await self._launch_workers()
             self._store = self._given_store or create_store(
                 self.options.store_url, self.options.data_dir
             )
-            await self._store.start()
-        except (StoreRefused, ConfigError) as refused:
+            self._store = await self._host.open(self._store, self.options.config)
+        except (StoreRefused, ConfigError, CannotListen) as refused:
+            await self._stop_workers()
             raise CannotStart(str(refused)) from refused
         except LogError as error:
+            await self._stop_workers()
             await self._store.close()
             raise CannotStart(f"the store cannot be opened: {error}") from error
         try:
-            await self._assemble()
+            await self._host.run("assemble", self.assemble)
+            self._stalls.start()
             await self._open_ports()
-            await self._broker.load()
-            # After the shards, which take markers too.
-            await self._transactions.load()
-            await self._create_topics()
+            topics = self.options.topics
+            await self._host.run("load", lambda: self.load(topics), topics=topics)
             self._cleaner.start()
         except (CannotListen, StoreRefused, ConfigError) as refused:
             await self._abandon()
@@ -160,27 +165,45 @@ class Daemon:
             raise
         log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
 
-    async def _assemble(self) -> None:
-        await self._fix_offsets_partitions()
+    def take_assignors(self) -> None:
+        """Raises ConfigError."""
+        self._assignors = load_assignors(self._config.consumer_assignors)
+        # Members vote for the names that the assignors give themselves.
+        self._config = replace(self._config, consumer_assignors=tuple(self._assignors))
+
+    def adopt(self, store: Store) -> None:
+        """Use `store`, which is open, without `start`."""
+        self._store = store
+
+    async def assemble(self) -> None:
+        """Everything between the store and the sockets; nothing is loaded yet."""
+        await fix_shard_count(self._store, self._config)
+        cluster = None if self._hosting is None else self._hosting.cluster
         self._broker = Broker(
-            self._config, self._make_shard, self._store, self._clock, group_routes(), failure_for
+            self._config,
+            shard_maker(self._config, self._assignors, self._host.new_id),
+            self._store,
+            self._clock,
+            group_routes(),
+            failure_for,
+            served=None if self._hosting is None else (),
         )
         self._cleaner = Cleaner(self._store, self._broker.shards, self._config, self._clock.now)
         self._data_plane = DataPlane(
             self._config,
             self._store,
-            new_topic_id=new_topic_id,
+            new_topic_id=self._host.new_topic_id,
             now=self._clock.now,
             nodes=self._nodes,
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
-            offsets_markers=OffsetsMarkers(self._broker),
-            elapsed=self._socket_clock.now,
+            offsets_markers=cluster or OffsetsMarkers(self._broker),
+            elapsed=self._host.elapsed(self._socket_clock),
+            offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
         transactions = self._make_transactions()
         self._broker.start_writer()
-        self._stalls.start()
         self._assembled = True
         await self._data_plane.start()
         self._broker.image = self._data_plane.catalogue.image
@@ -190,6 +213,20 @@ class Daemon:
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
         self._broker.serve_data(transactions.handlers)
+        self.requests = Frontend(self._broker)
+        if self._hosting is not None:
+            parts = (self._store, self._broker, self._data_plane, self._transactions)
+            self.requests = self._hosting.attach(*parts)
+        if self._wrap is not None:
+            self.requests = self._wrap(self.requests)
+
+    async def load(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Read the shards, then the transactions, whose markers they take; then create topics."""
+        await self._broker.load()
+        if self._hosting is not None:
+            await self._hosting.cluster.start()
+        await self._transactions.load()
+        await self._create_topics(topics)
 
     def _make_transactions(self) -> TransactionHandlers:
         data_plane = self._data_plane
@@ -210,47 +247,44 @@ class Daemon:
             data_plane.producer_ids.init,
         )
 
-    def _make_shard(
-        self, image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
-    ) -> GroupCoordinatorShard:
-        return GroupCoordinatorShard(
-            ShardState(
-                config=self._config,
-                new_id=new_id,
-                assignors=self._assignors,
-                image=image,
-                group_configs={group: dict(values) for group, values in overrides.items()},
-            )
-        )
+    async def _launch_workers(self) -> None:
+        """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
+        if self.options.workers is not None:
+            from coordinator.workers.hosting import launch
 
-    async def _fix_offsets_partitions(self) -> None:
-        """The number of shards belongs to the data: groups are found by it."""
-        wanted = str(self._config.offsets_topic_num_partitions)
-        for resource, name, key, value in await self._store.configs():
-            if (resource, name, key) == OFFSETS_PARTITIONS:
-                if value != wanted:
-                    raise ConfigError(
-                        f"offsets.topic.num.partitions={wanted}: the store was made with {value}; "
-                        f"set it to {value}, or choose another --data-dir"
-                    )
-                return
-        resource, name, key = OFFSETS_PARTITIONS
-        await self._store.put_config(resource, name, key, wanted)
+            self._hosting = await launch(
+                self.options.workers,
+                self.options.config,
+                self.options.listen,
+                self.options.advertised,
+                lambda: self._broker,
+                self._clock,
+            )
+
+    async def _stop_workers(self) -> None:
+        if self._hosting is not None:
+            await self._hosting.cluster.stop()
 
     async def _open_ports(self) -> None:
-        requests: Requests = Frontend(self._broker)
-        if self._wrap is not None:
-            requests = self._wrap(requests)
         self._listener = KafkaListener(
-            self._config, self._socket_clock, requests, self.connections, self._clock
+            self._config,
+            self._socket_clock,
+            self.requests,
+            self.connections,
+            self._clock,
+            self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
-        host, port = self._advertised()
-        node = Node(self._config.node_id, host, port)
-        self._nodes[:] = [node]
-        self._broker.node = node
+        node = address_told(self.kafka_address, self.options.advertised)
+        self._host.call("announce", lambda: self.announce(*node), node=node)
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)
+
+    def announce(self, host: str, port: int) -> None:
+        """The address that clients are told."""
+        node = Node(self._config.node_id, host, port)
+        self._nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
+        self._broker.node = node
 
     async def _open_admin(self, address: tuple[str, int]) -> None:
         # Imported late: an embedded broker mostly has no admin port.
@@ -264,11 +298,13 @@ class Daemon:
             self._broker,
             self.connections,
             self._transactions,
-            [lambda: LogCollector(self._cleaner, self._stalls)],
+            [lambda: LogCollector(self._cleaner, self._stalls), *self._host.collectors()],
         )
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
+        if self._hosting is not None:
+            self._hosting.add_routes(routes, registry)
         admin = AdminServer(routes, self._control)
         try:
             self.admin_address = await admin.start(*address)
@@ -277,23 +313,9 @@ class Daemon:
         shown["admin"] = list(self.admin_address)
         self._admin = admin
 
-    def _advertised(self) -> tuple[str, int]:
-        """What clients are told. Nobody can connect to a wildcard address, so without
-        --advertised it stands for this machine."""
-        if self.options.advertised is not None:
-            return self.options.advertised
-        host, port = self.kafka_address
-        local = WILDCARDS.get(host)
-        if local is None:
-            return host, port
-        log.warning(
-            "clients on other machines need --advertised HOST:PORT", listen=host, told=local
-        )
-        return local, port
-
-    async def _create_topics(self) -> None:
+    async def _create_topics(self, topics: Iterable[tuple[str, int]]) -> None:
         catalogue = self._data_plane.catalogue
-        for name, partitions in self.options.topics:
+        for name, partitions in topics:
             if catalogue.topic(name) is not None:
                 continue
             try:
@@ -306,6 +328,7 @@ class Daemon:
             "listen": list(self.kafka_address),
             "advertised": [self._nodes[0].host, self._nodes[0].port],
             "admin": list(admin),  # until the real port is known
+            "workers": self.options.workers.count if self.options.workers else 1,
             "data_dir": str(self.options.data_dir),
             "store": (self.options.store_url or "sqlite").partition(":")[0],
         }
@@ -318,9 +341,10 @@ class Daemon:
             return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
         if loading:
             return f"{loading} shards are not active yet"
-        return (
-            None if self._transactions.active else "the transaction coordinator is not active yet"
-        )
+        if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
+            return reason
+        active = self._transactions.active
+        return None if active else "the transaction coordinator is not active yet"
 
     # Stop ---------------------------------------------------------------------------------
 
@@ -334,9 +358,7 @@ class Daemon:
             self._listener.stop_reading()
         try:
             await self._cleaner.close()
-            await self._transactions.close()
-            await self._data_plane.close()
-            await self._broker.close()
+            await self._host.run("finish", self.finish)
         finally:
             self._stalls.stop()
             if self._listener is not None:
@@ -345,6 +367,13 @@ class Daemon:
                 await self._admin.close()
             await self._store.close()
         log.info("stopped")
+
+    async def finish(self) -> None:
+        """Refuse what is new; what is under way becomes durable and is answered."""
+        await self._transactions.close()
+        await self._stop_workers()
+        await self._data_plane.close()
+        await self._broker.close()
 
     async def lost(self) -> str:
         """Waits until another process has taken the store over, whose groups are not ours any
@@ -362,10 +391,9 @@ class Daemon:
         try:
             if self._assembled:
                 await self._cleaner.close()
-                await self._transactions.close()
-                await self._data_plane.close()
-                await self._broker.close()
+                await self._host.run("finish", self.finish)
         finally:
+            await self._stop_workers()
             self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()

@@ -274,3 +274,20 @@ class MemoryStore:
         first = self._next_producer_id
         self._next_producer_id += count
         return first
+
+    # What another store held
+
+    def restore_topic(self, topic: StoredTopic) -> None:
+        self._topics[topic.topic_id] = topic
+
+    def restore_config(self, resource_type: int, name: str, key: str, value: str) -> None:
+        self._configs[resource_type, name, key] = value
+
+    def restore_log(self, state: LogState) -> None:
+        """Its rows follow, in order, by `restore_batch`."""
+        self._logs[state.name] = _Log(
+            state.owner_epoch, state.start_offset, state.next_offset, state.clean_offset
+        )
+
+    def restore_batch(self, name: str, batch: StoredBatch) -> None:
+        self._logs[name].batches.append(batch)

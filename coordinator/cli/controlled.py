@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from dataclasses import replace
+from pathlib import Path
 
 import structlog
 
 from coordinator.cli.errors import UsageError
 from coordinator.daemon import DaemonOptions
+from coordinator.host import Host
 from coordinator.testing.control_api import ControlApi
 from coordinator.testing.engine import Engine, HarnessOptions
 from coordinator.testing.operations import Operations
@@ -20,9 +22,16 @@ MEMORY = "memory://"
 
 
 class ControlledDaemon:
-    """As much of a `Daemon` as `serve` needs. Raises UsageError for what does not go together."""
+    """As much of a `Daemon` as `serve` needs. Raises UsageError for what does not go together.
+    `recording`: the file and its largest size."""
 
-    def __init__(self, options: DaemonOptions, *, anywhere: bool) -> None:
+    def __init__(
+        self,
+        options: DaemonOptions,
+        *,
+        anywhere: bool,
+        recording: tuple[Path, int] | None = None,
+    ) -> None:
         assert options.admin is not None
         host = options.admin[0]
         if not anywhere and not is_loopback(host):
@@ -41,7 +50,8 @@ class ControlledDaemon:
         )
         # Repeated replies never come to where faults are.
         config = replace(options.config, steady_replies_enable=False)
-        self._engine = Engine(harness, config=config)
+        recorder = None if recording is None else _recorder(*recording)
+        self._engine = Engine(harness, config=config, host=recorder)
         self._engine.control = ControlApi(Operations(self._engine))
         self._public = not is_loopback(host)
 
@@ -70,6 +80,13 @@ class ControlledDaemon:
     def admin_address(self) -> tuple[str, int]:
         assert self._engine.admin is not None
         return self._engine.admin
+
+
+def _recorder(path: Path, bytes_max: int) -> Host:
+    from coordinator.recording.head import HARNESS, Head
+    from coordinator.recording.recorder import Recorder
+
+    return Recorder(path, Head(HARNESS), bytes_max=bytes_max)
 
 
 def is_loopback(host: str) -> bool:

@@ -13,6 +13,7 @@ from coordinator.cli.demo.command import demo
 from coordinator.cli.errors import UsageError
 from coordinator.cli.groups.command import app as groups_app
 from coordinator.cli.log.app import app as log_app
+from coordinator.cli.replay import replay
 
 EXIT_USAGE = 2
 
@@ -31,6 +32,7 @@ app.command("config")(show_config.show_config)
 app.command("health")(health.health)
 app.command("bench")(bench)
 app.command("demo")(demo)
+app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")
 

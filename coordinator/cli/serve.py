@@ -18,12 +18,33 @@ from coordinator.cli.parse import build_config, directory, host_port, one_of, re
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
     from coordinator.daemon import Daemon, DaemonOptions
+    from coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
 
+WORKERS_MAX = 64
+
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
+]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GROUPD_STORE",
+        help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+        "default SQLite in the data directory.",
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write every request, reply, timer and fault to a new file, for `groupd replay`.",
+    ),
+]
+RecordMax = Annotated[
+    int, typer.Option(metavar="MIB", min=1, help="Size at which the recording ends.")
 ]
 Topics = Annotated[
     list[str] | None,
@@ -45,6 +66,16 @@ ControlAnywhere = Annotated[
     ),
 ]
 
+Workers = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=WORKERS_MAX,
+        help="Processes that the groups are spread over, each a node on a port of its own above "
+        "--listen; 1: everything in one process.",
+    ),
+]
+
 
 def serve(
     listen: Annotated[
@@ -57,14 +88,7 @@ def serve(
         str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644",
     data_dir: DataDirOption = Path("./groupd-data"),
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GROUPD_STORE",
-            help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
-            "default SQLite in the data directory.",
-        ),
-    ] = None,
+    store: StoreUrl = None,
     topics: Topics = None,
     config: Annotated[
         Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
@@ -74,8 +98,11 @@ def serve(
         typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
     ] = None,
     profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
+    workers: Workers = 1,
     control: Control = False,
     control_anywhere: ControlAnywhere = False,
+    record: Record = None,
+    record_max: RecordMax = 1024,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -85,10 +112,9 @@ def serve(
     """
     # Imported late: `groupd --help` and usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-    from coordinator.server.logs import configure_logging
+    from storage.log import StoreRefused
 
-    one_of(log_format, "--log-format", ("text", "json"))
-    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    _set_up_log(log_format, log_level)
     options = DaemonOptions(
         listen=host_port(listen, "--listen"),
         advertised=real_port(advertised, "--advertised") if advertised else None,
@@ -97,18 +123,56 @@ def serve(
         store_url=store,
         topics=tuple(topic(item) for item in topics or ()),
         config=build_config(config, sets or (), profile),
+        workers=_workers(workers, log_format, log_level, _alone(record, control=control)),
     )
-    configure_logging(log_format, log_level)
     try:
-        _serve(_controlled(options, control_anywhere) if control else Daemon(options))
-    except CannotStart as error:
+        recording = None if record is None else (record, record_max << 20)
+        if control:
+            _serve(_controlled(options, control_anywhere, recording))
+        else:
+            _serve(Daemon(options) if recording is None else _recorded(options, *recording))
+    except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
 
 
-def _controlled(options: DaemonOptions, anywhere: bool) -> ControlledDaemon:
+def _set_up_log(log_format: str, log_level: str) -> None:
+    from coordinator.server.logs import configure_logging
+
+    one_of(log_format, "--log-format", ("text", "json"))
+    one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
+    configure_logging(log_format, log_level)
+
+
+def _alone(record: Path | None, *, control: bool) -> str | None:
+    recorded = "--record" if record is not None else None
+    return "--control" if control else recorded
+
+
+def _workers(
+    count: int, log_format: str, log_level: str, alone: str | None
+) -> WorkerOptions | None:
+    """None: one process. `alone`: a flag that is for one process only."""
+    if count == 1:
+        return None
+    if alone is not None:
+        raise UsageError(f"{alone} with --workers: it is for one process only")
+    from coordinator.workers.hosting import WorkerOptions
+
+    return WorkerOptions(count, log_format, log_level)
+
+
+def _controlled(
+    options: DaemonOptions, anywhere: bool, recording: tuple[Path, int] | None
+) -> ControlledDaemon:
     from coordinator.cli.controlled import ControlledDaemon
 
-    return ControlledDaemon(options, anywhere=anywhere)
+    return ControlledDaemon(options, anywhere=anywhere, recording=recording)
+
+
+def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
+    from coordinator.cli.recorded import RecordedDaemon
+
+    return RecordedDaemon(options, path, bytes_max)
 
 
 def _serve(daemon: Daemon | ControlledDaemon) -> None:

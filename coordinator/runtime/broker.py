@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from coordinator.core.types import Event, EventKind, RequestContext, RequestToke
 from coordinator.producers.verification import NoTransactions
 from coordinator.runtime.clock import Clock, elapsed_ns
 from coordinator.runtime.event_log import log_event
+from coordinator.runtime.foreign_shard import ForeignShard
 from coordinator.runtime.shard_log import open_shard_logs
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.stats import Durations
@@ -50,9 +51,13 @@ GroupRoute = Callable[["Broker", RequestContext, Any], None]
 MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
 """(topics, dynamic group configs) -> a fresh shard."""
 
+FindNode = Callable[[int, str], "Node | None"]
+"""(key type, key) -> its coordinator; None while there is none."""
+
 
 class Broker:
-    """Everything behind the sockets."""
+    """Everything behind the sockets. `served`: the shards of this process, by default all; the
+    others are `ForeignShard`s. `writer`: by default one of its own over `logs`."""
 
     def __init__(
         self,
@@ -63,6 +68,9 @@ class Broker:
         routes: Mapping[type, GroupRoute],
         failure_for: Callable[[Any, Failure], Failure],
         waiting: WaitingRequests | None = None,
+        *,
+        served: Collection[int] | None = None,
+        writer: LogWriter | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -70,7 +78,7 @@ class Broker:
         self.image = MetadataImage()
         self.group_configs: dict[str, Mapping[str, str]] = {}
         self.waiting = WaitingRequests() if waiting is None else waiting
-        self.writer = LogWriter(logs)
+        self.writer = writer or LogWriter(logs)
         self.processing = Durations()
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
@@ -79,6 +87,8 @@ class Broker:
         self.progress_listeners: list[Callable[[int], None]] = []
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
+        self.find_node: FindNode = lambda key_type, key: self.node
+        """Asked once this broker has started."""
         self.verifier: TransactionVerifier = NoTransactions()
         self._logs = logs
         self._make_shard = make_shard
@@ -87,21 +97,31 @@ class Broker:
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reads: dict[RequestToken, asyncio.Task[None]] = {}
+        partitions = range(config.offsets_topic_num_partitions)
         self.shards = [
-            ShardRuntime(
-                partition,
-                config,
-                self._fresh_shard,
-                self._bring_up_to_date,
-                logs,
-                self.writer,
-                self.waiting,
-                clock,
-                self._on_events,
-                self._on_progress,
-            )
-            for partition in range(config.offsets_topic_num_partitions)
+            self._shard(partition) for partition in (partitions if served is None else served)
         ]
+        """Those of this process."""
+        places = {shard.partition: shard for shard in self.shards}
+        self.places: list[ShardRuntime | ForeignShard] = [
+            places.get(partition) or ForeignShard(partition, self.waiting)
+            for partition in partitions
+        ]
+        """All of them, by partition."""
+
+    def _shard(self, partition: int) -> ShardRuntime:
+        return ShardRuntime(
+            partition,
+            self.config,
+            self._fresh_shard,
+            self._bring_up_to_date,
+            self._logs,
+            self.writer,
+            self.waiting,
+            self.clock,
+            self._on_events,
+            self._on_progress,
+        )
 
     # Life ---------------------------------------------------------------------------------
 
@@ -115,7 +135,9 @@ class Broker:
         """Load every shard; those that cannot be loaded are tried again later. Raises
         LogError."""
         self.started = True
-        opened = await open_shard_logs(self._logs, range(len(self.shards)))
+        if not self.shards:
+            return
+        opened = await open_shard_logs(self._logs, [shard.partition for shard in self.shards])
         for shard in self.shards:
             await shard.load_first(opened[shard.partition])
 
@@ -191,7 +213,11 @@ class Broker:
         if task is not None:
             task.cancel()
 
-    def shard_of(self, group_id: str) -> ShardRuntime:
+    def shard_of(self, group_id: str) -> ShardRuntime | ForeignShard:
+        return self.places[partition_for(group_id, len(self.places))]
+
+    def own_shard_of(self, group_id: str) -> ShardRuntime:
+        """As `shard_of`, of a broker that serves all shards."""
         return self.shards[partition_for(group_id, len(self.shards))]
 
     def to_shard(self, context: RequestContext, request: Any, group_id: str) -> None:
@@ -206,7 +232,7 @@ class Broker:
     def ask(
         self,
         context: RequestContext,
-        shard: ShardRuntime,
+        shard: ShardRuntime | ForeignShard,
         request: Any,
         failure: Failure,
         resolve: Resolve,
@@ -237,8 +263,8 @@ class Broker:
         return self.waiting.failure_of(context.token)
 
     def node_for(self, key_type: int, key: str) -> Node | None:
-        """The coordinator of a key; this node is everything's, once it has started."""
-        return self.node if self.started else None
+        """The coordinator of a key; None while it is not known or not there."""
+        return self.find_node(key_type, key) if self.started else None
 
     # Metadata and events ------------------------------------------------------------------
 

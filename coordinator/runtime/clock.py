@@ -16,6 +16,11 @@ thread_cpu_s = time.thread_time
 """CPU seconds of the calling thread."""
 
 
+def monotonic_ms() -> int:
+    """Real time that never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class TimerHandle(Protocol):
     def cancel(self) -> None: ...
 

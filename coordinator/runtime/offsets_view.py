@@ -6,7 +6,7 @@ import asyncio
 
 from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.broker import Broker
-from coordinator.runtime.shard_runtime import ShardState
+from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 
 
 class OffsetsView:
@@ -17,25 +17,29 @@ class OffsetsView:
         self._waiters: dict[int, set[asyncio.Event]] = {}
         broker.progress_listeners.append(self._wake)
 
+    def _shard(self, partition: int) -> ShardRuntime | None:
+        """None for a shard of another node and for one that does not exist."""
+        places = self._broker.places
+        shard = places[partition] if 0 <= partition < len(places) else None
+        return shard if isinstance(shard, ShardRuntime) else None
+
     def state(self, partition: int) -> tuple[int, int] | None:
-        """(start offset, high watermark); None while the shard does not serve."""
-        if not 0 <= partition < len(self._broker.shards):
-            return None
-        shard = self._broker.shards[partition]
-        if shard.state is not ShardState.ACTIVE:
+        """(start offset, high watermark); None while the shard does not serve here."""
+        shard = self._shard(partition)
+        if shard is None or shard.state is not ShardState.ACTIVE:
             return None
         return shard.start_offset, shard.durable_offset
 
     def clean_offsets(self, partition: int) -> tuple[int, int]:
         """How far the history has been folded, and up to where the compacted log stands for it."""
-        opened = self._broker.shards[partition].log
+        shard = self._shard(partition)
+        opened = None if shard is None else shard.log
         return (0, 0) if opened is None else (opened.history.clean_offset, opened.compacted_end)
 
     def producers(self, partition: int) -> ProducerStates | None:
         """The producers of the shard's log and their transactions; None as above."""
-        if self.state(partition) is None:
-            return None
-        return self._broker.shards[partition].producers
+        shard = self._shard(partition)
+        return None if shard is None or self.state(partition) is None else shard.producers
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
         """Set `event` whenever the high watermark moves or the shard's state changes."""

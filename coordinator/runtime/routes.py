@@ -13,7 +13,7 @@ from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker, GroupRoute
 from coordinator.runtime.gather import Gather
-from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.shard_state import ShardState
 from coordinator.runtime.transactions import txn_offset_commit
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.classic_group import (
@@ -285,10 +285,9 @@ def _delete_groups(broker: Broker, context: RequestContext, request: DeleteGroup
 
     gather = Gather(len(by_shard), finish)
     for index, (partition, groups) in enumerate(sorted(by_shard.items())):
-        shard: ShardRuntime = broker.shards[partition]
         broker.ask(
             context,
-            shard,
+            broker.places[partition],
             DeleteGroupsRequest(tuple(groups)),
             _delete_failure,
             gather.part(index),

@@ -16,7 +16,9 @@ from coordinator.core.frontend import offsets
 from coordinator.core.offsets.refusals import refuse_txn_commit
 from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker
-from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from coordinator.runtime.foreign_shard import ForeignShard
+from coordinator.runtime.shard_runtime import ShardRuntime
+from coordinator.runtime.shard_state import ShardState
 from coordinator.runtime.waiting import Waiter
 from coordinator.transactions.api import Marker
 from protocol.errors import ApiError, ErrorCode
@@ -40,6 +42,7 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
 """What clients see of a refusal that is not made for them (spec 2.2)."""
 
 Place = tuple[str, int]
+Shard = ShardRuntime | ForeignShard
 
 
 # Commits ------------------------------------------------------------------------------------
@@ -85,7 +88,7 @@ def _refuse(
 
 
 def _must_verify(
-    broker: Broker, shard: ShardRuntime, context: RequestContext, request: TxnOffsetCommitRequest
+    broker: Broker, shard: Shard, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> bool:
     if shard.state is not ShardState.ACTIVE:
         return False  # refused anyway
@@ -96,7 +99,7 @@ def _must_verify(
 
 
 async def _verify(
-    broker: Broker, shard: ShardRuntime, context: RequestContext, request: TxnOffsetCommitRequest
+    broker: Broker, shard: Shard, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> ErrorCode:
     """NONE: the shard may be asked, at once."""
     add = context.api_version >= ADDS_FROM
@@ -149,11 +152,11 @@ class OffsetsMarkers:
             if not answer.done():
                 answer.set_result(code)
 
-        if not 0 <= partition < len(broker.shards):
+        if not 0 <= partition < len(broker.places):
             resolve(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif not broker.started:
             resolve(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             token = broker.waiting.add(Waiter(marker, lambda _, code, __: code, resolve))
-            broker.shards[partition].write_marker(marker, token)
+            broker.places[partition].write_marker(marker, token)
         return answer

@@ -9,7 +9,7 @@ again without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import structlog
@@ -37,6 +37,9 @@ class Source(Protocol):
     def done(self, error: LogError | None) -> None:
         """What was taken is durable (None), or failed."""
         ...
+
+
+Taken = tuple[Source, list[Append]]
 
 
 class _Single:
@@ -126,12 +129,17 @@ class LogWriter:
                 return
 
     async def _flush(self) -> None:
-        taken: list[tuple[Source, list[Append]]] = []
+        await self._write(*self._take(list(self._dirty)))
+
+    def _take(self, sources: Iterable[Source]) -> tuple[list[Taken], list[int]]:
+        """What these dirty sources have for one transaction, and since when the coordinators
+        among them have waited."""
+        taken: list[Taken] = []
         waiting_since: list[int] = []
-        started_ns = elapsed_ns()
         size = 0
-        while self._dirty and size < TRANSACTION_BYTES_MAX:
-            source = next(iter(self._dirty))
+        for source in sources:
+            if size >= TRANSACTION_BYTES_MAX:
+                break
             marked_ns = self._dirty.pop(source)
             try:
                 batches = source.take()
@@ -143,6 +151,11 @@ class LogWriter:
             taken.append((source, batches))
             if batches and not isinstance(source, _Single):
                 waiting_since.append(marked_ns)
+        return taken, waiting_since
+
+    async def _write(self, taken: list[Taken], waiting_since: list[int]) -> None:
+        """One transaction, or more if some of its logs are fenced; every source is told."""
+        started_ns = elapsed_ns()
         while taken:
             fenced = await self._append(taken)
             if fenced is None:
@@ -160,7 +173,7 @@ class LogWriter:
             stats.linger.add(started_ns - marked_ns)
             stats.purgatory.add(ended_ns - marked_ns)
 
-    async def _append(self, taken: list[tuple[Source, list[Append]]]) -> LogFenced | None:
+    async def _append(self, taken: list[Taken]) -> LogFenced | None:
         """Append all; every source but those of a fenced log is answered."""
         batches = [batch for _, part in taken for batch in part]
         error: LogError | None = None
@@ -201,9 +214,7 @@ class LogWriter:
             log.info("the store takes writes again", failures=self.failures)
 
     @staticmethod
-    def _fail_fenced(
-        taken: list[tuple[Source, list[Append]]], fenced: LogFenced
-    ) -> list[tuple[Source, list[Append]]]:
+    def _fail_fenced(taken: list[Taken], fenced: LogFenced) -> list[Taken]:
         rest = []
         for source, batches in taken:
             if any(batch.name in fenced.logs for batch in batches):

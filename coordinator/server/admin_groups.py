@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from coordinator.core.inspection.group import inspect_group, list_group_summaries
 from coordinator.runtime.broker import Broker
-from coordinator.runtime.shard_state import ShardState
+from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 
 
@@ -39,7 +39,7 @@ class GroupRoutes:
 
     def _show(self, group_id: str) -> HttpReply:
         shard = self._broker.shard_of(group_id)
-        if shard.state is not ShardState.ACTIVE:
+        if not isinstance(shard, ShardRuntime) or shard.state is not ShardState.ACTIVE:
             return text(f"the shard of group {group_id} is {shard.state.value}", 503)
         shown = inspect_group(shard.shard.state, group_id, self._broker.clock.now())
         return text(f"no group {group_id}", 404) if shown is None else as_json(shown)

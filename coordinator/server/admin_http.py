@@ -1,9 +1,9 @@
 """The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only).
 
-Handlers are plain functions from the split path to an `HttpReply`; what they answer is decided in
-`admin_routes`. Requests are limited in size and time; anything odd gets a 4xx and is closed. Only
-what is below `/control` may change anything: it has a handler of its own, a coroutine that also
-gets method and body, and it is there only if it was asked for.
+Handlers take the split path and give an `HttpReply`, now or awaited; what they answer is decided
+in `admin_routes`. Requests are limited in size and time; anything odd gets a 4xx and is closed.
+Only what is below `/control` may change anything: it has a handler of its own, a coroutine that
+also gets method and body, and it is there only if it was asked for.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpRepl
     return HttpReply(body, "application/json", status)
 
 
-Handler = Callable[[HttpRequest], HttpReply]
+Handler = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
 ControlHandler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
@@ -112,7 +112,7 @@ class AdminServer:
                 async with asyncio.timeout(CONTROL_TIMEOUT_S):
                     reply = await control(asked)
             else:
-                reply = self._answer(asked)
+                reply = await self._answer(asked)
         except h11.RemoteProtocolError as error:
             reply, head = text("bad request", error.error_status_hint), False
         headers = [
@@ -130,11 +130,12 @@ class AdminServer:
             writer.write(connection.send(h11.Data(data=reply.body)) or b"")
         await writer.drain()
 
-    def _answer(self, request: HttpRequest) -> HttpReply:
+    async def _answer(self, request: HttpRequest) -> HttpReply:
         if request.method not in ("GET", "HEAD"):
             return text("only GET and HEAD are served here", 405)
         try:
-            return self._handler(request)
+            reply = self._handler(request)
+            return reply if isinstance(reply, HttpReply) else await reply
         except Exception:
             log.exception("admin request failed", path="/".join(request.path))
             return text("internal error; see the log", 500)

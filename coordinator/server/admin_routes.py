@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from coordinator.config import CoordinatorConfig
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 
-Route = Callable[[HttpRequest], HttpReply]
+Route = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
 
 
 class AdminRoutes:
@@ -36,14 +36,14 @@ class AdminRoutes:
             "config": self._show_config,
         }
 
-    def __call__(self, request: HttpRequest) -> HttpReply:
+    def __call__(self, request: HttpRequest) -> HttpReply | Awaitable[HttpReply]:
         if not request.path:
             return text("\n".join(f"/{name}" for name in sorted(self._routes)))
         route = self._routes.get(request.path[0])
         return text("not found", 404) if route is None else route(request)
 
     def add(self, name: str, route: Route) -> None:
-        """Serve `/name` and all below it."""
+        """Serve `/name` and all below it; an earlier route of that name is replaced."""
         self._routes[name] = route
 
     def _ready(self, _: HttpRequest) -> HttpReply:

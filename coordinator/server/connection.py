@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import structlog
@@ -98,8 +99,9 @@ class Slot:
         self.done = False
         self.frame: bytes | bytearray = b""
 
-    def resolve(self, reply: Any) -> None:
-        """Encode `reply` (None: no reply, as for acks=0) and send what is ready."""
+    def resolve(self, reply: Any, copies: int = 1) -> None:
+        """Encode `reply` (None: no reply, as for acks=0) and send what is ready. `copies`: how
+        often the reply is sent."""
         if self.connection.closed:
             return
         if reply is not None:
@@ -112,12 +114,20 @@ class Slot:
                 self.connection.abort()
                 return
             header_version = reply_header_version(self.api, version)
-            self.frame = reply_frame(self.header.correlation_id, header_version, body)
+            frame = reply_frame(self.header.correlation_id, header_version, body)
+            self.frame = frame if copies == 1 else frame * copies
             if self.lease is not None:
                 api = (self.header.api_key, version)
                 self.connection.steady.put(self.request_frame, self.frame, self.lease, api)
         self.done = True
         self.connection.slot_done(self)
+
+    def resolve_frame(self, frame: bytes) -> None:
+        """A whole reply that another process has made for the request; empty: no reply."""
+        if not self.connection.closed:
+            self.frame = frame
+            self.done = True
+            self.connection.slot_done(self)
 
     def on_steady(self, lease: SteadyReply) -> None:
         """The reply to come may be repeated for the same request."""
@@ -249,9 +259,12 @@ class Connection(asyncio.Protocol):
             return
         self._flush()
         if self._frames:
-            asyncio.get_running_loop().call_soon(self._pump)
+            self._soon(self._pump)
         else:
             self._regulate()
+
+    def _soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
 
     def _pump(self) -> None:
         """Work on waiting frames, then write what became ready in one go.
@@ -297,11 +310,14 @@ class Connection(asyncio.Protocol):
             return
         counts, key = self._stats.requests, (header.api_key, header.api_version)
         counts[key] = counts.get(key, 0) + 1
-        slot = Slot(self, api, header, frame)
+        slot = self._slot(api, header, frame)
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
             self._barrier = slot
         self._requests.submit(slot, api, request)
+
+    def _slot(self, api: Api, header: RequestHeader, request_frame: bytes) -> Slot:
+        return Slot(self, api, header, request_frame)
 
     def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
         """A settled heartbeat: the stored reply, in its place in the order."""
@@ -314,7 +330,7 @@ class Connection(asyncio.Protocol):
         # Every client may ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
-        slot = Slot(self, api, known, b"")
+        slot = self._slot(api, known, b"")
         self._slots.append(slot)
         slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 

@@ -9,7 +9,18 @@ from coordinator.runtime.broker import Broker
 from coordinator.server.connection import Slot
 from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest, Feature
 from protocol.wire.apis import API_RANGES
+from protocol.wire.header import RequestHeader
 from protocol.wire.registry import Api
+
+
+def request_context(header: RequestHeader, host: str) -> RequestContext:
+    """`host`: of the client, in Kafka's form."""
+    return RequestContext(
+        token=NO_TOKEN,
+        api_version=header.api_version,
+        client_id=header.client_id or "",
+        client_host=host,
+    )
 
 
 class Frontend:
@@ -35,14 +46,12 @@ class Frontend:
             )
             slot.resolve(self._api_versions)
             return
-        context = RequestContext(
-            token=NO_TOKEN,
-            api_version=slot.header.api_version,
-            client_id=slot.header.client_id or "",
-            client_host=slot.connection.host,
-        )
         slot.token = self._broker.submit(
-            context, request, api.failure, slot.resolve, slot.on_steady
+            request_context(slot.header, slot.connection.host),
+            request,
+            api.failure,
+            slot.resolve,
+            slot.on_steady,
         )
 
     def forget(self, slot: Slot) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
+from socket import socket
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
@@ -30,7 +32,7 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 class KafkaListener:
     """All connections of one listening socket. `sessions`: the clock that repeated heartbeats
-    renew sessions by, if it is not the one of the sockets."""
+    renew sessions by, if it is not the one of the sockets. `make`: makes a connection."""
 
     def __init__(
         self,
@@ -39,11 +41,13 @@ class KafkaListener:
         requests: Requests,
         stats: ConnectionStats,
         sessions: Clock | None = None,
+        make: Callable[..., Connection] = Connection,
     ) -> None:
         self._config = config
         self._clock = clock
         self._sessions = sessions or clock
         self._requests = requests
+        self._make = make
         self._stats = stats
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -56,6 +60,16 @@ class KafkaListener:
             self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
         except OSError as error:
             raise cannot_listen(host, port, "--listen", error) from error
+        return self._listening()
+
+    async def start_on(self, bound: socket) -> tuple[str, int]:
+        """As `start`, on a socket that somebody else has bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connection, sock=bound, backlog=BACKLOG)
+        return self._listening()
+
+    def _listening(self) -> tuple[str, int]:
+        assert self._server is not None
         self._arm_sweep()
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
@@ -87,7 +101,7 @@ class KafkaListener:
                 connection.abort()
 
     def _connection(self) -> Connection:
-        return Connection(self._config, self._clock, self._requests, self._stats,
+        return self._make(self._config, self._clock, self._requests, self._stats,
                           self._connections, self._sessions)  # fmt: skip
 
     def _arm_sweep(self) -> None:

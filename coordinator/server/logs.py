@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Any
 
 import structlog
 
 
-def configure_logging(log_format: str, level: str) -> None:
-    """`log_format`: "text" or "json"; `level`: a name of the logging module, any case."""
+def configure_logging(log_format: str, level: str, **always: Any) -> None:
+    """`log_format`: "text" or "json"; `level`: a name of the logging module, any case. `always`:
+    what every line of this process says."""
+
+    def add_always(
+        _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        return {**event, **always}
+
     renderer: structlog.typing.Processor
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer()
@@ -19,6 +27,7 @@ def configure_logging(log_format: str, level: str) -> None:
         )
     structlog.configure(
         processors=[
+            *([add_always] if always else []),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

@@ -79,7 +79,7 @@ class CoordinatorCollector(Collector):
 def make_registry(
     broker: Broker,
     connections: ConnectionStats,
-    transactions: TransactionCoordinator,
+    transactions: TransactionCoordinator | None,
     more: Iterable[Callable[[], Collector]] = (),
 ) -> CollectorRegistry:
     """A registry of its own, so that several daemons fit into one process."""
@@ -89,7 +89,8 @@ def make_registry(
     GCCollector(registry=registry)
     registry.register(GroupMetrics(broker))
     registry.register(CoordinatorCollector(broker, connections))
-    registry.register(TransactionMetrics(transactions))
+    if transactions is not None:
+        registry.register(TransactionMetrics(transactions))
     for make in more:
         registry.register(make())
     return registry

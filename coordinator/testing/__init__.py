@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coordinator.recording.difference import Difference
+    from coordinator.recording.reader import BadRecording
+    from coordinator.recording.replay import replay
     from coordinator.testing.errors import (
         HarnessError,
         InvariantViolation,
@@ -20,19 +23,26 @@ if TYPE_CHECKING:
     from coordinator.testing.records import TestRecord
 
 __all__ = [
+    "BadRecording",
+    "Difference",
     "GroupCoordinator",
     "HarnessError",
     "InvariantViolation",
     "RequestRefused",
     "TestRecord",
     "WaitTimeout",
+    "replay",
 ]
 
 _HOMES = {
-    "GroupCoordinator": "harness",
-    "TestRecord": "records",
+    "BadRecording": "coordinator.recording.reader",
+    "Difference": "coordinator.recording.difference",
+    "GroupCoordinator": "coordinator.testing.harness",
+    "TestRecord": "coordinator.testing.records",
+    "replay": "coordinator.recording.replay",
     **dict.fromkeys(
-        ("HarnessError", "InvariantViolation", "RequestRefused", "WaitTimeout"), "errors"
+        ("HarnessError", "InvariantViolation", "RequestRefused", "WaitTimeout"),
+        "coordinator.testing.errors",
     ),
 }
 
@@ -41,4 +51,4 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(home), name)

@@ -18,6 +18,7 @@ from coordinator.core.group import Group
 from coordinator.core.inspection.group import inspect_group
 from coordinator.core.types import NO_TOKEN, Event, EventKind, RequestContext
 from coordinator.daemon import Daemon, DaemonOptions
+from coordinator.host import Host
 from coordinator.profiles import PROFILES
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import SystemClock
@@ -25,6 +26,7 @@ from coordinator.runtime.shard_state import ShardState
 from coordinator.server.connection import Requests
 from coordinator.testing.controlled_clock import ControlledClock
 from coordinator.testing.errors import RequestRefused
+from coordinator.testing.fault_spec import FaultSpec
 from coordinator.testing.faults import FaultLayer, FaultTable
 from coordinator.testing.invariants import Invariants
 from coordinator.testing.liveness import Liveness
@@ -32,6 +34,8 @@ from coordinator.testing.report import timeline_text
 from coordinator.testing.store import WatchedStore
 from coordinator.testing.traffic import Traffic
 from coordinator.testing.watch import Watch
+from coordinator.topics.catalogue import Topic
+from coordinator.topics.partition import ReadableLog
 from protocol.errors import ErrorCode
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
@@ -57,6 +61,8 @@ class HarnessOptions:
     admin: tuple[str, int] | None = None
     control: bool = False
     advertised: tuple[str, int] | None = None
+    record: str | None = None
+    """The file of a recording."""
 
 
 class Engine:
@@ -69,6 +75,7 @@ class Engine:
         wrap_outer: Callable[[Requests], Requests] | None = None,
         *,
         config: CoordinatorConfig | None = None,
+        host: Host | None = None,
     ) -> None:
         self.options = options
         self.config = config or make_config(options)
@@ -90,6 +97,8 @@ class Engine:
         self.control: ControlHandler | None = None
         """Answers what comes to `/control` of the admin port."""
         self.keep_connected = True
+        self.host = host or _host(options)
+        """What changes something in the broker goes through its `call`, to be recorded."""
         self._wrap_outer = wrap_outer
         self._restarting = asyncio.Lock()
         self._topics = dict(options.topics)
@@ -114,6 +123,7 @@ class Engine:
             store=self.store,
             wrap=self._wrap,
             control=self.control,
+            host=self.host,
         )
         await daemon.start()
         self._daemon = daemon
@@ -126,8 +136,15 @@ class Engine:
         self.watch.changed()
 
     async def stop(self) -> None:
-        """A second call does nothing."""
-        self.store.release_appends()  # else what is under way would never end
+        """For good. A second call does nothing."""
+        try:
+            await self._stop()
+        finally:
+            await self.host.close()
+
+    async def _stop(self) -> None:
+        if self._daemon is not None:
+            self.release_appends()  # else what is under way would never end
         daemon, self._daemon = self._daemon, None
         if daemon is not None:
             await daemon.stop()
@@ -139,7 +156,7 @@ class Engine:
             await self._restart(lose_memory=lose_memory)
 
     async def _restart(self, *, lose_memory: bool) -> None:
-        await self.stop()
+        await self._stop()
         self._topics = {}
         self.liveness.forget()
         if lose_memory:
@@ -155,7 +172,8 @@ class Engine:
         epochs = {} if self._traffic is None else self._traffic.epochs
         self._traffic = Traffic(requests, self.liveness, self.watch.changed)
         self._traffic.epochs = epochs
-        faulty = FaultLayer(self._traffic, self.faults, self.clock, self.liveness)
+        clock = self.host.clock(self.clock)
+        faulty = FaultLayer(self._traffic, self.faults, clock, self.liveness)
         return faulty if self._wrap_outer is None else self._wrap_outer(faulty)
 
     def _attach_store(self) -> None:
@@ -175,21 +193,21 @@ class Engine:
 
     def group(self, group_id: str) -> Group | None:
         """The live group; None also while its shard does not serve."""
-        shard = self.broker.shard_of(group_id)
+        shard = self.broker.own_shard_of(group_id)
         if shard.state is not ShardState.ACTIVE:
             return None
         return shard.shard.state.groups.get(group_id)
 
     def describe(self, group_id: str) -> dict[str, Any] | None:
         """As `/groups/{id}` of the admin port."""
-        shard = self.broker.shard_of(group_id)
+        shard = self.broker.own_shard_of(group_id)
         if shard.state is not ShardState.ACTIVE:
             return None
         return inspect_group(shard.shard.state, group_id, self.clock.now())
 
     def rests(self, group_id: str) -> bool:
         """All that is known of the group is durable."""
-        shard = self.broker.shard_of(group_id)
+        shard = self.broker.own_shard_of(group_id)
         return shard.rests(shard.shard, group_id)
 
     def acknowledged(self, group_id: str, member_id: str) -> int:
@@ -207,8 +225,10 @@ class Engine:
             if not future.done():
                 future.set_result(reply)
 
-        context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
-        self.broker.submit(context, request, _refused, resolve)
+        def submit() -> None:
+            submit_own(self.broker, request, api_version, self.host.answered(resolve))
+
+        self.host.call("ask", submit, request=request, version=api_version)
         reply = await future
         if isinstance(reply, RequestRefused):
             raise reply
@@ -238,11 +258,51 @@ class Engine:
         if self.broker.writer.busy:
             await self.settle()
 
+    async def readable(self, topic: Topic, partition: int) -> ReadableLog:
+        """The log of a topic's partition, opened if need be."""
+        partitions = self.daemon.data_plane.partitions
+        return await self.host.wait_for(
+            "open-log",
+            lambda: partitions.readable(topic, partition),
+            topic=topic.name,
+            partition=partition,
+        )
+
+    # Trouble
+
+    def add_fault(self, spec: FaultSpec) -> int:
+        """Its number."""
+        return self.host.call("fault", lambda: self.faults.add(spec).number, spec=spec)
+
+    def release_fault(self, number: int) -> int:
+        """See `FaultTable.release`."""
+        release = self.faults.release
+        return self.host.call("release-fault", lambda: release(number), fault=number)
+
+    def remove_fault(self, number: int) -> None:
+        self.host.call("remove-fault", lambda: self.faults.remove(number), fault=number)
+
+    def silence(self, group_id: str, member_id: str) -> None:
+        """From now on the member's heartbeats do not get through."""
+        key = (group_id, member_id)
+        self.host.call("silence", lambda: self.liveness.silence(key), member=key)
+
+    def fail_append(self, *, applied: bool) -> None:
+        """The next append fails; with `applied` it has written all the same."""
+        fail = self.store.fail_next_append
+        self.host.call("fail-append", lambda: fail(applied=applied), applied=applied)
+
+    def hold_appends(self) -> None:
+        self.host.call("hold-appends", lambda: self.store.hold_appends())
+
+    def release_appends(self) -> None:
+        self.host.call("release-appends", lambda: self.store.release_appends())
+
     # Listeners
 
     def _before_timer(self, monotonic_ms: int) -> None:
         if self.keep_connected and self._daemon is not None:
-            self.liveness.renew(monotonic_ms)
+            self.host.call("renew", lambda: self.liveness.renew(monotonic_ms), ms=monotonic_ms)
 
     def _on_events(self, _: int, events: Sequence[Event]) -> None:
         for event in events:
@@ -270,6 +330,23 @@ def make_config(options: HarnessOptions) -> CoordinatorConfig:
     for key, value in options.config.items():
         settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return with_settings(CoordinatorConfig(), settings)
+
+
+def submit_own(
+    broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
+) -> None:
+    """A request of the harness itself; RequestRefused is the reply that carries an error."""
+    context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
+    broker.submit(context, request, _refused, resolve)
+
+
+def _host(options: HarnessOptions) -> Host:
+    if options.record is None:
+        return Host()
+    from coordinator.recording.head import HARNESS, Head
+    from coordinator.recording.recorder import Recorder
+
+    return Recorder(options.record, Head(HARNESS))
 
 
 def _refused(request: Any, code: ErrorCode, message: str | None) -> RequestRefused:

@@ -19,7 +19,7 @@ class FaultOperations:
 
     async def add_fault(self, action: str, **given: Any) -> int:
         """Its number. See `coordinator.testing.fault_spec.FaultSpec` for what may be given."""
-        return self._engine.faults.add(make_spec(action, given)).number
+        return self._engine.add_fault(make_spec(action, given))
 
     async def fault(self, number: int) -> dict[str, Any]:
         """What was given, and `hits`, `held`, `over`."""
@@ -31,16 +31,16 @@ class FaultOperations:
 
     async def release_fault(self, number: int) -> int:
         """Let go what it holds and end it; how many requests were held."""
-        return self._engine.faults.release(number)
+        return self._engine.release_fault(number)
 
     async def remove_fault(self, number: int) -> None:
         """`release_fault`, and forget it."""
-        self._engine.faults.remove(number)
+        self._engine.remove_fault(number)
 
     async def remove_faults(self) -> None:
         """All of them."""
         for number in list(self._engine.faults.faults):
-            self._engine.faults.remove(number)
+            self._engine.remove_fault(number)
 
     async def wait_fault(self, number: int, hits: int = 1, timeout: float = TIMEOUT_S) -> int:
         """Until it has taken so many requests; how many it took. Raises WaitTimeout."""
@@ -71,13 +71,13 @@ class FaultOperations:
             found = make_spec("error", {"api": FIND_COORDINATOR, "code": code, **common})
         else:
             found = make_spec("redirect", {"node": to, **common})
-        return [self._engine.faults.add(spec).number for spec in (gone, found)]
+        return [self._engine.add_fault(spec) for spec in (gone, found)]
 
     async def loading(self, group: str | None = None, *, count: int | None = None) -> int:
         """The coordinator loads: COORDINATOR_LOAD_IN_PROGRESS from every API of the group (None:
         of all). The number of the fault."""
         given = {"api": "group", "code": "COORDINATOR_LOAD_IN_PROGRESS", "group": group}
-        return self._engine.faults.add(make_spec("error", {**given, "count": count})).number
+        return self._engine.add_fault(make_spec("error", {**given, "count": count}))
 
     # The log
 
@@ -89,11 +89,11 @@ class FaultOperations:
         if store.append_faults + count > APPEND_FAULTS_MAX:
             raise HarnessError(f"at most {APPEND_FAULTS_MAX} appends can be made to fail")
         for _ in range(count):
-            store.fail_next_append(applied=applied)
+            self._engine.fail_append(applied=applied)
 
     async def hold_appends(self) -> None:
         """From now on the log is stuck: nothing becomes durable until `release_appends`."""
-        self._engine.store.hold_appends()
+        self._engine.hold_appends()
 
     async def release_appends(self) -> None:
-        self._engine.store.release_appends()
+        self._engine.release_appends()

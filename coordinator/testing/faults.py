@@ -26,7 +26,6 @@ from coordinator.testing.fault_spec import FaultSpec
 from coordinator.testing.liveness import Liveness
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorReply, FoundCoordinator
-from protocol.wire.header import reply_frame, reply_header_version
 from protocol.wire.registry import Api
 
 FAULTS_MAX = 1000
@@ -131,7 +130,7 @@ class InterceptedSlot(Slot):
         super().__init__(slot.connection, slot.api, slot.header, b"")
         self.on_reply = on_reply
 
-    def resolve(self, reply: Any) -> None:
+    def resolve(self, reply: Any, copies: int = 1) -> None:
         self.on_reply(reply)
 
     def on_steady(self, lease: Any) -> None:
@@ -210,25 +209,13 @@ class FaultLayer:
             case spec_of.CLOSE:
                 slot.connection.abort()
             case spec_of.TWICE:
-                _resolve_twice(slot, reply)
+                slot.resolve(reply, copies=2)
             case spec_of.REDIRECT:
                 slot.resolve(_elsewhere(spec, request))
 
     def _silence(self, api: Api, request: Any) -> None:
         if api.key in HEARTBEATS:
             self._liveness.silence((request.group_id, request.member_id))
-
-
-def _resolve_twice(slot: Slot, reply: Any) -> None:
-    """The same frame two times, in the reply's place. A request without a reply stays so."""
-    if reply is None or slot.connection.closed:
-        slot.resolve(reply)
-        return
-    header_version = reply_header_version(slot.api, slot.header.api_version)
-    body = slot.api.encode(reply, slot.header.api_version)
-    slot.frame = reply_frame(slot.header.correlation_id, header_version, body) * 2
-    slot.done = True
-    slot.connection.slot_done(slot)
 
 
 def _elsewhere(spec: FaultSpec, request: Any) -> FindCoordinatorReply:

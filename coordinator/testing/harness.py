@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
@@ -102,21 +104,29 @@ class GroupCoordinator:
         listen: tuple[str, int] = ("127.0.0.1", 0),
         admin: tuple[str, int] | None = None,
         control: bool = False,
+        record: str | PathLike[str] | None = None,
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.
 
         `topics`: name -> partitions. `config`: Kafka's keys over the profile (`groupd config`).
         `clock`: "real", "frozen" or a factor. `process`: in a process of its own. `admin`: where
         the admin port listens; None = nowhere. `control`: with the control API on it, on a
-        free port if no other is given. Raises coordinator.daemon.CannotStart,
-        coordinator.config.ConfigError.
+        free port if no other is given. `record`: a new file for the recording. Raises
+        coordinator.daemon.CannotStart, coordinator.config.ConfigError.
         """
         if control and admin is None:
             admin = ("127.0.0.1", 0)
-        made = cls(
-            HarnessOptions(topics or {}, config or {}, profile, clock, listen, admin, control),
-            process=process,
+        options = HarnessOptions(
+            topics=topics or {},
+            config=config or {},
+            profile=profile,
+            clock=clock,
+            listen=listen,
+            admin=admin,
+            control=control,
+            record=None if record is None else str(Path(record).absolute()),
         )
+        made = cls(options, process=process)
         try:
             made._host.start().result()
             made._addresses = made._call("addresses")

@@ -70,7 +70,7 @@ class Liveness:
     @staticmethod
     def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:
         group_id, member_id = key
-        runtime = broker.shard_of(group_id)
+        runtime = broker.own_shard_of(group_id)
         if runtime.state is not ShardState.ACTIVE:
             return
         state = runtime.shard.state

@@ -100,7 +100,7 @@ class Operations(Waits, FaultOperations, Recipes):
         for number in wanted:
             if not 0 <= number < known.partitions:
                 raise HarnessError(f"no partition {number}: {topic} has {known.partitions}")
-            log = await plane.partitions.readable(known, number)
+            log = await self._engine.readable(known, number)
             start = offset = log.start_offset
             while offset < log.high_watermark:
                 payloads = await log.read(offset, READ_BYTES, min_one=True)
@@ -147,7 +147,7 @@ class Operations(Waits, FaultOperations, Recipes):
             known = plane.catalogue.topic(topic)
             for partition in range(known.partitions if known is not None else 0):
                 assert known is not None
-                log = await plane.partitions.readable(known, partition)
+                log = await self._engine.readable(known, partition)
                 position = committed.get((topic, partition), log.start_offset)
                 found[topic, partition] = max(0, log.high_watermark - position)
         return found

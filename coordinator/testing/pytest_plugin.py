@@ -7,7 +7,9 @@ for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +22,12 @@ MARKER = (
     "started with, as GroupCoordinator.start takes it"
 )
 SECTION = "groupd events"
+RECORDING_SECTION = "groupd recordings"
+NAME_MAX = 150
 REPORT_MAX = 20_000
 _BROKERS = pytest.StashKey[list["GroupCoordinator"]]()
+
+_RECORDINGS = pytest.StashKey["Recordings"]()
 
 Factory = Callable[..., "GroupCoordinator"]
 
@@ -30,13 +36,27 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("groupd").addoption(
+        "--groupd-record",
+        metavar="DIR",
+        help="record the brokers of every test, and keep the recordings of those that fail",
+    )
+
+
 @pytest.fixture
 def groupd_factory(request: pytest.FixtureRequest) -> Iterator[Factory]:
     """Starts as many brokers as the test wants: `groupd_factory(topics={"orders": 6})`. At the end
     all are checked and closed."""
     started = request.node.stash.setdefault(_BROKERS, [])
-    yield _starter(started)
-    _end(started)
+    recordings = Recordings.of(request.node)
+    yield _starter(started, recordings)
+    try:
+        _end(started)
+    except BaseException:
+        recordings.keep()
+        raise
+    recordings.clear()
 
 
 @pytest.fixture
@@ -50,7 +70,7 @@ def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]
     """One broker for the whole session (of each xdist worker). Tests that share it should use
     topics and groups of their own. Its invariants are checked at the end."""
     started = request.session.stash.setdefault(_BROKERS, [])
-    yield _starter(started)()
+    yield _starter(started, Recordings(None, ""))()
     _end(started)
 
 
@@ -63,6 +83,10 @@ def pytest_runtest_makereport(
     if report.failed and call.when != "teardown":
         for broker in _used_by(item):
             report.sections.append((SECTION, _history(broker)))
+    if report.failed:
+        kept = item.stash.get(_RECORDINGS, None)
+        if kept is not None and kept.keep():
+            report.sections.append((RECORDING_SECTION, kept.shown()))
     return report
 
 
@@ -78,10 +102,54 @@ def _options(node: pytest.Item) -> dict[str, Any]:
     return options
 
 
-def _starter(started: list[GroupCoordinator]) -> Factory:
+class Recordings:
+    """Of the brokers of one test; `directory` None: there are none."""
+
+    def __init__(self, directory: Path | None, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._paths: list[Path] = []
+        self._kept = False
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> Recordings:
+        # None where the plugin was registered too late for options.
+        directory = item.config.getoption("groupd_record", None)
+        name = re.sub(r"[^\w.=-]+", "_", item.nodeid)[-NAME_MAX:]
+        made = cls(None if directory is None else Path(directory).absolute(), name)
+        return item.stash.setdefault(_RECORDINGS, made)
+
+    def next(self) -> Path | None:
+        """The file of the next broker."""
+        if self._directory is None:
+            return None
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path = self._directory / f"{self._name}-{len(self._paths) + 1}.jsonl"
+        path.unlink(missing_ok=True)  # of an earlier run
+        self._paths.append(path)
+        return path
+
+    def keep(self) -> bool:
+        """The test has failed. Whether there is anything."""
+        self._kept = True
+        return bool(self._paths)
+
+    def clear(self) -> None:
+        """The brokers are closed."""
+        if not self._kept:
+            for path in self._paths:
+                path.unlink(missing_ok=True)
+
+    def shown(self) -> str:
+        return "\n".join(f"groupd replay {path}" for path in self._paths)
+
+
+def _starter(started: list[GroupCoordinator], recordings: Recordings) -> Factory:
     def start(**options: Any) -> GroupCoordinator:
         from coordinator.testing.harness import GroupCoordinator
 
+        if options.get("record") is None:
+            options["record"] = recordings.next()
         broker = GroupCoordinator.start(**options)
         started.append(broker)
         return broker

@@ -55,7 +55,7 @@ class Recipes:
         member_id = self._member(group, member)
         given = {"api": "member", "group": group, "member": member_id}
         fault = self._add("hold", given)
-        self._engine.liveness.silence((group, member_id))
+        self._engine.silence(group, member_id)
         await self._engine.advance(self._session_ms(group, member_id), keep_connected=True)
         return {"faults": [fault], "members": [member_id]}
 
@@ -159,7 +159,7 @@ class Recipes:
     # Parts
 
     def _add(self, action: str, given: dict[str, Any]) -> int:
-        return self._engine.faults.add(make_spec(action, given)).number
+        return self._engine.add_fault(make_spec(action, given))
 
     def _live(self, group: str) -> ClassicGroup | ConsumerGroup | None:
         live = self._engine.group(group)
@@ -193,7 +193,7 @@ class Recipes:
         classic = live.members[member_id].classic
         if classic is not None:
             return classic.session_timeout_ms
-        state = self._engine.broker.shard_of(group).shard.state
+        state = self._engine.broker.own_shard_of(group).shard.state
         return session_timeout_ms(state.config, state.group_configs.get(group))
 
     async def _forget(self, live: Any, member_id: str) -> None:

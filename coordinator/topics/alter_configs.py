@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext
 from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.describe_configs import check_broker_name, check_config_access
+from coordinator.topics.describe_configs import check_config_access
 from coordinator.topics.group_overrides import GroupOverrides
+from coordinator.topics.layout import Layout
 from coordinator.topics.names import check_topic_name
 from coordinator.topics.topic_configs import (
     LIST,
@@ -41,9 +42,14 @@ class IncrementalAlterConfigs:
     """Answers one entry per resource, in the order asked; a repeated one gets INVALID_REQUEST."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, config: CoordinatorConfig, groups: GroupOverrides
+        self,
+        catalogue: TopicCatalogue,
+        config: CoordinatorConfig,
+        groups: GroupOverrides,
+        layout: Layout,
     ) -> None:
         self._catalogue = catalogue
+        self._layout = layout
         self._config = config
         self._groups = groups
 
@@ -85,7 +91,7 @@ class IncrementalAlterConfigs:
             await self._topic(asked, validate_only)
         elif asked.resource_type == RESOURCE_BROKER:
             if asked.name:
-                check_broker_name(asked.name, self._config.node_id)
+                self._layout.check_broker_name(asked.name)
             if asked.configs:
                 names = ", ".join(change.name for change in asked.configs)
                 raise ApiError(

@@ -26,6 +26,7 @@ from coordinator.topics.describe_producers import DescribeProducers
 from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
+from coordinator.topics.layout import Layout
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
 from coordinator.topics.list_config_resources import ListConfigResources
 from coordinator.topics.list_offsets import ListOffsets
@@ -73,8 +74,9 @@ class DataPlane:
     `store` must be started. `writer` has the signature of `store.append` and serves calls in
     order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
     request. `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
-    `verifier` knows the open transactions. `elapsed` measures long polls
-    (default: `now`), which are a matter between sockets and stay in real time when `now` does
+    `verifier` knows the open transactions. `offsets_leader(partition)`: the node that serves a
+    shard, by default this one. `elapsed` measures long polls (default: `now`), which are a matter
+    between sockets and stay in real time when `now` does
     not. `wait` is for tests.
     """
 
@@ -93,7 +95,9 @@ class DataPlane:
         offsets_markers: MarkerTarget | None = None,
         wait: Wait = wait_for_event,
         elapsed: Callable[[], Instant] | None = None,
+        offsets_leader: Callable[[int], int] | None = None,
     ) -> None:
+        layout = Layout(config.node_id, nodes, offsets_leader)
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.group_overrides = GroupOverrides(store, config, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
@@ -104,25 +108,25 @@ class DataPlane:
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )
         self.producer_ids = ProducerIds(store)
-        metadata = Metadata(self.catalogue, config, nodes)
+        metadata = Metadata(self.catalogue, config, layout)
         self.handlers: Mapping[type, Handler] = MappingProxyType(
             {
                 MetadataRequest: metadata.handle,
                 DescribeClusterRequest: metadata.describe_cluster,
                 DescribeTopicPartitionsRequest: DescribeTopicPartitions(
-                    self.catalogue, config
+                    self.catalogue, layout
                 ).handle,
                 CreateTopicsRequest: CreateTopics(self.catalogue, config).handle,
                 DeleteTopicsRequest: DeleteTopics(self.catalogue, store).handle,
                 CreatePartitionsRequest: CreatePartitions(self.catalogue).handle,
                 DescribeConfigsRequest: DescribeConfigs(
-                    self.catalogue, config, self.group_overrides
+                    self.catalogue, config, self.group_overrides, layout
                 ).handle,
                 IncrementalAlterConfigsRequest: IncrementalAlterConfigs(
-                    self.catalogue, config, self.group_overrides
+                    self.catalogue, config, self.group_overrides, layout
                 ).handle,
                 ListConfigResourcesRequest: ListConfigResources(
-                    self.catalogue, config, self.group_overrides
+                    self.catalogue, self.group_overrides, layout
                 ).handle,
                 ProduceRequest: produce.handle,
                 FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,

@@ -9,6 +9,7 @@ from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import TopicCatalogue
 from coordinator.topics.group_overrides import GroupOverrides
+from coordinator.topics.layout import Layout
 from coordinator.topics.names import CLUSTER_NAME, check_topic_name
 from coordinator.topics.topic_configs import (
     BOOLEAN,
@@ -40,9 +41,14 @@ class DescribeConfigs:
     """Answers one entry per resource, in the order asked."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, config: CoordinatorConfig, groups: GroupOverrides
+        self,
+        catalogue: TopicCatalogue,
+        config: CoordinatorConfig,
+        groups: GroupOverrides,
+        layout: Layout,
     ) -> None:
         self._catalogue = catalogue
+        self._layout = layout
         self._config = config
         self._groups = groups
 
@@ -90,8 +96,10 @@ class DescribeConfigs:
     def _broker(self, name: str) -> Sequence[ConfigValue]:
         if not name:
             return ()  # the dynamic defaults of all brokers: there are none
-        check_broker_name(name, self._config.node_id)
-        return [broker_config(self._config, key) for key in sorted(FIELDS_BY_KEY)]
+        self._layout.check_broker_name(name)
+        # All nodes run with the same settings but for this one.
+        config = replace(self._config, node_id=int(name))
+        return [broker_config(config, key) for key in sorted(FIELDS_BY_KEY)]
 
 
 def broker_config(config: CoordinatorConfig, key: str) -> ConfigValue:
@@ -115,15 +123,6 @@ def broker_config(config: CoordinatorConfig, key: str) -> ConfigValue:
         config_type=config_type,
         documentation=field.metadata["doc"],
     )
-
-
-def check_broker_name(name: str, node_id: int) -> None:
-    """Raises ApiError INVALID_REQUEST unless the name is our own node id."""
-    if name != str(node_id):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id: expected {node_id} or the empty string, but got {name}",
-        )
 
 
 def check_config_access(

@@ -6,10 +6,10 @@ Topics come sorted by name; the reply stops after the asked number of partitions
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.metadata import partition_infos, topic_operations
+from coordinator.topics.layout import Layout
+from coordinator.topics.metadata import topic_operations
 from coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.cluster import (
@@ -24,9 +24,9 @@ MAX_PARTITIONS = 2000
 class DescribeTopicPartitions:
     """Raises ApiError INVALID_REQUEST for a cursor that fits no topic of the request."""
 
-    def __init__(self, catalogue: TopicCatalogue, config: CoordinatorConfig) -> None:
+    def __init__(self, catalogue: TopicCatalogue, layout: Layout) -> None:
         self._catalogue = catalogue
-        self._config = config
+        self._layout = layout
 
     async def handle(
         self, context: RequestContext, request: DescribeTopicPartitionsRequest
@@ -88,6 +88,6 @@ class DescribeTopicPartitions:
             name=name,
             topic_id=topic.topic_id,
             internal=topic.internal,
-            partitions=partition_infos(self._config.node_id, first, min(end, topic.partitions)),
+            partitions=self._layout.partition_infos(topic, first, min(end, topic.partitions)),
             authorized_operations=topic_operations(context, name),
         )

@@ -6,10 +6,10 @@ no broker loggers here; asking for them is no mistake.
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import TopicCatalogue
 from coordinator.topics.group_overrides import GroupOverrides
+from coordinator.topics.layout import Layout
 from coordinator.topics.names import CLUSTER_NAME
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
@@ -24,13 +24,16 @@ from protocol.messages.topics import (
 
 
 class ListConfigResources:
-    """Groups first, then this broker, then topics, each in the order of names."""
+    """Groups first, then the brokers, then topics, each in the order of names."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, config: CoordinatorConfig, groups: GroupOverrides
+        self,
+        catalogue: TopicCatalogue,
+        groups: GroupOverrides,
+        layout: Layout,
     ) -> None:
         self._catalogue = catalogue
-        self._config = config
+        self._layout = layout
         self._groups = groups
 
     async def handle(
@@ -42,7 +45,7 @@ class ListConfigResources:
             RESOURCE_GROUP: sorted(self._groups.all()),
             RESOURCE_CLIENT_METRICS: [],
             RESOURCE_BROKER_LOGGER: [],
-            RESOURCE_BROKER: [str(self._config.node_id)],
+            RESOURCE_BROKER: [str(node_id) for node_id in self._layout.broker_ids],
             RESOURCE_TOPIC: sorted(topic.name for topic in self._catalogue.topics()),
         }
         if not set(request.resource_types) <= known.keys():

@@ -1,17 +1,16 @@
 """Metadata (3) and DescribeCluster (60): what clients need to find topics.
 
-Rules: this node leads every partition at leader epoch 0 and is its only replica. A topic that an
+Rules: every partition has one replica, its leader, at leader epoch 0. A topic that an
 auto-creating request names is created before the answer, so the client need not ask again.
 Topics that the principal may not describe look as if only their name were known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import Topic, TopicCatalogue
+from coordinator.topics.layout import Layout
 from coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
@@ -20,14 +19,10 @@ from protocol.messages.cluster import (
     DescribeClusterRequest,
     MetadataReply,
     MetadataRequest,
-    Node,
-    PartitionInfo,
     TopicInfo,
 )
 from protocol.messages.groups import OPERATIONS_NOT_ASKED
 from storage.log import LogError
-
-LEADER_EPOCH = 0
 
 _TOPIC_OPERATIONS = (
     Operation.READ,
@@ -69,21 +64,15 @@ def cluster_operations(context: RequestContext) -> int:
     )
 
 
-def partition_infos(node_id: int, start: int, end: int) -> tuple[PartitionInfo, ...]:
-    """Partitions `start`..`end` - 1, all led by this node."""
-    here = (node_id,)
-    return tuple(PartitionInfo(n, node_id, LEADER_EPOCH, here, here) for n in range(start, end))
-
-
 class Metadata:
-    """`nodes` is read at every request, so it may be filled after the sockets are bound."""
+    """The first node is told as the controller."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, config: CoordinatorConfig, nodes: Sequence[Node]
+        self, catalogue: TopicCatalogue, config: CoordinatorConfig, layout: Layout
     ) -> None:
         self._catalogue = catalogue
         self._config = config
-        self._nodes = nodes
+        self._layout = layout
 
     async def handle(self, context: RequestContext, request: MetadataRequest) -> MetadataReply:
         if request.topics is None:
@@ -102,7 +91,7 @@ class Metadata:
             described = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
             operations = cluster_operations(context) if described else 0
         return MetadataReply(
-            nodes=tuple(self._nodes),
+            nodes=tuple(self._layout.nodes),
             cluster_id=self._catalogue.cluster_id,
             controller_id=self._config.node_id,
             topics=tuple(infos),
@@ -128,7 +117,7 @@ class Metadata:
         return DescribeClusterReply(
             cluster_id=self._catalogue.cluster_id,
             controller_id=self._config.node_id,
-            nodes=tuple(self._nodes),
+            nodes=tuple(self._layout.nodes),
             cluster_authorized_operations=operations,
         )
 
@@ -185,7 +174,7 @@ class Metadata:
             name=topic.name,
             topic_id=topic.topic_id,
             internal=topic.internal,
-            partitions=partition_infos(self._config.node_id, 0, topic.partitions),
+            partitions=self._layout.partition_infos(topic, 0, topic.partitions),
             authorized_operations=topic_operations(context, topic.name)
             if request.include_topic_authorized_operations
             else OPERATIONS_NOT_ASKED,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 import structlog
 
 from coordinator.core.metadata_image import MetadataDelta
-from coordinator.topics.catalogue import Topic, TopicCatalogue
+from coordinator.topics.catalogue import MetadataListener, Topic
 from coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC, log_name
 from coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
 from coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
@@ -19,11 +20,19 @@ from storage.log import LogCorrupt, LogError, PartitionLogs
 log = structlog.get_logger("groupd.topics")
 
 
+class KnownTopics(Protocol):
+    """The catalogue, as far as it is asked here."""
+
+    def topic(self, name: str) -> Topic | None: ...
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None: ...
+    def add_listener(self, listener: MetadataListener) -> None: ...
+
+
 class Partitions:
     """Topic and partition of a request -> log."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, logs: PartitionLogs, offsets_view: OffsetsLogView
+        self, catalogue: KnownTopics, logs: PartitionLogs, offsets_view: OffsetsLogView
     ) -> None:
         self._catalogue = catalogue
         self._logs = logs

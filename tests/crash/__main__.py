@@ -15,9 +15,9 @@ ROUNDS_PER_STORE = 200
 """Then a new store: loading would take longer and longer, and crashes are what is wanted."""
 
 
-async def run(directory: Path, rounds: int, seed: int, store: Arguments) -> None:
+async def run(directory: Path, rounds: int, seed: int, store: Arguments, workers: int) -> None:
     for first in range(0, rounds, ROUNDS_PER_STORE):
-        world = Rounds(directory / f"from-{first}", seed + first, store)
+        world = Rounds(directory / f"from-{first}", seed + first, store, workers)
         began = time.monotonic()
         try:
             await world.run(min(ROUNDS_PER_STORE, rounds - first))
@@ -42,12 +42,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--store", choices=sorted(STORES), default="sqlite")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="groupd-crash-"))
     print(f"seed {options.seed}, store {options.store} in {directory}", flush=True)
     with STORES[options.store]() as store:
-        asyncio.run(run(directory, options.rounds, options.seed, store))
+        asyncio.run(run(directory, options.rounds, options.seed, store, options.workers))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
+from coordinator.core.partitioning import partition_for
 from tests.crash.commits import Committer
 from tests.crash.members import ClassicMember, ConsumerMember
 from tests.crash.produces import PRODUCERS_TOPIC, Producer
@@ -22,6 +23,7 @@ from tests.crash.stores import Arguments
 from tests.crash.wire import Connection
 
 COMMITTERS, PRODUCERS, CONSUMER_MEMBERS, CLASSIC_MEMBERS = 12, 3, 3, 2
+SHARDS = 50
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -31,6 +33,8 @@ SETTINGS = {
 KINDS = {"load": 12, "start": 4, "stop": 3, "clean": 1}
 """What is killed, by weight: a daemon under load, one that starts, one that stops; or nothing is
 killed and it stops as it should."""
+WORKER_KINDS = {**KINDS, "worker": 12}
+"""With several processes also one of them, which comes back while the others go on."""
 COMMITS_MAX = 120
 PROGRESS_TIMEOUT_S = 20.0
 LOAD_S, START_S, STOP_S = (0.0, 0.02), (0.0, 0.2), (0.0, 0.03)
@@ -53,12 +57,17 @@ class Worker(Protocol):
 class Rounds:
     """`run` makes rounds; `counts` says of which kinds. Close it afterwards."""
 
-    def __init__(self, directory: Path, seed: int, store: Arguments) -> None:
+    def __init__(self, directory: Path, seed: int, store: Arguments, workers: int = 1) -> None:
+        self._nodes = workers
         self.counts: Counter[str] = Counter()
         self.starts_s: list[float] = []
         self._random = Random(seed)
         self._directory = directory
         self._arguments = store(directory)
+        self.kinds = KINDS
+        if workers > 1:
+            self._arguments += ["--workers", str(workers)]
+            self.kinds = WORKER_KINDS
         for topic, partitions in (("orders", 4), (PRODUCERS_TOPIC, PRODUCERS)):
             self._arguments += ["--topic", f"{topic}:{partitions}"]
         for key, value in SETTINGS.items():
@@ -111,7 +120,7 @@ class Rounds:
         """Fails with the first round that shows a loss; then the store is left as it is."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for number in range(rounds):
-            kind = self._random.choices(list(KINDS), list(KINDS.values()))[0]
+            kind = self._random.choices(list(self.kinds), list(self.kinds.values()))[0]
             try:
                 await self._round(kind)
             except (AssertionError, ExceptionGroup) as error:
@@ -128,11 +137,16 @@ class Rounds:
             await server.kill()
             await self._ended(server)
         server = await self._start()
-        loads = [asyncio.create_task(self._load(worker, server.port)) for worker in self.workers]
+        loads = [
+            asyncio.create_task(self._load(worker, self._port(worker, server)))
+            for worker in self.workers
+        ]
         self._prepare()
         try:
             await self._progress(loads, self._random.randint(0, COMMITS_MAX))
             await asyncio.sleep(self._random.uniform(*LOAD_S))
+            if kind == "worker":
+                await self._kill_worker(server, loads)
             if kind in ("stop", "clean"):
                 server.terminate()
             if kind == "clean":
@@ -143,6 +157,34 @@ class Rounds:
         finally:
             await asyncio.gather(*loads)
         await self._ended(server)
+
+    async def _kill_worker(self, server: Server, loads: list[asyncio.Task[None]]) -> None:
+        """Of the processes of a daemon, the one of a group that is drawn. It comes back with what
+        it has said; the others go on meanwhile."""
+        drawn = self._random.choice(self.committers)
+        node = self._node(drawn)
+        server.kill_worker(node)
+        hit = [
+            load for load, one in zip(loads, self.workers, strict=True) if self._node(one) == node
+        ]
+        await asyncio.gather(*hit)
+        others = [load for load in loads if load not in hit]
+        await self._progress(others, self._random.randint(1, COMMITS_MAX))
+        assert not any(load.done() for load in others), "they are not concerned"
+        async with asyncio.timeout(PROGRESS_TIMEOUT_S):
+            while not await server.finds(drawn.group):
+                await asyncio.sleep(0.01)
+        for worker in self.workers:
+            if self._node(worker) == node:
+                await self._check(worker, server.ports[node])
+
+    def _node(self, worker: Worker) -> int:
+        """Producers go to the main process."""
+        group = getattr(worker, "group", None)
+        return 0 if group is None else partition_for(group, SHARDS) % self._nodes + 1
+
+    def _port(self, worker: Worker, server: Server) -> int:
+        return server.port if self._nodes == 1 else server.ports[self._node(worker)]
 
     @property
     def commits(self) -> int:
@@ -161,7 +203,7 @@ class Rounds:
         started = time.monotonic()
         await server.ready()
         self.starts_s.append(time.monotonic() - started)
-        await self._each(lambda worker: self._check(worker, server.port))
+        await self._each(lambda worker: self._check(worker, self._port(worker, server)))
         return server
 
     async def losses(self) -> set[str]:
@@ -171,7 +213,7 @@ class Rounds:
         found = set()
         for worker in self.workers:
             try:
-                await self._check(worker, server.port)
+                await self._check(worker, self._port(worker, server))
             except AssertionError:
                 found.add(type(worker).__name__)
         await server.kill()

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.daemon import READY, ROOT
+from tests.crash.wire import Connection
+from tests.support.daemon import READY, ROOT, worker_pids
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 6.0
@@ -39,6 +40,8 @@ class Server:
         self._process = process
         self._log = log
         self.port = 0
+        self.ports: dict[int, int] = {}
+        self._killed = False
 
     @classmethod
     async def prepare(cls, arguments: Sequence[str], log: Path) -> Server:
@@ -69,6 +72,28 @@ class Server:
         ready = READY.match(await self._line())
         assert ready is not None, f"no ready line\n{self.log()}"
         self.port = int(ready.group(2))
+        connection = await Connection.open(self.port)
+        try:
+            asked = {"topics": [], "allow_auto_topic_creation": False}
+            reply = await connection.ask("Metadata", 12, asked)
+        finally:
+            await connection.close()
+        self.ports = {broker["node_id"]: broker["port"] for broker in reply["brokers"]}
+
+    async def finds(self, group: str) -> bool:
+        """Whether the group's coordinator is there."""
+        connection = await Connection.open(self.port)
+        try:
+            asked = {"coordinator_keys": [group], "key_type": 0}
+            reply = await connection.ask("FindCoordinator", 4, asked)
+        finally:
+            await connection.close()
+        return bool(reply["coordinators"][0]["error_code"] == 0)
+
+    def kill_worker(self, node: int) -> None:
+        """SIGKILL for one of the processes."""
+        self._killed = True
+        os.kill(worker_pids(self._process.pid)[node], signal.SIGKILL)
 
     async def _line(self) -> str:
         assert self._process.stdout is not None
@@ -95,4 +120,7 @@ class Server:
 
     def errors(self) -> list[str]:
         """Lines of the log that no healthy daemon writes."""
-        return [line for line in self.log().splitlines() if any(m in line for m in ERROR_MARKS)]
+        lines = [line for line in self.log().splitlines() if any(m in line for m in ERROR_MARKS)]
+        if self._killed:
+            lines = [line for line in lines if "worker has ended" not in line]
+        return lines

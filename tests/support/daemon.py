@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.support.process import ChildProcess, wait_until
@@ -17,11 +19,40 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 
 
+def worker_pids(pid: int) -> dict[int, int]:
+    """Node id -> process, of the workers of a main process."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    commands = {
+        int(one): Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children
+    }
+    return {
+        int(command[command.index(b"coordinator.workers") + 1]): child
+        for child, command in commands.items()
+        if b"coordinator.workers" in command
+    }
+
+
+def free_ports(host: str, count: int) -> int:
+    """The first of so many ports in a row that nobody listens on now."""
+    while True:
+        with ExitStack() as probes:
+            first = 0
+            try:
+                for number in range(count):
+                    probe = probes.enter_context(socket.socket())
+                    probe.bind((host, first + number if first else 0))
+                    first = first or probe.getsockname()[1]
+            except (OSError, OverflowError):
+                continue
+            return first
+
+
 class Daemon:
     """One data directory and the process that serves it.
 
     `start`, `stop` (SIGTERM, exit code 0 within 5 s), `kill` (SIGKILL), `restart` (same ports, same
-    data). `env` is added to the environment. `bootstrap` and `admin_url` are the real addresses
+    data). `env` is added to the environment. With
+    `workers` the daemon has several processes. `bootstrap` and `admin_url` are the real addresses
     once started.
     """
 
@@ -35,11 +66,14 @@ class Daemon:
         settings: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        workers: int = 1,
     ) -> None:
+        self.workers = workers
         self.directory = directory
         self.data_dir = directory / "data"
         self.host = "127.0.0.1"
-        self.port = 0
+        # Those of workers follow, and are to be the same after a restart.
+        self.port = free_ports(self.host, 1 + workers) if workers > 1 else 0
         self.admin_port = 0
         self._topics = dict(topics or {})
         self._settings = dict(settings or {})
@@ -50,6 +84,12 @@ class Daemon:
     @property
     def bootstrap(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def nodes(self) -> list[str]:
+        """Addresses of all nodes that clients see."""
+        count = 1 + (self.workers if self.workers > 1 else 0)
+        return [f"{self.host}:{self.port + number}" for number in range(count)]
 
     @property
     def admin_url(self) -> str:
@@ -74,6 +114,8 @@ class Daemon:
             command += ["--topic", f"{name}:{partitions}"]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
+        if self.workers > 1:
+            command += ["--workers", str(self.workers)]
         return command + self._arguments
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -1,4 +1,5 @@
-"""Which process the tests talk to: groupd, or with GROUPD_PEER=kafka a real broker."""
+"""Which process the tests talk to: groupd, or with GROUPD_PEER=kafka a real broker. With
+GROUPD_WORKERS=2 groupd has two workers."""
 
 from __future__ import annotations
 
@@ -45,4 +46,5 @@ def make_peer(
     if peer_kind() == "kafka":
         return KafkaBroker(directory, topics=topics, settings=merged)
     arguments = ["--store", store] if store else []
-    return Daemon(directory, topics=topics, settings=merged, arguments=arguments)
+    workers = int(os.environ.get("GROUPD_WORKERS", "1"))
+    return Daemon(directory, topics=topics, settings=merged, arguments=arguments, workers=workers)

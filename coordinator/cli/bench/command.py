@@ -15,6 +15,8 @@ from coordinator.cli.bench.fill import fill
 from coordinator.cli.bench.workloads import Figure
 from coordinator.cli.process import DaemonProcess
 
+WORKERS_MEMBERS = 1000
+
 TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")
 
 
@@ -33,10 +35,20 @@ def bench(
     store: Annotated[
         str | None, typer.Option(help="Store URL of the daemon under test; default SQLite.")
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, help="Compare so many workers with one process, and nothing else."),
+    ] = 1,
 ) -> None:
     """Measure heartbeats, commits, fetches, joins, memory and recovery on this machine."""
     import uvloop
 
+    if workers > 1:
+        from coordinator.cli.bench.workers import compare, show
+
+        few = min(members, WORKERS_MEMBERS)
+        show(uvloop.run(compare(TEST_FLAGS, workers, few, seconds)), workers)
+        return
     flags = (*TEST_FLAGS, *(("--store", store) if store else ()))
     figures: list[Figure] = []
     if not only_recovery:

@@ -42,7 +42,8 @@ def consumer_heartbeat(
         writer.null_array()
     else:
         writer.array(topics, writer.string)
-    writer.nullable_string(None)
+    # As librdkafka does: its mock cluster wants names and expression both or neither.
+    writer.nullable_string(None if topics is None else "")
     writer.nullable_string(None)
     if owned is None:
         writer.null_array()

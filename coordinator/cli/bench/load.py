@@ -10,6 +10,8 @@ from typing import cast
 
 _INT32 = Struct(">i")
 
+Address = tuple[str, int]
+
 
 class LoadConnection(asyncio.Protocol):
     """Sends frames from `source`, `window` at a time; `on_reply(frame)` sees each answer.
@@ -89,7 +91,7 @@ class LoadConnection(asyncio.Protocol):
 
 
 async def connect(
-    address: tuple[str, int],
+    address: Address,
     source: Iterator[bytes],
     window: int = 1,
     on_reply: Callable[[bytes], None] | None = None,

@@ -7,14 +7,14 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from time import perf_counter
 
 from coordinator.cli.bench import frames
-from coordinator.cli.bench.load import LoadConnection, connect, run_all, run_for
+from coordinator.cli.bench.load import Address, LoadConnection, connect, run_all, run_for
 from coordinator.cli.process import DaemonProcess
 
 TOPIC = "bench"
@@ -45,26 +45,27 @@ def member_names(count: int) -> list[tuple[str, str]]:
 
 
 class JoinedMembers:
-    """KIP-848 members that have joined; knows each member's epoch."""
+    """KIP-848 members that have joined; knows each member's epoch. `place(group)`: the address of
+    its coordinator, by default the daemon's only one; `members`: (group, member) of each."""
 
-    def __init__(self, daemon: DaemonProcess, count: int, connections: int) -> None:
-        self.members = member_names(count)
+    def __init__(
+        self,
+        daemon: DaemonProcess,
+        count: int,
+        connections: int,
+        place: Callable[[str], Address] | None = None,
+        members: list[tuple[str, str]] | None = None,
+    ) -> None:
+        self._place = place or (lambda group: daemon.kafka)
+        self.members = members or member_names(count)
         self.epochs: dict[str, int] = {}
-        self._daemon = daemon
         self._connections = connections
 
     async def join(self) -> float:
         """All members join, each once; seconds until the last answer."""
-        parts: list[Iterator[bytes]] = [
-            iter(
-                [
-                    frames.consumer_heartbeat(group, member, 0, (TOPIC,), ())
-                    for group, member in self.members[first :: self._connections]
-                ]
-            )
-            for first in range(self._connections)
-        ]
-        loads = [await connect(self._daemon.kafka, part, 1, self._note) for part in parts]
+        loads = await self._loads(
+            lambda group, member: frames.consumer_heartbeat(group, member, 0, (TOPIC,), ())
+        )
         seconds = await run_all(loads)
         for load in loads:
             load.close()
@@ -80,18 +81,25 @@ class JoinedMembers:
                 return
 
     async def _round(self, owned: dict[str, tuple[tuple[bytes, tuple[int, ...]], ...]]) -> None:
-        def source(first: int) -> Iterator[bytes]:
-            for group, member in self.members[first :: self._connections]:
-                epoch = self.epochs[member]
-                yield frames.consumer_heartbeat(group, member, epoch, owned=owned.get(member, ()))
-
-        loads = [
-            await connect(self._daemon.kafka, source(first), 1, self._note)
-            for first in range(self._connections)
-        ]
+        loads = await self._loads(
+            lambda group, member: frames.consumer_heartbeat(
+                group, member, self.epochs[member], owned=owned.get(member, ())
+            )
+        )
         await run_all(loads)
         for load in loads:
             load.close()
+
+    async def _loads(self, frame: Callable[[str, str], bytes]) -> list[LoadConnection]:
+        """Connections on which every member sends one frame, made before its turn."""
+        loads = []
+        for first in range(self._connections):
+            by_place: dict[Address, list[bytes]] = {}
+            for group, member in self.members[first :: self._connections]:
+                by_place.setdefault(self._place(group), []).append(frame(group, member))
+            for address, sent in by_place.items():
+                loads.append(await connect(address, iter(sent), 1, self._note))
+        return loads
 
     def _note(self, reply: bytes) -> None:
         """Member id and epoch out of a ConsumerGroupHeartbeat reply (correlation, tags,

@@ -9,11 +9,13 @@ from pathlib import Path
 from tests.scenarios.runner.backend import Backend
 from tests.scenarios.runner.core_backend import CoreBackend
 from tests.scenarios.runner.tcp_backend import TcpBackend
+from tests.scenarios.runner.workers_backend import WorkersBackend
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.wire_client import WireClient
 
-KINDS = ("core", "tcp", "kafka")
+KINDS = ("core", "tcp", "workers", "kafka")
+WORKERS = 2
 DEFAULTS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "300",
@@ -39,6 +41,8 @@ class Brokers:
         if kind == "core":
             return CoreBackend(merged)
         broker = self._broker(kind, merged)
+        if kind == "workers":
+            return WorkersBackend("tcp", broker.host, broker.port, WORKERS)
         settle_s = KAFKA_SETTLE_S if kind == "kafka" else 0.0
         return TcpBackend(kind, broker.host, broker.port, settle_s)
 
@@ -47,11 +51,16 @@ class Brokers:
         if key not in self._started:
             self._stop(kind)
             directory = self._directory / f"{kind}-{len(self._started)}"
-            make = Daemon if kind == "tcp" else KafkaBroker
-            broker = make(directory, settings=settings)
+            broker: Daemon | KafkaBroker
+            if kind == "kafka":
+                broker = KafkaBroker(directory, settings=settings)
+            else:
+                workers = WORKERS if kind == "workers" else 1
+                broker = Daemon(directory, settings=settings, workers=workers)
             broker.start()
             self._started[key] = broker
-            _warm_up(broker)
+            if kind != "workers":  # those are loaded when the daemon is
+                _warm_up(broker)
         return self._started[key]
 
     def _stop(self, kind: str) -> None:

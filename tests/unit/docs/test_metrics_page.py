@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from socket import socket
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from coordinator.config import CoordinatorConfig
+from coordinator.recording.metrics import RecordingCollector
+from coordinator.recording.tape import Tape
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import SystemClock
@@ -19,7 +26,11 @@ from coordinator.server.connection import ConnectionStats
 from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.transactions.coordinator import TransactionCoordinator
+from coordinator.workers.cluster import Cluster
+from coordinator.workers.cluster_routes import ClusterCollector
+from coordinator.workers.link import Place, WorkerLink, WorkerState
 from protocol.errors import ErrorCode
+from protocol.messages.cluster import Node
 from storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -47,8 +58,19 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
-    more = [lambda: LogCollector(cleaner, LoopStalls())]
-    registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+    cluster = Cluster(
+        [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
+    )
+    cluster.links.append(cast(WorkerLink, OneWorker()))
+    with TemporaryDirectory() as directory:
+        tape = Tape(Path(directory) / "r", 1)
+        more: list[Callable[[], Collector]] = [
+            lambda: LogCollector(cleaner, LoopStalls()),
+            lambda: RecordingCollector(tape),
+            lambda: ClusterCollector(cluster),
+        ]
+        registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
+        tape.discard()
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         if family.name.startswith(("process_", "python_")):
@@ -67,6 +89,14 @@ async def never() -> int:
 class NoMarkers:
     async def write_marker(self, *_: object) -> dict[tuple[str, int], ErrorCode]:
         raise AssertionError("nothing ends")
+
+
+class OneWorker:
+    state, restarts = WorkerState.SERVING, 0
+
+    def __init__(self) -> None:
+        with socket() as bound:
+            self.place = Place(Node(1, "", 0), (), bound)
 
 
 class _NoGroups:

@@ -26,6 +26,7 @@ FORBIDDEN = (
 )
 MODULE_ENTRIES = {
     "coordinator.__main__",  # python -m coordinator
+    "coordinator.workers.__main__",  # a process of its own
     "coordinator.cli.main",  # the command groupd
     "coordinator.cli.demo.member",  # a process of its own
     "pipeline.__main__",  # python -m pipeline

@@ -1,9 +1,11 @@
-"""The same tests run against the stores in memory, on SQLite and on PostgreSQL."""
+"""The same tests run against the stores in memory, on SQLite and on PostgreSQL, and against the one
+that a worker has: SQLite behind a channel."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -11,19 +13,22 @@ from storage.log import Store
 from storage.memory import MemoryStore
 from storage.open import create_store
 from tests.support.postgres import PostgresServer
+from tests.support.remote_store import RemoteStore
 
 
 class Disk:
     """A place that stores come back from."""
 
-    def __init__(self, url: str | None, path: Path) -> None:
+    def __init__(self, url: str | None, path: Path, *, remote: bool = False) -> None:
+        self._remote = remote
         self._url = url
         self._path = path
         self._memory = MemoryStore() if url == "memory://" else None
         self.store = self._new()
 
     def _new(self) -> Store:
-        return self._memory or create_store(self._url, self._path)
+        store = self._memory or create_store(self._url, self._path)
+        return cast(Store, RemoteStore(store)) if self._remote else store
 
     async def reopen(self) -> Store:
         await self.store.close()
@@ -32,13 +37,13 @@ class Disk:
         return self.store
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "remote"])
 async def disk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Disk]:
-    url = {"memory": "memory://", "sqlite": None}.get(request.param)
+    url = {"memory": "memory://", "sqlite": None, "remote": None}.get(request.param)
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
         url = server.url(server.emptied_database())
-    disk = Disk(url, tmp_path / "data")
+    disk = Disk(url, tmp_path / "data", remote=request.param == "remote")
     await disk.store.start()
     yield disk
     await disk.store.close()

@@ -1,0 +1,23 @@
+"""The address that clients are told."""
+
+from __future__ import annotations
+
+import structlog
+
+log = structlog.get_logger("groupd.daemon")
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that are none to connect to."""
+
+
+def address_told(bound: tuple[str, int], advertised: tuple[str, int] | None) -> tuple[str, int]:
+    """`advertised`, else what is listened on. Nobody can connect to a wildcard address, so without
+    --advertised it stands for this machine."""
+    if advertised is not None:
+        return advertised
+    host, port = bound
+    local = WILDCARDS.get(host)
+    if local is None:
+        return host, port
+    log.warning("clients on other machines need --advertised HOST:PORT", listen=host, told=local)
+    return local, port

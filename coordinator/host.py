@@ -1,0 +1,77 @@
+"""What a daemon stands on: time, identifiers, the store, and the loop that its work runs on.
+
+`Host` is the plain one: everything as it is, nothing in between. A recorder
+(`coordinator.recording.recorder`) and a replay put another one in its place; what a daemon does
+then depends on its inputs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import Instant
+from coordinator.runtime import ids
+from coordinator.runtime.clock import Clock
+from coordinator.server.connection import Connection
+from protocol.messages import TopicId
+from storage.log import Store
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+T = TypeVar("T")
+
+
+class Host:
+    """The running event loop, the operating system's entropy."""
+
+    connection: Callable[..., Connection] = Connection
+    """Makes the protocol object of an accepted socket."""
+
+    def clock(self, clock: Clock) -> Clock:
+        """The time of groups, offsets and records, made from the given one. The same clock gives
+        the same object."""
+        return clock
+
+    def elapsed(self, clock: Clock) -> Callable[[], Instant]:
+        """What long polls are measured by, made from the clock of the sockets."""
+        return clock.now
+
+    def new_id(self) -> str:
+        return ids.new_id()
+
+    def new_topic_id(self) -> TopicId:
+        return ids.new_topic_id()
+
+    async def open(self, store: Store, config: CoordinatorConfig) -> Store:
+        """Start the store; what the broker is to use. Raises StoreRefused, LogError."""
+        await store.start()
+        return store
+
+    async def run(
+        self, name: str, work: Callable[[], Coroutine[Any, Any, T]], **facts: object
+    ) -> T:
+        """A stage of the daemon's life: what `work()` gives or raises. `facts`: what it depends on
+        beside the store."""
+        return await work()
+
+    def call(self, name: str, act: Callable[[], T], **facts: object) -> T:
+        """An intervention from outside, such as a fault: what `act()` gives or raises."""
+        return act()
+
+    async def wait_for(self, name: str, work: Callable[[], Awaitable[T]], **facts: object) -> T:
+        """As `call`, for an intervention that takes a while."""
+        return await work()
+
+    def answered(self, resolve: Callable[[Any], None]) -> Callable[[Any], None]:
+        """`resolve` for the reply to the request that is just being made by `call`."""
+        return resolve
+
+    def collectors(self) -> list[Callable[[], Collector]]:
+        """Makers of the host's own metrics."""
+        return []
+
+    async def close(self) -> None:
+        """After the last daemon has stopped."""

@@ -1,0 +1,1 @@
+"""Record and replay: see docs/recording.md."""

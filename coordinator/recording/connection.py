@@ -1,0 +1,127 @@
+"""Connections whose requests and replies are recorded, or checked against a recording.
+
+The same class serves both, so that what happens between a frame and its reply (decoding, repeated
+heartbeats, the order of slots) happens in a replay, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from coordinator.server.connection import Connection, Slot
+from coordinator.server.steady import ENTRIES_MAX, StoredReply
+from protocol.wire.header import RequestHeader
+from protocol.wire.registry import Api
+
+
+class Traffic(Protocol):
+    """What a connection tells. `act` is what it would do by itself."""
+
+    def opened(self, connection: RecordedConnection) -> int:
+        """Its number."""
+        ...
+
+    def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None: ...
+    def lost(self, connection: RecordedConnection, act: partial[None]) -> None: ...
+    def closing(self, connection: RecordedConnection) -> None:
+        """From now on it takes and sends nothing."""
+        ...
+
+    def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None: ...
+
+
+class RecordedSlot(Slot):
+    """`request`: the number of the input that brought it."""
+
+    __slots__ = ("request",)
+
+    connection: RecordedConnection
+
+    def __init__(
+        self,
+        connection: RecordedConnection,
+        api: Api,
+        header: RequestHeader,
+        request_frame: bytes,
+        request: int,
+    ) -> None:
+        super().__init__(connection, api, header, request_frame)
+        self.request = request
+
+    def resolve(self, reply: Any, copies: int = 1) -> None:
+        connection = self.connection
+        if connection.closed:
+            return
+        super().resolve(reply, copies)
+        if self.done:
+            if self.lease is not None:
+                connection.remember(self.request_frame, reply)
+            connection.traffic.replied(self.request, reply, self.frame, copies)
+
+
+class RecordedConnection(Connection):
+    """`number`: which one it is in the recording. `request`: the input it is working on."""
+
+    def __init__(self, *args: Any, traffic: Traffic) -> None:
+        super().__init__(*args)
+        self.traffic = traffic
+        self._loop = asyncio.get_running_loop()
+        self.number = -1
+        self.request = -1
+        self._frame = b""
+        self._repeatable: dict[bytes, Any] = {}
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if not self.closed:
+            self.number = self.traffic.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        act: partial[None] = partial(super().connection_lost, exc)
+        if self.number < 0:
+            act()
+        else:
+            self.traffic.lost(self, act)
+
+    def abort(self) -> None:
+        before = self.closed
+        super().abort()
+        self._closing(before)
+
+    def close(self) -> None:
+        before = self.closed
+        super().close()
+        self._closing(before)
+
+    def _closing(self, before: bool) -> None:
+        if not before and self.number >= 0:
+            self.traffic.closing(self)
+
+    def _start(self, frame: bytes) -> None:
+        self._frame = frame
+        self.traffic.frame(self, frame, partial(super()._start, frame))
+
+    def _soon(self, callback: Callable[[], None]) -> None:
+        # Whoever answers is inside the world; the next frame is an input of its own.
+        self._loop.call_soon(callback)
+
+    def _slot(self, api: Api, header: RequestHeader, request_frame: bytes) -> Slot:
+        return RecordedSlot(self, api, header, request_frame, self.request)
+
+    def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
+        super()._repeat(correlation_id, stored)
+        reply = self._repeatable.get(_key(self._frame))
+        self.traffic.replied(self.request, reply, self._slots[-1].frame, 1)
+
+    def remember(self, request_frame: bytes, reply: Any) -> None:
+        """The reply may be repeated for the same request."""
+        if len(self._repeatable) >= ENTRIES_MAX:
+            self._repeatable.clear()
+        self._repeatable[_key(request_frame)] = reply
+
+
+def _key(frame: bytes) -> bytes:
+    return frame[:4] + frame[8:]

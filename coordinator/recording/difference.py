@@ -1,0 +1,49 @@
+"""A difference between a recording and its replay, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coordinator.recording.compare import FieldDifference
+from coordinator.recording.requests import RequestFacts, value_shown
+from coordinator.testing.report import timeline_text
+
+FIELDS_SHOWN = 10
+EVENTS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`request`: the one whose reply differs; `fields`: all places where it does; `before`:
+    requests of the same group (connection) before it; `events`: of the group in the replay."""
+
+    request: RequestFacts
+    fields: tuple[FieldDifference, ...]
+    before: tuple[RequestFacts, ...] = ()
+    events: tuple[Mapping[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.request.shown()]
+        for field in self.fields[:FIELDS_SHOWN]:
+            lines.append(f"  {field.path or 'the reply'}:")
+            lines.append(f"    recorded: {value_shown(field.path, field.expected)}")
+            lines.append(f"    replayed: {value_shown(field.path, field.got)}")
+        if len(self.fields) > FIELDS_SHOWN:
+            lines.append(f"  and {len(self.fields) - FIELDS_SHOWN} more fields")
+        if self.before:
+            lines.append("before it:")
+            lines += [f"  {one.shown()}" for one in self.before]
+        if self.events:
+            lines.append("events of the group in the replay:")
+            lines.append(timeline_text(self.events[-EVENTS_SHOWN:]))
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "request": asdict(self.request),
+            "fields": [asdict(field) for field in self.fields],
+            "before": [asdict(one) for one in self.before],
+            "events": [dict(event) for event in self.events],
+        }

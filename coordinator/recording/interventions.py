@@ -1,0 +1,100 @@
+"""What a test did to its broker, done again: faults, time, a store that fails, a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from coordinator.recording.reader import BadRecording, Entry
+from coordinator.recording.world import WorldClock
+from coordinator.server.connection import Requests
+from coordinator.testing.errors import HarnessError
+from coordinator.testing.fault_spec import FaultSpec, make_spec
+from coordinator.testing.faults import FaultLayer, FaultTable
+from coordinator.testing.liveness import Liveness
+from coordinator.testing.traffic import Traffic
+
+if TYPE_CHECKING:
+    from coordinator.recording.replayed import Replayed
+
+_DEFAULTS = {entry.name: entry.default for entry in fields(FaultSpec)}
+
+
+class Interventions:
+    """The harness's layers around a replayed broker."""
+
+    def __init__(self, replayed: Replayed, clock: WorldClock) -> None:
+        self._replayed = replayed
+        self._clock = clock
+        self._faults = FaultTable(_nobody)
+        self._liveness = Liveness(lambda: replayed.daemon.broker)
+
+    def wrap(self, requests: Requests) -> Requests:
+        self._liveness.forget()
+        traffic = Traffic(requests, self._liveness, _nobody)
+        return FaultLayer(traffic, self._faults, self._clock, self._liveness)
+
+    def act(self, kind: str, entry: Entry) -> Callable[[], Any]:
+        """What the entry does. Raises BadRecording."""
+        store = self._replayed.memory
+        match kind:
+            case "fault":
+                return partial(_if_allowed, self._faults.add, self._spec(entry["spec"]))
+            case "release-fault":
+                return partial(_if_allowed, self._faults.release, int(entry["fault"]))
+            case "remove-fault":
+                return partial(self._faults.remove, int(entry["fault"]))
+            case "silence":
+                group, member = entry["member"]
+                return partial(self._liveness.silence, (str(group), str(member)))
+            case "renew":
+                return partial(self._liveness.renew, int(entry["ms"]))
+            case "fail-append":
+                return partial(store.fail_next_append, applied=bool(entry["applied"]))
+            case "hold-appends":
+                return store.hold_appends
+            case "release-appends":
+                return store.release_appends
+            case "new-store":
+                return self._replayed.forget_everything
+            case "open-log":
+                return partial(self._open_log, str(entry["topic"]), int(entry["partition"]))
+        raise self._replayed.file.bad(f"is of an unknown kind, {kind!r}")
+
+    def _spec(self, tree: Any) -> FaultSpec:
+        given = {
+            name: value
+            for name, value in tree.items()
+            if name in ("applied", "seed") or (name in _DEFAULTS and value != _DEFAULTS[name])
+        }
+        try:
+            return make_spec(given.pop("action"), given)
+        except HarnessError as error:
+            raise BadRecording(f"{self._replayed.file.path}: {error}") from None
+
+    def _open_log(self, name: str, partition: int) -> None:
+        plane = self._replayed.daemon.data_plane
+        topic = plane.catalogue.topic(name)
+        if topic is not None:
+            opening = plane.partitions.readable(topic, partition)
+            task = asyncio.get_running_loop().create_task(opening)
+            task.add_done_callback(_looked_at)
+
+
+def _if_allowed(act: Callable[[Any], Any], given: Any) -> None:
+    try:
+        act(given)
+    except HarnessError:
+        return  # refused, as in the recording
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _nobody(*_: object) -> None:
+    """Nobody waits in a replay."""

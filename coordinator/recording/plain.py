@@ -1,0 +1,102 @@
+"""Messages and bytes as JSON: what stands in a recording, and what is compared.
+
+A dataclass is an object with its class under `@` and its fields, bytes are `{"$": base64}`, an
+error that was raised is `{"!": text}`, tuples are arrays, error codes are numbers. Going back only
+makes messages of the protocol: a recording is a stranger's file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pkgutil
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import protocol.messages
+
+CLASS = "@"
+BYTES = "$"
+ERROR = "!"
+
+
+class Checksum:
+    """Bytes of which only the CRC-32 is written."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self.data = data
+
+
+def to_json(value: Any) -> str:
+    """One line. Raises TypeError for what has no place in a recording."""
+    return json.dumps(value, default=_plain, separators=(",", ":"))
+
+
+def to_tree(value: Any) -> Any:
+    """As `to_json` and back: what would be read from a recording."""
+    return json.loads(to_json(value))
+
+
+def from_tree(tree: Any) -> Any:
+    """The messages that a tree stands for. Raises ValueError."""
+    if isinstance(tree, list):
+        return tuple(from_tree(one) for one in tree)
+    if not isinstance(tree, dict):
+        return tree
+    if BYTES in tree:
+        return to_bytes(tree)
+    if CLASS not in tree:
+        return {key: from_tree(one) for key, one in tree.items()}
+    kind = _messages().get(tree[CLASS])
+    if kind is None:
+        raise ValueError(f"no message {tree[CLASS]!r}")
+    try:
+        return kind(**{key: from_tree(one) for key, one in tree.items() if key != CLASS})
+    except TypeError as error:
+        raise ValueError(f"message {tree[CLASS]}: {error}") from None
+
+
+def to_bytes(tree: Any) -> bytes:
+    """Of `{"$": base64}`. Raises ValueError."""
+    if not isinstance(tree, dict) or not isinstance(tree.get(BYTES), str):
+        raise ValueError("no bytes")
+    return base64.b64decode(tree[BYTES], validate=True)
+
+
+def _plain(value: Any) -> Any:
+    kind: type = type(value)
+    if is_dataclass(kind):
+        return {CLASS: kind.__name__, **{name: getattr(value, name) for name in _names(kind)}}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, Checksum):
+        return zlib.crc32(value.data)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, BaseException):
+        return {ERROR: str(value)}
+    raise TypeError(f"{type(value).__name__} has no place in a recording")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))
+
+
+@cache
+def _messages() -> Mapping[str, type]:
+    found: dict[str, type] = {}
+    for module in pkgutil.iter_modules(protocol.messages.__path__):
+        names = vars(import_module(f"protocol.messages.{module.name}"))
+        found.update(
+            (name, kind)
+            for name, kind in names.items()
+            if isinstance(kind, type) and is_dataclass(kind)
+        )
+    return found

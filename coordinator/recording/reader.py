@@ -1,0 +1,100 @@
+"""Reading a recording. Everything in it is checked before it is used: it is a stranger's file.
+
+A file that ends in the middle of a line (the process was killed, the disk was full) is read up to
+there, and `torn` says so. Damage anywhere else is an error. Files packed with gzip are read as
+they are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from coordinator.recording.tape import FORMAT, VERSION
+
+LINE_BYTES_MAX = 256 << 20
+_GZIP = b"\x1f\x8b"
+
+Entry = dict[str, Any]
+
+
+class BadRecording(Exception):
+    """`str()` is one line that says what is wrong with the file, and where."""
+
+
+class RecordingFile:
+    """`header`: the first line. `torn` and `end` are known once `entries` is through."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Raises BadRecording."""
+        self.path = Path(path)
+        self.torn = False
+        self.end: str | None = None
+        self.line = 0
+        try:
+            first = next(self._lines(), None)
+        except BadRecording:
+            if self.line != 1:
+                raise
+            first = None
+        if first is None or not isinstance(first.get(FORMAT), int):
+            raise BadRecording(f"{path}: is no recording of groupd")
+        if first[FORMAT] != VERSION:
+            raise BadRecording(
+                f"{path}: has format {first[FORMAT]}, this groupd reads {VERSION}; replay it with "
+                f"groupd {first.get('version', 'of its time')}"
+            )
+        self.header = first
+
+    def entries(self) -> Iterator[Entry]:
+        """All but the header, in order. Raises BadRecording."""
+        self.torn, self.end, self.line = False, None, 0
+        lines = self._lines()
+        next(lines)
+        for entry in lines:
+            if not isinstance(entry.get("k"), str):
+                raise self.bad("is no entry")
+            if entry["k"] == "end":
+                self.end = str(entry.get("reason"))
+                return
+            yield entry
+        self.torn = True
+
+    def bad(self, what: str) -> BadRecording:
+        """The error of the line that was read last."""
+        return BadRecording(f"{self.path}: line {self.line} {what}")
+
+    def _lines(self) -> Iterator[Entry]:
+        try:
+            with self.path.open("rb") as raw:
+                file = _unpacked(raw)
+                while line := file.readline(LINE_BYTES_MAX):
+                    self.line += 1
+                    if not line.endswith(b"\n"):
+                        if len(line) == LINE_BYTES_MAX:
+                            raise self.bad(f"is longer than {LINE_BYTES_MAX} bytes")
+                        return  # torn
+                    yield self._entry(line)
+        except EOFError:
+            return  # a packed file that was cut
+        except (OSError, gzip.BadGzipFile) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise BadRecording(f"{self.path}: {reason or error}") from None
+
+    def _entry(self, line: bytes) -> Entry:
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            raise self.bad("is damaged") from None
+        if not isinstance(entry, dict):
+            raise self.bad("is no entry")
+        return entry
+
+
+def _unpacked(raw: BinaryIO) -> BinaryIO:
+    packed = raw.read(2) == _GZIP
+    raw.seek(0)
+    return cast(BinaryIO, gzip.open(raw)) if packed else raw

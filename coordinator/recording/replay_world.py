@@ -1,0 +1,190 @@
+"""The world of a replay: timers and store operations end when the recording says so.
+
+Another build may set other timers, or ask the store for other things, than the recorded one. What
+the recording knows nothing of happens by itself: such a timer once it is `SLACK_MS` overdue, such
+an operation at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from coordinator.recording.snapshot import Restored
+from coordinator.recording.world import World
+from storage import log as storage_log
+from storage.log import LogError, LogFenced, LogUnavailable
+
+T = TypeVar("T")
+
+SLACK_MS = 100
+
+TimerKey = tuple[str, int]
+"""Kind and due time."""
+
+
+@dataclass(slots=True)
+class _Timer:
+    key: TimerKey
+    fire: Callable[[], None]
+
+
+class ReplayWorld(World):
+    """`awaited`: how often timers of a kind and due time still fire in the recording."""
+
+    def __init__(self, seed: str, awaited: Counter[TimerKey]) -> None:
+        super().__init__(seed)
+        self.awaited = awaited
+        self.unmatched = 0
+        """Timers of the recording that were not set here."""
+        self._timers: dict[int, _Timer] = {}
+        self._set = 0
+        self._earliest = {"clock": 0, "loop": 0}
+
+    def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
+        number = self._set
+        self._set += 1
+        self._timers[number] = _Timer((kind, due_ms), fire)
+        self._earliest[kind] = min(self._earliest[kind], due_ms)
+        return lambda: self._cancel(number)
+
+    def _cancel(self, number: int) -> None:
+        self._timers.pop(number, None)
+
+    def fire(self, number: int, key: TimerKey) -> None:
+        """The recording's timer: the one of this number if it is due at the same time, else the
+        oldest that is."""
+        self.awaited[key] -= 1
+        timer = self._timers.get(number)
+        if timer is None or timer.key != key:
+            same = (one for one, timer in self._timers.items() if timer.key == key)
+            number = next(same, -1)
+            if number < 0:
+                self.unmatched += 1
+                return
+        self._timers.pop(number).fire()
+
+    def overdue(self, kind: str, now_ms: int) -> list[Callable[[], None]]:
+        """Timers that the recording knows nothing of and whose time is over, taken out."""
+        if self._earliest[kind] + SLACK_MS > now_ms:
+            return []
+        late = [
+            (timer.key[1], number)
+            for number, timer in self._timers.items()
+            if timer.key[0] == kind
+            and timer.key[1] + SLACK_MS <= now_ms
+            and self.awaited[timer.key] <= 0
+        ]
+        left = [timer.key[1] for timer in self._timers.values() if timer.key[0] == kind]
+        self._earliest[kind] = min(left, default=now_ms)
+        return [self._timers.pop(number).fire for _, number in sorted(late)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an operation ended: with an error, or well. `gave`: what it gave, where that was
+    recorded: a number, or the next offset by log."""
+
+    error: LogError | None = None
+    gave: int | dict[str, int] | None = None
+
+
+class ReplayOperations:
+    """Store operations of a recording whose store was outside. `began`, `ended`: what the
+    recording has of them."""
+
+    def __init__(
+        self, world: ReplayWorld, store: Restored, began: frozenset[str], ended: frozenset[str]
+    ) -> None:
+        self._world = world
+        self._store = store
+        self._began = began
+        self._ended = ended
+        self._over: dict[str, Ending] = {}
+        self._waiting: dict[str, Callable[[Ending], None]] = {}
+        self._doubtful: list[Callable[[], object]] = []
+        """Appends that failed in the recording, which may have been written all the same."""
+
+    @property
+    def inside(self) -> bool:
+        return self._world.inside
+
+    async def operate(self, key: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        future: asyncio.Future[T] = self._world.loop.create_future()
+        end = partial(self._end, key, future, work)
+        if key in self._over:
+            end(self._over.pop(key))
+        elif key in self._ended:
+            self._waiting[key] = end
+        elif key not in self._began:
+            end(Ending())
+        # else it had not ended when the recording did
+        return await future
+
+    def end(self, key: str, ending: Ending) -> None:
+        """The recording has it ended."""
+        waiting = self._waiting.pop(key, None)
+        if waiting is None:
+            self._over[key] = ending
+        else:
+            waiting(ending)
+
+    def _end(
+        self,
+        key: str,
+        future: asyncio.Future[T],
+        work: Callable[[], Coroutine[Any, Any, T]],
+        ending: Ending,
+    ) -> None:
+        try:
+            if ending.error is not None:
+                if key.startswith("append#"):
+                    self._doubtful.append(lambda: _now(work))
+                raise ending.error
+            if isinstance(ending.gave, dict):
+                self._settle(ending.gave)
+            result = _now(work)
+        except LogError as error:
+            if not future.done():
+                future.set_exception(error)
+            return
+        if not future.done():
+            number = cast(T, ending.gave)
+            future.set_result(number if isinstance(ending.gave, int) else result)
+
+    def _settle(self, ends: dict[str, int]) -> None:
+        """A log that was found longer than it is here had got what an append failed to."""
+        doubtful, self._doubtful = self._doubtful, []
+        for work in doubtful:
+            if any(self._store.next_offset(name) < end for name, end in ends.items()):
+                with suppress(LogError):
+                    work()
+            else:
+                self._doubtful.append(work)
+
+
+def _now(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """A store in memory never waits."""
+    coroutine = work()
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise LogUnavailable("the store of a replay waits")
+
+
+def error_of(kind: str, text: str, logs: list[str]) -> LogError:
+    """A recorded failure; an unknown kind is one that may be tried again."""
+    if kind == "LogFenced":
+        return LogFenced(logs)
+    made = getattr(storage_log, kind, None)
+    if isinstance(made, type) and issubclass(made, LogError):
+        return made(text)
+    return LogUnavailable(text)

@@ -1,0 +1,309 @@
+"""The broker of a replay, and what each entry of a recording does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, cast
+
+import structlog
+
+from coordinator.config import ConfigError, CoordinatorConfig
+from coordinator.core.types import Instant
+from coordinator.daemon import Daemon, DaemonOptions
+from coordinator.host import Host
+from coordinator.recording.connection import RecordedConnection
+from coordinator.recording.head import HARNESS
+from coordinator.recording.interventions import Interventions
+from coordinator.recording.plain import from_tree, to_bytes
+from coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from coordinator.recording.replay_world import (
+    Ending,
+    ReplayOperations,
+    ReplayWorld,
+    error_of,
+)
+from coordinator.recording.requests import OWN, RequestFacts, about, facts_of
+from coordinator.recording.script import Script
+from coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
+from coordinator.recording.store import OutsideStore
+from coordinator.recording.virtual_transport import VirtualTransport
+from coordinator.recording.world import Elapsed, WorldClock
+from coordinator.runtime.clock import Clock
+from coordinator.server.connection import ConnectionStats, Requests
+from protocol.messages import TopicId
+from storage.log import Store
+
+log = structlog.get_logger("groupd.replay")
+
+_LENGTH = Struct(">i")
+
+Replied = Callable[[int, Any, "int | None", int], None]
+"""(request, reply, CRC-32 of its frame, copies)."""
+
+
+class ReplayHost(Host):
+    """Time and identifiers of the world; nothing of this machine's."""
+
+    def __init__(self, world: ReplayWorld) -> None:
+        self._world = world
+        self.world_clock = WorldClock(world, lambda: world.instant)
+
+    def clock(self, clock: Clock) -> Clock:
+        return self.world_clock
+
+    def elapsed(self, clock: Clock) -> Callable[[], Instant]:
+        return Elapsed(self._world, clock.now)
+
+    def new_id(self) -> str:
+        return self._world.new_id()
+
+    def new_topic_id(self) -> TopicId:
+        return self._world.new_topic_id()
+
+
+class Replayed:
+    """`replied` hears of every reply."""
+
+    def __init__(
+        self, file: RecordingFile, config: CoordinatorConfig, script: Script, replied: Replied
+    ) -> None:
+        """Raises BadRecording."""
+        header = file.header
+        self.file = file
+        self.config = config
+        self.world = ReplayWorld(str(header.get("seed")), script.timers.copy())
+        self._host = ReplayHost(self.world)
+        self._replied = replied
+        self._outside = header.get("store") == "outside"
+        self._restored = Restored(str(header.get("cluster")))
+        self._operations = ReplayOperations(
+            self.world, self._restored, frozenset(script.began), frozenset(script.ended)
+        )
+        self._store: Store = self._restored
+        if self._outside:
+            self._store = OutsideStore(self._restored, self._operations)
+        self._start: tuple[int, int] | None = None
+        self._daemon: Daemon | None = None
+        self._stage: asyncio.Task[None] | None = None
+        self._connections: dict[int, RecordedConnection] = {}
+        self._numbers: dict[int, list[int]] = {}
+        self._registry: set[Any] = set()
+        self._stats = ConnectionStats()
+        harness = header.get("mode") == HARNESS
+        self._harness = Interventions(self, self._host.world_clock) if harness else None
+
+    @property
+    def daemon(self) -> Daemon:
+        if self._daemon is None:
+            raise self.file.bad("needs a broker before there is one")
+        return self._daemon
+
+    @property
+    def memory(self) -> Restored:
+        """The store as it is, whoever waits for it."""
+        return self._restored
+
+    def events(self, group: str) -> list[dict[str, Any]]:
+        return [] if self._daemon is None else self._daemon.broker.timeline.of(group)
+
+    def close(self) -> None:
+        """End what is still under way."""
+        self._replied = lambda request, reply, crc, copies: None
+        world = self.world
+        world.run(world.number, world.instant, world.real_ms, self._cancel_all)
+
+    def _cancel_all(self) -> None:
+        for task in asyncio.all_tasks(self.world.loop):
+            task.cancel()
+
+    def note(self, entry: Entry) -> None:
+        """An entry that is no input: of the snapshot, or an outcome. Raises BadRecording."""
+        if entry["k"] in SNAPSHOT_KINDS:
+            try:
+                self._restored.take_in(entry)
+            except (KeyError, TypeError, ValueError) as error:
+                raise self.file.bad(f"is no part of a store: {error!r}") from error
+
+    # Inputs -------------------------------------------------------------------------------
+
+    def begin(self, entry: Entry) -> tuple[int, int]:
+        """Time moves on to that of an input: timers that only this build has set fire. The time."""
+        try:
+            monotonic_ms, wall_ms, real_ms = map(int, entry["at"])
+        except (KeyError, TypeError, ValueError):
+            raise self.file.bad("has no time") from None
+        if self._start is None:
+            self._start = (monotonic_ms, real_ms)
+        instant = Instant(monotonic_ms, wall_ms)
+        for kind, now_ms in (("clock", monotonic_ms), ("loop", real_ms)):
+            for fire in self.world.overdue(kind, now_ms):
+                self.world.run(self.world.number, instant, real_ms, fire)
+        return monotonic_ms, real_ms
+
+    def feed(self, entry: Entry) -> RequestFacts | None:
+        """One input; what it asks for, if it is a request. Raises BadRecording."""
+        try:
+            facts, act = self._act(entry)
+            monotonic_ms, wall_ms, real_ms = entry["at"]
+            self.world.run(entry["n"], Instant(monotonic_ms, wall_ms), real_ms, act)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.file.bad(f"cannot be replayed: {error!r}") from error
+        return facts
+
+    def _act(self, entry: Entry) -> tuple[RequestFacts | None, Callable[[], None]]:
+        kind = entry["k"]
+        match kind:
+            case "frame":
+                return self._frame(entry)
+            case "opened":
+                return None, partial(self._open, entry["c"], str(entry["host"]))
+            case "lost":
+                return None, partial(self._lose, entry["c"])
+            case "closing":
+                return None, partial(self._close, entry["c"])
+            case "timer":
+                return None, partial(self.world.fire, entry["t"], (entry["of"], entry["due"]))
+            case "stored":
+                return None, partial(self._operations.end, entry["op"], _ending(entry))
+            case "announce":
+                host, port = entry["node"]
+                return None, partial(self.daemon.announce, str(host), int(port))
+            case "ask":
+                return self._ask(entry)
+            case "assemble" | "load" | "finish" | "cancel":
+                return None, partial(self._stage_of, kind, entry)
+        if self._harness is None:
+            raise self.file.bad(f"is of an unknown kind, {kind!r}")
+        return None, self._harness.act(kind, entry)
+
+    def _frame(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
+        number, frame = entry["n"], to_bytes(entry["frame"])
+        connection = self._connections[entry["c"]]
+        facts = facts_of(number, self._at_ms(entry), entry["at"][1], connection.number, frame)
+
+        def receive() -> None:
+            self._numbers[connection.number].append(number)
+            connection.data_received(_LENGTH.pack(len(frame)) + frame)
+
+        return facts, receive
+
+    def _ask(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
+        from coordinator.testing.engine import submit_own
+
+        number, version = entry["n"], int(entry["version"])
+        request = from_tree(entry["request"])
+        groups, member = about(request)
+        api = type(request).__name__.removesuffix("Request")
+        wall_ms = entry["at"][1]
+        facts = RequestFacts(
+            number, self._at_ms(entry), wall_ms, OWN, "groupd-harness", api, version, groups, member
+        )
+        broker = self.daemon.broker
+        return facts, lambda: submit_own(
+            broker, request, version, lambda reply: self._replied(number, reply, None, 1)
+        )
+
+    def _at_ms(self, entry: Entry) -> int:
+        assert self._start is not None
+        return int(entry["at"][0]) - self._start[0]
+
+    def unknown(self, number: int) -> RequestFacts:
+        """For a reply whose request is none."""
+        return RequestFacts(number, 0, 0, OWN, "", "(unknown)", -1)
+
+    # Connections --------------------------------------------------------------------------
+
+    def _open(self, number: int, host: str) -> None:
+        daemon = self.daemon
+        clock = self._host.world_clock
+        connection = RecordedConnection(
+            self.config, clock, daemon.requests, self._stats, self._registry, clock, traffic=self
+        )
+        connection.number = number
+        self._connections[number] = connection
+        self._numbers[number] = []
+        connection.connection_made(cast(Any, VirtualTransport(host)))
+
+    def _lose(self, number: int) -> None:
+        self._connections.pop(number).connection_lost(None)
+        del self._numbers[number]
+
+    def _close(self, number: int) -> None:
+        self._connections[number].abort()
+
+    def opened(self, connection: RecordedConnection) -> int:
+        return connection.number
+
+    def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
+        connection.request = self._numbers[connection.number].pop(0)
+        act()
+
+    def lost(self, connection: RecordedConnection, act: partial[None]) -> None:
+        act()
+
+    def closing(self, connection: RecordedConnection) -> None:
+        """Seen in what is not answered any more."""
+
+    def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None:
+        self._replied(request, reply, zlib.crc32(frame) if frame else None, copies)
+
+    # The daemon ---------------------------------------------------------------------------
+
+    def forget_everything(self) -> None:
+        """The next broker has an empty store."""
+        self._store = self._restored = Restored(self._restored.known_cluster_id)
+
+    def _stage_of(self, kind: str, entry: Entry) -> None:
+        match kind:
+            case "assemble":
+                self._daemon = self._new_daemon()
+                work = self._assemble(self._daemon)
+            case "load":
+                pairs = ((str(name), int(count)) for name, count in entry["topics"])
+                work = self.daemon.load(tuple(pairs))
+            case "finish":
+                work = self.daemon.finish()
+            case _:
+                if self._stage is not None:
+                    self._stage.cancel()
+                return
+        self._stage = self.world.loop.create_task(work)
+        self._stage.add_done_callback(_tell)
+
+    def _new_daemon(self) -> Daemon:
+        wrap: Callable[[Requests], Requests] | None = None
+        if self._harness is not None:
+            wrap = self._harness.wrap
+        daemon = Daemon(
+            DaemonOptions(config=self.config), store=self._store, wrap=wrap, host=self._host
+        )
+        try:
+            daemon.take_assignors()
+        except ConfigError as error:
+            raise BadRecording(f"{self.file.path}: {error}") from None
+        return daemon
+
+    async def _assemble(self, daemon: Daemon) -> None:
+        await self._store.start()
+        daemon.adopt(self._store)
+        await daemon.assemble()
+
+
+def _tell(stage: asyncio.Task[None]) -> None:
+    if not stage.cancelled() and (error := stage.exception()) is not None:
+        log.error("the broker does not start or stop", reason=str(error))
+
+
+def _ending(entry: Entry) -> Ending:
+    error = entry.get("error")
+    if error is not None:
+        kind, text, logs = error
+        return Ending(error_of(str(kind), str(text), [str(name) for name in logs]))
+    gave = entry.get("gave")
+    if isinstance(gave, dict):
+        return Ending(gave={str(name): int(state["next_offset"]) for name, state in gave.items()})
+    return Ending(gave=gave if isinstance(gave, int) else None)

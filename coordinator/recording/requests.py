@@ -1,0 +1,87 @@
+"""What a recorded request was, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.wire.apis import API_BY_KEY
+from protocol.wire.header import parse_request_header
+from protocol.wire.reader import MalformedRequest
+
+OWN = -1
+"""The connection of requests that the harness made itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """`number`: of the input; `at_ms`: since the recording began; `wall_ms`: since the epoch.
+    `groups`, `member`: what it is about."""
+
+    number: int
+    at_ms: int
+    wall_ms: int
+    connection: int
+    client_id: str
+    api: str
+    version: int
+    groups: tuple[str, ...] = ()
+    member: str = ""
+
+    def shown(self) -> str:
+        where = "harness" if self.connection == OWN else f"connection {self.connection}"
+        about = "".join(f" group={group}" for group in self.groups[:3])
+        about += f" member={self.member}" if self.member else ""
+        return (
+            f"request {self.number} at +{self.at_ms / 1000:.3f} s: {self.api} v{self.version} "
+            f"from {self.client_id or '(no client id)'} ({where}){about}"
+        )
+
+
+def facts_of(number: int, at_ms: int, wall_ms: int, connection: int, frame: bytes) -> RequestFacts:
+    """Never fails: what cannot be decoded is said to be so."""
+    try:
+        header = parse_request_header(frame, API_BY_KEY)
+    except MalformedRequest:
+        return RequestFacts(number, at_ms, wall_ms, connection, "", "(malformed)", -1)
+    api = API_BY_KEY.get(header.api_key)
+    name = f"API {header.api_key}" if api is None else api.name
+    groups: tuple[str, ...] = ()
+    member = ""
+    if api is not None and api.min_version <= header.api_version <= api.max_version:
+        try:
+            request = api.decode(frame, header.body_offset, header.api_version)
+        except MalformedRequest:
+            name += " (malformed)"
+        else:
+            groups, member = about(request)
+    client_id = header.client_id or ""
+    return RequestFacts(
+        number, at_ms, wall_ms, connection, client_id, name, header.api_version, groups, member
+    )
+
+
+def about(request: Any) -> tuple[tuple[str, ...], str]:
+    """Groups and member that a request names."""
+    found = [getattr(request, "group_id", None), *(getattr(request, "group_ids", None) or ())]
+    found += (
+        group if isinstance(group, str) else getattr(group, "group_id", None)
+        for group in getattr(request, "groups", None) or ()
+    )
+    if type(request).__name__ == "FindCoordinatorRequest" and request.key_type == 0:
+        found += request.keys
+    groups = tuple(group for group in found if isinstance(group, str) and group)
+    return groups, str(getattr(request, "member_id", "") or "")
+
+
+def value_shown(path: str, value: Any) -> str:
+    """A field's value, errors by their name."""
+    last = path.rpartition(".")[2]
+    if last == "error" and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return f"{value} ({ErrorCode(value).name})"
+        except ValueError:
+            return str(value)
+    text = repr(value)
+    return text if len(text) <= 300 else text[:300] + "..."

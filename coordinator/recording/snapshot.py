@@ -1,0 +1,90 @@
+"""What a store held when a recording began, in the recording's head, and back into memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Protocol
+
+from coordinator.recording.plain import to_bytes
+from storage.log import LogState, StoredBatch, StoredTopic
+from storage.memory import MemoryStore
+
+SNAPSHOT_KINDS = frozenset({"topic", "config", "log", "batch"})
+READ_BYTES = 4 << 20
+
+
+class SnapshotTooLarge(Exception):
+    """`size`: bytes of batches when it was given up."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+class Snapshotable(Protocol):
+    """As much of `storage.reader.StoreReader` as is needed."""
+
+    async def cluster_id(self) -> str: ...
+    async def topics(self) -> list[StoredTopic]: ...
+    async def configs(self) -> list[tuple[int, str, str, str]]: ...
+    async def states(self) -> list[LogState]: ...
+    async def read(
+        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
+    ) -> list[StoredBatch]: ...
+
+
+async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str, Any]]:
+    """Entries, one a topic, setting, log and batch. Raises SnapshotTooLarge, LogError."""
+    for topic in await store.topics():
+        yield {"k": "topic", "topic": [topic.topic_id, topic.name, topic.partitions, topic.configs]}
+    for setting in await store.configs():
+        yield {"k": "config", "config": setting}
+    size = 0
+    for state in await store.states():
+        yield {"k": "log", "log": state}
+        offset = state.start_offset
+        while offset < state.next_offset:
+            rows = await store.read(state.name, offset, READ_BYTES)
+            if not rows:
+                break
+            for row in rows:
+                size += len(row.payload)
+                if size > bytes_max:
+                    raise SnapshotTooLarge(size)
+                yield {"k": "batch", "log": state.name, "batch": row}
+            offset = rows[-1].last_offset + 1
+
+
+class Restored(MemoryStore):
+    """A store in memory that is filled from a snapshot's entries."""
+
+    def next_offset(self, name: str) -> int:
+        """The end of a log; 0 when there is none."""
+        log = self._logs.get(name)
+        return 0 if log is None else log.next_offset
+
+    def take_in(self, entry: Mapping[str, Any]) -> None:
+        """Raises ValueError, KeyError, TypeError for what is no such entry."""
+        match entry["k"]:
+            case "topic":
+                topic_id, name, partitions, configs = entry["topic"]
+                pairs = tuple((str(key), str(value)) for key, value in configs)
+                topic = StoredTopic(to_bytes(topic_id), str(name), int(partitions), pairs)
+                self.restore_topic(topic)
+            case "config":
+                kind, name, key, value = entry["config"]
+                self.restore_config(int(kind), str(name), str(key), str(value))
+            case "log":
+                self.restore_log(LogState(**_fields(entry["log"])))
+            case "batch":
+                fields = _fields(entry["batch"])
+                payload = to_bytes(fields.pop("payload"))
+                self.restore_batch(str(entry["log"]), StoredBatch(**fields, payload=payload))
+            case other:
+                raise ValueError(f"no entry {other!r}")
+
+
+def _fields(tree: Any) -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        raise ValueError("no object")
+    return {str(key): value for key, value in tree.items() if key != "@"}

@@ -1,0 +1,104 @@
+"""A store outside the world: its operations run on the real loop, and their ends are inputs.
+
+The n-th operation of a name is `append#n` and so on. That it began is noted, so that a replay knows
+one that never ended from one that the recorded build did not ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from storage.log import Append, LogState, Replacement, Store, StoredBatch, StoredTopic
+
+T = TypeVar("T")
+
+
+class Outside(Protocol):
+    """Where operations are carried out."""
+
+    @property
+    def inside(self) -> bool: ...
+
+    async def operate(self, key: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """From inside: what `work()`, run outside, gives or raises."""
+        ...
+
+
+class OutsideStore:
+    """A `Store`. Called from outside it is the store itself."""
+
+    def __init__(self, store: Store, outside: Outside) -> None:
+        self._store = store
+        self._outside = outside
+        self._counts: Counter[str] = Counter()
+
+    async def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if not self._outside.inside:
+            return await work()
+        self._counts[name] += 1
+        return await self._outside.operate(f"{name}#{self._counts[name]}", work)
+
+    async def start(self) -> None:
+        await self._store.start()
+
+    async def lost(self) -> str:
+        return await self._store.lost()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def open(self, name: str) -> LogState:
+        return (await self.open_many([name]))[name]
+
+    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+        return await self._do("open", lambda: self._store.open_many(names))
+
+    async def append(self, batches: Sequence[Append]) -> None:
+        await self._do("append", lambda: self._store.append(batches))
+
+    async def read(
+        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
+    ) -> list[StoredBatch]:
+        return await self._do(
+            "read", lambda: self._store.read(name, from_offset, max_bytes, min_one=min_one)
+        )
+
+    async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
+        return await self._do("find", lambda: self._store.first_at_or_after(name, timestamp_ms))
+
+    async def with_max_timestamp(self, name: str) -> StoredBatch | None:
+        return await self._do("latest", lambda: self._store.with_max_timestamp(name))
+
+    async def truncate_before(self, name: str, offset: int) -> None:
+        await self._do("truncate", lambda: self._store.truncate_before(name, offset))
+
+    async def replace(self, change: Replacement) -> None:
+        await self._do("replace", lambda: self._store.replace(change))
+
+    async def delete(self, names: Sequence[str]) -> None:
+        await self._do("delete", lambda: self._store.delete(names))
+
+    async def cluster_id(self) -> str:
+        return await self._do("cluster-id", self._store.cluster_id)
+
+    async def topics(self) -> list[StoredTopic]:
+        return await self._do("topics", self._store.topics)
+
+    async def put_topic(self, topic: StoredTopic) -> None:
+        await self._do("put-topic", lambda: self._store.put_topic(topic))
+
+    async def delete_topic(self, topic_id: bytes) -> None:
+        await self._do("delete-topic", lambda: self._store.delete_topic(topic_id))
+
+    async def configs(self) -> list[tuple[int, str, str, str]]:
+        return await self._do("configs", self._store.configs)
+
+    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+        await self._do(
+            "put-config", lambda: self._store.put_config(resource_type, name, key, value)
+        )
+
+    async def next_producer_ids(self, count: int) -> int:
+        return await self._do("producer-ids", lambda: self._store.next_producer_ids(count))

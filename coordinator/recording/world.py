@@ -1,0 +1,120 @@
+"""Where a recorded broker lives, and a replayed one: inputs come in one by one, each with its time,
+and each is worked on until nothing moves any more.
+
+An input is all that can change what a broker does: a frame of a client, a timer, the end of a
+store's operation, an intervention. Between two inputs time stands still. Identifiers are made
+from the recording's seed and the number of the input, so that a build that makes one more of them
+gets different ones for that input only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from coordinator.core.types import Instant
+from coordinator.recording.turn_loop import TurnLoop
+from coordinator.runtime.clock import Clock, TimerHandle
+from protocol.messages import TopicId
+
+
+class World(ABC):
+    """`number`, `instant`, `real_ms`: of the input that is being worked on, or the last one."""
+
+    def __init__(self, seed: str) -> None:
+        self.loop = TurnLoop(self)  # type: ignore[abstract]  # the rest is never asked for
+        self.inside = False
+        self.number = 0
+        self.instant = Instant(0, 0)
+        self.real_ms = 0
+        self._seed = seed
+        self._made = 0
+
+    def run(self, number: int, instant: Instant, real_ms: int, act: Callable[[], None]) -> None:
+        """One input. What `act` raises comes out."""
+        self.number, self.instant, self.real_ms = number, instant, real_ms
+        self._made = 0
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self.loop)
+        self.inside = True
+        try:
+            try:
+                act()
+            finally:
+                self.loop.drain()
+        finally:
+            self.inside = False
+            asyncio._set_running_loop(outer)
+
+    def new_id(self) -> str:
+        return str(self._uuid())
+
+    def new_topic_id(self) -> TopicId:
+        """Its text form never begins with "-", as Kafka's."""
+        while True:
+            raw = self._uuid().bytes
+            if raw[0] >> 2 != 62:
+                return raw
+
+    def _uuid(self) -> uuid.UUID:
+        self._made += 1
+        text = f"{self._seed}/{self.number}/{self._made}"
+        return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)
+
+    @abstractmethod
+    def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
+        """See `TimerSource`. `kind`: "clock" for the coordinator's time, "loop" for the real."""
+
+    @contextmanager
+    def real_loop(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """For a moment outside again."""
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(loop)
+        try:
+            yield
+        finally:
+            asyncio._set_running_loop(outer)
+
+
+class WorldTimer:
+    """A `TimerHandle`."""
+
+    __slots__ = ("cancel",)
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self.cancel = cancel
+
+
+class WorldClock:
+    """The coordinator's clock: inside an input its time, outside what `outside` says."""
+
+    def __init__(self, world: World, outside: Callable[[], Instant]) -> None:
+        self._world = world
+        self._outside = outside
+
+    def now(self) -> Instant:
+        return self._world.instant if self._world.inside else self._outside()
+
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        return WorldTimer(self._world.set_timer("clock", monotonic_ms, callback))
+
+
+class Elapsed:
+    """What long polls are measured by inside."""
+
+    def __init__(self, world: World, outside: Callable[[], Instant]) -> None:
+        self._world = world
+        self._outside = outside
+
+    def __call__(self) -> Instant:
+        if not self._world.inside:
+            return self._outside()
+        return Instant(self._world.real_ms, self._world.instant.wall_ms)
+
+
+def clock_of(world: World, clock: Clock) -> WorldClock:
+    return WorldClock(world, clock.now)

@@ -1,0 +1,33 @@
+"""How a process makes fresh shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.assignors.api import PartitionAssignor
+from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.state import ShardState
+from coordinator.runtime.broker import MakeShard
+
+
+def shard_maker(
+    config: CoordinatorConfig,
+    assignors: Mapping[str, PartitionAssignor],
+    new_id: Callable[[], str],
+) -> MakeShard:
+    def make(
+        image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            ShardState(
+                config=config,
+                new_id=new_id,
+                assignors=assignors,
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
+            )
+        )
+
+    return make

@@ -1,0 +1,112 @@
+"""The admin port of a daemon with workers: it speaks for all of them.
+
+Groups are asked of the worker that has them. Of a worker that is just away there are no metrics,
+its groups are not in the list, and a question for one of them is answered 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from operator import itemgetter
+from typing import TypeVar
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+from coordinator.server.families import labelled
+from coordinator.workers.cluster import Cluster
+from coordinator.workers.link import WorkerLink, WorkerState
+from coordinator.workers.messages import AdminAnswer, encode_path
+from coordinator.workers.metric_families import MergedFamilies, decode_families
+from coordinator.workers.operations import Operation
+from storage.log import LogError
+
+ANSWER_TIMEOUT_S = 5.0
+
+T = TypeVar("T")
+
+
+class ClusterCollector(Collector):
+    """Metrics of the supervision itself."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def collect(self) -> Iterable[Metric]:
+        states = dict.fromkeys((state.value for state in WorkerState), 0)
+        restarts = CounterMetricFamily(
+            "groupd_worker_restarts", "Workers that have ended.", labels=["worker"]
+        )
+        for link in self._cluster.links:
+            states[link.state.value] += 1
+            restarts.add_metric([str(link.place.node.node_id)], link.restarts)
+        yield labelled("groupd_workers", "Workers by state.", "state", states)
+        yield restarts
+
+
+class ClusterRoutes:
+    """`metrics` and `groups`, as routes of `AdminRoutes`."""
+
+    def __init__(self, cluster: Cluster, node_id: int, registry: CollectorRegistry) -> None:
+        self._cluster = cluster
+        self._node_id = node_id
+        self._registry = registry
+        registry.register(ClusterCollector(cluster))
+
+    async def metrics(self, _: HttpRequest) -> HttpReply:
+        async def ask(link: WorkerLink) -> list[Metric]:
+            return decode_families(await link.ask(Operation.METRICS))
+
+        by_node: dict[int, Iterable[Metric]] = {self._node_id: list(self._registry.collect())}
+        for link, families in await self._all(ask):
+            by_node[link.place.node.node_id] = families
+        merged = MergedFamilies(by_node)
+        return HttpReply(generate_latest(merged), CONTENT_TYPE_LATEST)
+
+    async def groups(self, request: HttpRequest) -> HttpReply:
+        match request.path:
+            case (_,):
+                return await self._list(request)
+            case (_, group_id, *_):
+                link = self._cluster.link_of(group_id)
+                try:
+                    async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                        answer = await _ask(link, request)
+                except (LogError, TimeoutError) as error:
+                    node_id = link.place.node.node_id
+                    return text(f"worker {node_id} of group {group_id}: {error}", 503)
+                return HttpReply(answer.body, answer.content_type, answer.status)
+            case _:
+                return text("not found", 404)
+
+    async def _list(self, request: HttpRequest) -> HttpReply:
+        async def ask(link: WorkerLink) -> list[dict[str, object]]:
+            groups: list[dict[str, object]] = json.loads((await _ask(link, request)).body)
+            return groups
+
+        groups = [group for _, found in await self._all(ask) for group in found]
+        groups.sort(key=itemgetter("group_id"))
+        return as_json(groups, compact=True)
+
+    async def _all(self, ask: Callable[[WorkerLink], Awaitable[T]]) -> list[tuple[WorkerLink, T]]:
+        """The answers of those that give one in time."""
+
+        async def one(link: WorkerLink) -> tuple[WorkerLink, T] | None:
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    return link, await ask(link)
+            except (LogError, TimeoutError):
+                return None
+
+        answers = await asyncio.gather(*(one(link) for link in self._cluster.links))
+        return [answer for answer in answers if answer is not None]
+
+
+async def _ask(link: WorkerLink, request: HttpRequest) -> AdminAnswer:
+    body = encode_path(request.path, request.query)
+    return AdminAnswer.decode(await link.ask(Operation.ADMIN, body))

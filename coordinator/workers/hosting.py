@@ -1,0 +1,156 @@
+"""What a daemon with workers has in addition: the workers, and what it does for them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from coordinator.config import ConfigError, CoordinatorConfig
+from coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.clock import Clock
+from coordinator.server.admin_routes import AdminRoutes
+from coordinator.topics.data_plane import DataPlane
+from coordinator.transactions.api import TransactionVerifier
+from coordinator.workers import messages
+from coordinator.workers.channel import Answer
+from coordinator.workers.cluster import Cluster
+from coordinator.workers.cluster_routes import ClusterRoutes
+from coordinator.workers.link import Place
+from coordinator.workers.log_service import LogService
+from coordinator.workers.main_frontend import MainFrontend
+from coordinator.workers.messages import Start, Verify
+from coordinator.workers.operations import Operation
+from coordinator.workers.places import bind_places
+from coordinator.workers.spawn import Spawn, spawn_process
+from storage.log import PartitionLogs
+
+Handle = Callable[[bytes], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`count`: 2 or more. The rest is how the workers log."""
+
+    count: int
+    log_format: str = "text"
+    log_level: str = "info"
+
+
+class Hosting:
+    """`launch` before the store is opened, since processes take their time to start; `attach` once
+    there is what workers ask for; then `cluster.start`."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        config: CoordinatorConfig,
+        places: list[Place],
+        broker: Callable[[], Broker],
+        clock: Clock,
+        spawn: Spawn = spawn_process,
+    ) -> None:
+        self._options = options
+        self._config = config
+        self._operations: dict[int, Mapping[Operation, Handle]] = {}
+        self._data_plane: DataPlane
+        self._verifier: TransactionVerifier
+        self.frontend: MainFrontend
+        self.cluster = Cluster(
+            places,
+            lambda: broker().node,
+            self._serve,
+            self._start,
+            clock,
+            config.worker_timeout_ms,
+            spawn,
+        )
+
+    def attach(
+        self,
+        logs: PartitionLogs,
+        broker: Broker,
+        data_plane: DataPlane,
+        verifier: TransactionVerifier,
+    ) -> MainFrontend:
+        """What takes the requests of the main process's own clients."""
+        self._data_plane = data_plane
+        self._verifier = verifier
+        self.frontend = MainFrontend(broker, self.cluster)
+        for link in self.cluster.links:
+            shards = link.place.shards
+            own = {name(shard) for shard in shards for name in _LOGS}
+            service = LogService(logs, broker.writer.append, own)
+            self._operations[link.place.node.node_id] = service.operations
+        broker.find_node = self.cluster.find_node
+        data_plane.catalogue.add_listener(self.cluster.on_metadata)
+        data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
+        return self.frontend
+
+    def add_routes(self, routes: AdminRoutes, registry: CollectorRegistry) -> None:
+        """The routes of the admin port that speak for all nodes."""
+        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, registry)
+        routes.add("metrics", cluster_routes.metrics)
+        routes.add("groups", cluster_routes.groups)
+
+    def _start(self, place: Place) -> Start:
+        catalogue = self._data_plane.catalogue
+        return Start(
+            node_id=place.node.node_id,
+            host=place.node.host,
+            port=place.node.port,
+            shards=place.shards,
+            config=self._config,
+            image=catalogue.image,
+            group_configs=self._data_plane.group_overrides.all(),
+            log_format=self._options.log_format,
+            log_level=self._options.log_level,
+        )
+
+    def _serve(self, place: Place, operation: Operation, body: bytes) -> Answer:
+        """What a worker asks."""
+        handle = self._operations[place.node.node_id].get(operation)
+        if handle is not None:
+            return handle(body)
+        if operation is Operation.FORWARD:
+            return self.frontend.forwarded(body)
+        if operation is Operation.VERIFY:
+            return self._verify(Verify.decode(body))
+        raise ValueError(f"{operation.name} is not for the main process")
+
+    async def _verify(self, asked: Verify) -> bytes:
+        codes = await self._verifier.verify(
+            asked.transactional_id,
+            asked.producer_id,
+            asked.producer_epoch,
+            asked.partitions,
+            add=asked.add,
+        )
+        return messages.encode_codes(codes)
+
+
+_LOGS = (offsets_log_name, compacted_log_name)
+
+
+async def launch(
+    options: WorkerOptions,
+    config: CoordinatorConfig,
+    listen: tuple[str, int],
+    advertised: tuple[str, int] | None,
+    broker: Callable[[], Broker],
+    clock: Clock,
+) -> Hosting:
+    """Ports are bound and processes are on their way. Raises CannotListen, ConfigError."""
+    shards = config.offsets_topic_num_partitions
+    if options.count > shards:
+        raise ConfigError(f"--workers {options.count}: there are {shards} shards only")
+    places = bind_places(options.count, shards, config.node_id, listen, advertised)
+    hosting = Hosting(options, config, places, broker, clock)
+    try:
+        await hosting.cluster.launch()
+    except OSError as error:
+        await hosting.cluster.stop()
+        raise ConfigError(f"--workers: a process cannot be started: {error}") from error
+    return hosting

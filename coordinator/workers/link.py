@@ -1,0 +1,263 @@
+"""One worker as the main process sees it, through all its lives.
+
+It is started, told who it is, watched, and started again when it has ended, whatever the reason: an
+exit, a signal, or no answer to pings. Pings are counted, not timed: after a machine has slept, all
+of them are late, and nobody is frozen. A worker that was cut off is killed before its successor
+starts, and the successor's owner epochs fence what may still be under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from socket import socket
+
+import structlog
+
+from coordinator.runtime.clock import Clock, TimerHandle
+from coordinator.workers.channel import Answer, Channel, ChannelLost
+from coordinator.workers.messages import Health, Start
+from coordinator.workers.operations import Operation
+from coordinator.workers.spawn import Spawn, WorkerProcess
+from protocol.errors import ApiError
+from protocol.messages.cluster import Node
+from storage.log import LogError
+
+log = structlog.get_logger("groupd.workers")
+
+PING_INTERVAL_MS = 500
+BACKOFF_MS, BACKOFF_MAX_MS = 200, 10_000
+STEADY_MS = 10_000
+"""A worker that has served for so long is started again at once."""
+FIRST_PINGS = 120
+"""Pings that a worker may leave unanswered while its process starts."""
+
+
+class WorkerState(Enum):
+    STARTING = "starting"
+    SERVING = "serving"
+    DOWN = "down"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker belongs: what stays the same when it is restarted."""
+
+    node: Node
+    shards: tuple[int, ...]
+    bound: socket
+
+
+class WorkerLink:
+    """`serve(operation, body)` answers what the worker asks, `make_start()` says what it has to
+    know. `timeout_ms`: how long it may leave pings unanswered."""
+
+    def __init__(
+        self,
+        place: Place,
+        serve: Callable[[Operation, bytes], Answer],
+        make_start: Callable[[], Start],
+        spawn: Spawn,
+        clock: Clock,
+        timeout_ms: int,
+    ) -> None:
+        self.place = place
+        self.state = WorkerState.STARTING
+        self.health = Health()
+        self.restarts = 0
+        self.pid: int | None = None
+        self.loaded = asyncio.Event()
+        """It has served once."""
+        self._serve = serve
+        self._make_start = make_start
+        self._spawn = spawn
+        self._clock = clock
+        self._pings_max = max(1, timeout_ms // PING_INTERVAL_MS)
+        self._channel: Channel | None = None
+        self._process: WorkerProcess | None = None
+        self._told = False
+        self._stopping = asyncio.Event()
+        self._backoff_ms = 0
+        self._reason = ""
+        self._task: asyncio.Task[None] | None = None
+        self._timer: TimerHandle | None = None
+        self._unanswered = 0
+        self._unacknowledged: set[asyncio.Future[bytes]] = set()
+
+    @property
+    def serving(self) -> bool:
+        return self.state is WorkerState.SERVING
+
+    # Life ---------------------------------------------------------------------------------
+
+    async def launch(self) -> None:
+        """Start the process; it waits for `supervise`. Raises OSError."""
+        self._channel = Channel(self._serve)
+        self._told = False
+        self._process = await self._spawn(self.place.node.node_id, self.place.bound, self._channel)
+        self.pid = self._process.pid
+
+    def supervise(self) -> None:
+        """From now on see to it that the worker is there."""
+        self._task = asyncio.get_running_loop().create_task(
+            self._supervise(), name=f"worker-{self.place.node.node_id}"
+        )
+
+    async def _supervise(self) -> None:
+        while not self._stopping.is_set():
+            served_ms = await self._one_life()
+            if self._stopping.is_set():
+                return
+            self.restarts += 1
+            steady = served_ms >= STEADY_MS
+            self._backoff_ms = (
+                0 if steady else min(max(2 * self._backoff_ms, BACKOFF_MS), BACKOFF_MAX_MS)
+            )
+            log.error(
+                "worker has ended; it is started again",
+                worker=self.place.node.node_id,
+                reason=self._reason,
+                delay_ms=self._backoff_ms,
+            )
+            await self._pause(self._backoff_ms)
+
+    async def _one_life(self) -> int:
+        """Until the worker has ended and its process is gone: how long it has served."""
+        since_ms: int | None = None
+        self._reason = ""
+        self.state = WorkerState.STARTING
+        try:
+            if self._process is None:
+                await self.launch()
+            if self._stopping.is_set():
+                return 0
+            assert self._channel is not None
+            starting = self._channel.start_call(Operation.START, self._make_start().encode())
+            self._told = True
+            self._unanswered = self._pings_max - FIRST_PINGS
+            self._ping(self._channel)
+            self.health = Health.decode(await starting)
+            since_ms = self._clock.now().monotonic_ms
+            self.state = WorkerState.SERVING
+            self.loaded.set()
+            log.info("worker serves", worker=self.place.node.node_id, pid=self.pid)
+            await self._channel.lost.wait()
+        except (LogError, ApiError, ValueError, OSError) as error:
+            if not isinstance(error, ChannelLost):  # else its exit code says more
+                self._reason = self._reason or str(error)
+        except Exception as error:
+            # A bug of ours, which must not leave the worker's groups without anybody.
+            log.exception("worker cannot be kept", worker=self.place.node.node_id)
+            self._reason = f"{type(error).__name__}: {error}"
+        finally:
+            self.state = WorkerState.STOPPED if self._stopping.is_set() else WorkerState.DOWN
+            await self._bury()
+        return 0 if since_ms is None else self._clock.now().monotonic_ms - since_ms
+
+    async def _bury(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        channel, process = self._channel, self._process
+        self._channel = self._process = self.pid = None
+        self.health = Health()
+        self._told = False
+        if channel is not None:
+            channel.abort()
+        if process is not None:
+            process.kill()
+            code = await process.wait()
+            self._reason = self._reason or f"exit code {code}"
+
+    async def _pause(self, delay_ms: int) -> None:
+        """Or until it is stopped."""
+        if delay_ms:
+            at_ms = self._clock.now().monotonic_ms + delay_ms
+            over = asyncio.Event()
+            timer = self._clock.call_at(at_ms, over.set)
+            waits = [asyncio.ensure_future(one.wait()) for one in (over, self._stopping)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            timer.cancel()
+            for one in waits:
+                one.cancel()
+
+    async def stop(self, timeout_s: float) -> None:
+        """In order: what is under way is answered. Kills what takes longer."""
+        self._stopping.set()
+        channel = self._channel
+        if channel is not None and self._told:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await channel.call(Operation.STOP)
+            except (TimeoutError, LogError) as error:
+                log.warning(
+                    "worker did not stop in order",
+                    worker=self.place.node.node_id,
+                    reason=str(error) or f"it takes longer than {timeout_s} s",
+                )
+        if channel is not None:
+            channel.close()
+        if self._task is None:
+            await self._bury()
+            return
+        await asyncio.wait([self._task])
+
+    # Watching -----------------------------------------------------------------------------
+
+    def _ping(self, channel: Channel) -> None:
+        if channel is not self._channel or channel.lost.is_set():
+            return
+        if self._unanswered >= self._pings_max:
+            self._reason = f"no answer for {self._pings_max * PING_INTERVAL_MS} ms"
+            channel.abort()
+            return
+        self._unanswered += 1
+        try:
+            channel.start_call(Operation.PING).add_done_callback(self._answered)
+        except LogError as error:
+            log.warning("worker cannot be asked", worker=self.place.node.node_id, reason=str(error))
+        self._timer = self._clock.call_at(
+            self._clock.now().monotonic_ms + PING_INTERVAL_MS, lambda: self._ping(channel)
+        )
+
+    def _answered(self, future: asyncio.Future[bytes]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        self._unanswered = 0
+        self.health = Health.decode(future.result())
+
+    # Asking -------------------------------------------------------------------------------
+
+    async def ask(self, operation: Operation, body: bytes = b"") -> bytes:
+        """Raises LogError while the worker does not serve, and what it answers with."""
+        if self._channel is None or not self.serving:
+            raise LogError(f"worker {self.place.node.node_id} is {self.state.value}")
+        return await self._channel.call(operation, body)
+
+    def tell(self, operation: Operation, body: bytes) -> None:
+        """News for a worker that knows the old ones; others get all when they start. One that
+        cannot take it would go on with old ones, so it is started anew."""
+        channel = self._channel
+        if channel is None or not self._told or channel.lost.is_set():
+            return
+        try:
+            future = channel.start_call(operation, body)
+        except LogError as error:
+            self._reason = str(error)
+            channel.abort()
+            return
+        self._unacknowledged.add(future)
+        future.add_done_callback(lambda done: self._acknowledged(channel, done))
+
+    def _acknowledged(self, channel: Channel, done: asyncio.Future[bytes]) -> None:
+        self._unacknowledged.discard(done)
+        error = None if done.cancelled() else done.exception()
+        if error is not None and not channel.lost.is_set():
+            self._reason = f"it cannot take in news: {error}"
+            channel.abort()
+
+    def behind(self) -> set[asyncio.Future[bytes]]:
+        """News that the serving worker has not taken in yet."""
+        return set(self._unacknowledged) if self.serving else set()

@@ -1,0 +1,95 @@
+"""The data requests that a worker answers: it leads the partitions of `__consumer_offsets` that
+its shards write, and no others.
+
+Transactional ids are coordinated and topics are led by the main process; whoever asks here for
+them has old metadata and is told what makes clients look again. Requests that any node answers
+are forwarded (`worker_frontend`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from coordinator.config import CoordinatorConfig
+from coordinator.core.types import RequestContext
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.offsets_view import OffsetsView
+from coordinator.runtime.transactions import OffsetsMarkers
+from coordinator.topics.catalogue import Topic
+from coordinator.topics.describe_producers import DescribeProducers
+from coordinator.topics.fetch import Fetch
+from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
+from coordinator.topics.list_offsets import ListOffsets
+from coordinator.topics.markers import WriteTxnMarkers
+from coordinator.topics.partition import PartitionLog
+from coordinator.topics.partitions import KnownTopics, Partitions
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import (
+    DeleteRecordsRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    ListTransactionsReply,
+    ListTransactionsRequest,
+)
+from storage.log import PartitionLogs
+
+Handler = Callable[[RequestContext, Any], Awaitable[Any]]
+
+
+class LedPartitions(Partitions):
+    """Logs of topics are never opened here: that would take them from the main process."""
+
+    async def open(self, topic: Topic, partition: int) -> PartitionLog:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def offsets_handlers(
+    config: CoordinatorConfig, broker: Broker, topics: KnownTopics, logs: PartitionLogs
+) -> Mapping[type, Handler]:
+    """Request type -> handler."""
+    partitions = LedPartitions(topics, logs, OffsetsView(broker))
+    not_leader = _refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    not_coordinator = _refuse(ErrorCode.NOT_COORDINATOR)
+    return {
+        FetchRequest: Fetch(partitions, config, broker.clock.now).handle,
+        ListOffsetsRequest: ListOffsets(partitions).handle,
+        OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(partitions).handle,
+        DescribeProducersRequest: DescribeProducers(partitions).handle,
+        WriteTxnMarkersRequest: WriteTxnMarkers(OffsetsMarkers(broker)).handle,
+        ProduceRequest: not_leader,
+        DeleteRecordsRequest: not_leader,
+        AddPartitionsToTxnRequest: not_coordinator,
+        AddOffsetsToTxnRequest: not_coordinator,
+        EndTxnRequest: not_coordinator,
+        DescribeTransactionsRequest: not_coordinator,
+        ListTransactionsRequest: _no_transactions,
+    }
+
+
+def forwarded(request: Any) -> bool:
+    """Of the requests that neither a shard nor a handler from here takes. A producer without
+    transactional id asks any node for its id; with one, only its coordinator."""
+    return not isinstance(request, InitProducerIdRequest) or request.transactional_id is None
+
+
+def _refuse(code: ErrorCode) -> Handler:
+    async def handle(context: RequestContext, request: Any) -> Any:
+        raise ApiError(code)
+
+    return handle
+
+
+async def _no_transactions(context: RequestContext, request: Any) -> ListTransactionsReply:
+    """Each node lists its own."""
+    return ListTransactionsReply()

@@ -1,0 +1,68 @@
+"""Where the workers of a daemon are: ports, addresses that clients are told, shards."""
+
+from __future__ import annotations
+
+import socket
+
+from coordinator.advertised import WILDCARDS
+from coordinator.server.listener import BACKLOG, CannotListen, cannot_listen
+from coordinator.workers.link import Place
+from protocol.messages.cluster import Node
+
+PORT_MAX = 65_535
+
+
+def bind_places(
+    workers: int,
+    shards: int,
+    node_id: int,
+    listen: tuple[str, int],
+    advertised: tuple[str, int] | None,
+) -> list[Place]:
+    """One place for each worker: worker i of 1..`workers` is node `node_id` + i, listens on the
+    port i above `listen`, or on any free one if that is 0, and serves the shards with
+    shard % workers == i - 1. Raises CannotListen."""
+    if advertised is not None and advertised[1] + workers > PORT_MAX:
+        host, port = advertised
+        raise CannotListen(
+            f"--advertised {host}:{port}: the ports of {workers} workers, which follow, would go "
+            f"beyond {PORT_MAX}"
+        )
+    places: list[Place] = []
+    try:
+        for index in range(1, workers + 1):
+            host, port = listen
+            bound = _bind(host, port + index if port else 0)
+            name = bound.getsockname()
+            told = (WILDCARDS.get(name[0], name[0]), name[1])
+            if advertised is not None:
+                told = (advertised[0], advertised[1] + index)
+            node = Node(node_id + index, *told)
+            places.append(Place(node, tuple(range(index - 1, shards, workers)), bound))
+    except BaseException:
+        for place in places:
+            place.bound.close()
+        raise
+    return places
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """It listens already: what knocks while the worker starts anew waits for it."""
+    if port > PORT_MAX:
+        raise CannotListen(f"--listen {host}:{port}: the ports of workers end at {PORT_MAX}")
+    bound: socket.socket | None = None
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = infos[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError as error:
+        if bound is not None:
+            bound.close()
+        raise cannot_listen(host, port, "--listen", error) from error
+    return bound

@@ -1,0 +1,36 @@
+"""The transaction coordinator as a worker sees it: a `TransactionVerifier` in the main process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.workers import messages
+from coordinator.workers.channel import Channel
+from coordinator.workers.messages import Verify
+from coordinator.workers.operations import Operation
+from protocol.errors import ApiError, ErrorCode
+from storage.log import LogError
+
+
+class RemoteVerifier:
+    """See `coordinator.transactions.api.TransactionVerifier`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[tuple[str, int]],
+        *,
+        add: bool,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """Raises ApiError COORDINATOR_NOT_AVAILABLE while it cannot be asked."""
+        asked = Verify(transactional_id, producer_id, producer_epoch, tuple(partitions), add)
+        try:
+            answer = await self._channel.call(Operation.VERIFY, asked.encode())
+        except LogError as error:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        return messages.decode_codes(answer)

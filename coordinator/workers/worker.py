@@ -1,0 +1,160 @@
+"""A worker: some of the shards with a Kafka port of their own, all else over the channel.
+
+The main process starts it, says with `Operation.START` who it is, and asks it from then on. It ends
+with its channel, at once and without a word to its clients: whoever restarts it has what it has
+acknowledged, since that went through the channel before.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from socket import socket
+
+import structlog
+
+from coordinator.core.assignors.loader import load_assignors
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.cleaner import Cleaner
+from coordinator.runtime.clock import Clock
+from coordinator.runtime.ids import new_id
+from coordinator.runtime.loop_stalls import LoopStalls
+from coordinator.runtime.routes import failure_for, group_routes
+from coordinator.runtime.shard_maker import shard_maker
+from coordinator.runtime.transactions import OffsetsMarkers
+from coordinator.server.connection import ConnectionStats
+from coordinator.server.frontend import Frontend
+from coordinator.server.listener import KafkaListener
+from coordinator.server.logs import configure_logging
+from coordinator.workers import messages
+from coordinator.workers.channel import Answer, Channel
+from coordinator.workers.messages import Health, Start
+from coordinator.workers.offsets_plane import offsets_handlers
+from coordinator.workers.operations import Operation
+from coordinator.workers.pipelined_writer import PipelinedWriter
+from coordinator.workers.remote_logs import RemoteLogs
+from coordinator.workers.remote_transactions import RemoteVerifier
+from coordinator.workers.replicated_topics import ReplicatedTopics
+from coordinator.workers.worker_frontend import WorkerFrontend
+from coordinator.workers.worker_reports import WorkerReports
+from protocol.messages.cluster import Node
+from protocol.messages.groups import FindCoordinatorRequest
+
+log = structlog.get_logger("groupd.workers")
+
+
+class Worker:
+    """`bound`: the socket to listen on, bound by the main process, which keeps it while a worker is
+    restarted. `on_orphaned()` is called when the channel ends without a `STOP`."""
+
+    def __init__(self, bound: socket, clock: Clock, on_orphaned: Callable[[], None]) -> None:
+        self.channel = Channel(self._serve, self._lost)
+        self.connections = ConnectionStats()
+        self._bound = bound
+        self._clock = clock
+        self._on_orphaned = on_orphaned
+        self._stopping = False
+        self._logs = RemoteLogs(self.channel)
+        self._stalls = LoopStalls()
+        self._topics: ReplicatedTopics
+        self._broker: Broker
+        self._cleaner: Cleaner
+        self._listener: KafkaListener
+        self._reports: WorkerReports
+
+    def _lost(self) -> None:
+        if not self._stopping:
+            self._on_orphaned()
+
+    def _serve(self, operation: Operation, body: bytes) -> Answer:
+        """What the main process asks. Everything before the first await of an answer has its
+        effect before the next frame is looked at."""
+        match operation:
+            case Operation.START:
+                self._assemble(Start.decode(body))
+                return self._start()
+            case Operation.PING:
+                return self._health().encode()
+            case Operation.METADATA:
+                self._topics.apply(messages.decode_metadata(body, self._topics.image))
+                return b""
+            case Operation.GROUP_CONFIGS:
+                self._broker.on_group_configs(*messages.decode_group_configs(body))
+                return b""
+            case Operation.MARKER:
+                return self._marker(body)
+            case Operation.METRICS:
+                return self._reports.metrics()
+            case Operation.ADMIN:
+                return self._reports.admin(*messages.decode_path(body)).encode()
+            case Operation.STOP:
+                return self._stop()
+            case _:
+                raise ValueError(f"{operation.name} is not for workers")
+
+    # Start --------------------------------------------------------------------------------
+
+    def _assemble(self, start: Start) -> None:
+        configure_logging(start.log_format, start.log_level, node=start.node_id)
+        assignors = load_assignors(start.config.consumer_assignors)
+        config = replace(start.config, consumer_assignors=tuple(assignors), node_id=start.node_id)
+        routes = group_routes()
+        broker = self._broker = Broker(
+            config,
+            shard_maker(config, assignors, new_id),
+            self._logs,
+            self._clock,
+            routes,
+            failure_for,
+            served=start.shards,
+            writer=PipelinedWriter(self._logs),
+        )
+        broker.node = Node(start.node_id, start.host, start.port)
+        broker.image = start.image
+        broker.group_configs.update(start.group_configs)
+        broker.verifier = RemoteVerifier(self.channel)
+        self._topics = ReplicatedTopics(start.image)
+        self._topics.add_listener(broker.on_metadata)
+        self._cleaner = Cleaner(self._logs, broker.shards, config, self._clock.now)
+        handlers = offsets_handlers(config, broker, self._topics, self._logs)
+        broker.serve_data(handlers)
+        local = (routes.keys() | handlers.keys()) - {FindCoordinatorRequest}
+        requests = WorkerFrontend(Frontend(broker), self.channel, local)
+        self._listener = KafkaListener(config, self._clock, requests, self.connections)
+        self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)
+
+    async def _start(self) -> bytes:
+        await self._listener.start_on(self._bound)
+        self._broker.start_writer()
+        self._stalls.start()
+        await self._broker.load()
+        self._cleaner.start()
+        # What is loaded stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        return self._health().encode()
+
+    # At work ------------------------------------------------------------------------------
+
+    def _health(self) -> Health:
+        return Health(self._broker.loading, tuple(self._broker.failed))
+
+    async def _marker(self, body: bytes) -> bytes:
+        marker, places = messages.decode_marker(body)
+        return messages.encode_codes(
+            await OffsetsMarkers(self._broker).write_marker(marker, places)
+        )
+
+    async def _stop(self) -> bytes:
+        """Finish what is under way, answer it, close everything but the channel."""
+        self._stopping = True
+        self._listener.close_listener()
+        self._listener.stop_reading()
+        try:
+            await self._cleaner.close()
+            await self._broker.close()
+        finally:
+            self._stalls.stop()
+            await self._listener.close_connections()
+        return b""

@@ -1,0 +1,77 @@
+"""A worker's requests: those for its shards go to its broker, those that any node may be asked are
+forwarded to the main process, as the bytes that came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import structlog
+
+from coordinator.server.connection import Slot
+from coordinator.server.frontend import Frontend
+from coordinator.workers.channel import Channel
+from coordinator.workers.messages import encode_forward
+from coordinator.workers.offsets_plane import forwarded
+from coordinator.workers.operations import Operation
+from protocol.errors import ErrorCode
+from protocol.messages.cluster import ApiVersionsRequest
+from protocol.wire.registry import Api
+from storage.log import LogError
+
+log = structlog.get_logger("groupd.workers")
+
+FORWARDS_MAX = 10_000
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+"""Below the limits of the channel, which has appends to carry too: a flood of requests must not
+make them fail."""
+
+
+class WorkerFrontend:
+    """A `coordinator.server.connection.Requests`. `local`: the types of requests that `frontend`
+    answers."""
+
+    def __init__(self, frontend: Frontend, channel: Channel, local: Collection[type]) -> None:
+        self._frontend = frontend
+        self._channel = channel
+        self._under_way = 0
+        self._local = frozenset(local) | {ApiVersionsRequest}
+
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        if type(request) in self._local:
+            self._frontend.submit(slot, api, request)
+        elif forwarded(request):
+            self._forward(slot, api, request)
+        else:
+            slot.resolve(api.failure(request, ErrorCode.NOT_COORDINATOR, None))
+
+    def forget(self, slot: Slot) -> None:
+        """What was forwarded is answered for nobody."""
+        self._frontend.forget(slot)
+
+    def _forward(self, slot: Slot, api: Api, request: Any) -> None:
+        if self._under_way >= FORWARDS_MAX or self._channel.unsent_bytes > UNSENT_BYTES_MAX:
+            slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+            return
+        body = encode_forward(slot.connection.host, slot.request_frame)
+
+        def answered(future: asyncio.Future[bytes]) -> None:
+            self._under_way -= 1
+            if future.cancelled():
+                return
+            error = future.exception()
+            if error is None:
+                slot.resolve_frame(future.result())
+            else:
+                log.warning("request could not be forwarded", api=api.name, reason=str(error))
+                slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+
+        try:
+            forwarding = self._channel.start_call(Operation.FORWARD, body)
+        except LogError as error:
+            log.warning("request could not be forwarded", api=api.name, reason=str(error))
+            slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+            return
+        self._under_way += 1
+        forwarding.add_done_callback(answered)

@@ -1,0 +1,37 @@
+"""What a worker says of itself through the admin port of the main process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.cleaner import Cleaner
+from coordinator.runtime.loop_stalls import LoopStalls
+from coordinator.server.admin_groups import GroupRoutes
+from coordinator.server.admin_http import HttpRequest
+from coordinator.server.connection import ConnectionStats
+from coordinator.server.log_metrics import LogCollector
+from coordinator.server.metrics import make_registry
+from coordinator.workers.messages import AdminAnswer
+from coordinator.workers.metric_families import encode_families
+
+
+class WorkerReports:
+    def __init__(
+        self,
+        broker: Broker,
+        connections: ConnectionStats,
+        cleaner: Cleaner,
+        stalls: LoopStalls,
+    ) -> None:
+        collectors = [lambda: LogCollector(cleaner, stalls)]
+        self._registry = make_registry(broker, connections, None, collectors)
+        self._groups = GroupRoutes(broker)
+
+    def metrics(self) -> bytes:
+        return encode_families(self._registry)
+
+    def admin(self, path: Sequence[str], query: Mapping[str, str]) -> AdminAnswer:
+        """What is below `/groups`."""
+        reply = self._groups(HttpRequest(tuple(path), dict(query)))
+        return AdminAnswer(reply.status, reply.content_type, reply.body)

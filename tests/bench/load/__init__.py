@@ -1,0 +1,1 @@
+"""Loads of a group coordinator, from a compiled generator, against any Kafka address."""

@@ -1,0 +1,54 @@
+"""Frames of the classic protocol, ready to send; all in versions without tagged fields."""
+
+from __future__ import annotations
+
+from coordinator.cli.bench.frames import request_frame
+from protocol.wire.encode import Writer
+
+SESSION_MS = 300_000
+REBALANCE_MS = 60_000
+TYPE = "consumer"
+PROTOCOL = "range"
+
+
+def _subscription(topic: str) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(0)
+    writer.array((topic,), writer.string)
+    writer.nullable_bytes(None)
+    return bytes(writer.buffer)
+
+
+def join(group: str, topic: str, member: str = "") -> bytes:
+    """JoinGroup v3, to which Kafka gives a member id at once; others want it asked for."""
+    writer = Writer(flexible=False)
+    writer.string(group)
+    writer.int32(SESSION_MS)
+    writer.int32(REBALANCE_MS)
+    writer.string(member)
+    writer.string(TYPE)
+    writer.array_length(1)
+    writer.string(PROTOCOL)
+    writer.bytes_(_subscription(topic))
+    return request_frame(11, 3, writer.buffer, flexible=False)
+
+
+def sync(group: str, generation: int, member: str) -> bytes:
+    """SyncGroup v2 of a leader who gives itself nothing."""
+    writer = Writer(flexible=False)
+    writer.string(group)
+    writer.int32(generation)
+    writer.string(member)
+    writer.array_length(1)
+    writer.string(member)
+    writer.bytes_(b"")
+    return request_frame(14, 2, writer.buffer, flexible=False)
+
+
+def heartbeat(group: str, generation: int, member: str) -> bytes:
+    """Heartbeat v2."""
+    writer = Writer(flexible=False)
+    writer.string(group)
+    writer.int32(generation)
+    writer.string(member)
+    return request_frame(12, 2, writer.buffer, flexible=False)

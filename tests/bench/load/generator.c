@@ -1,0 +1,335 @@
+/* The load generator of the benchmarks: prepared requests over many connections, one thread, epoll.
+ *
+ *   generator ADDRESS PORT repeat WINDOW SECONDS WARMUP  <plan >first-replies
+ *   generator ADDRESS PORT once   WINDOW TIMEOUT 0       <plan >replies
+ *
+ * The plan: for every connection the number of its requests (int32) and the requests, each with its
+ * length in front, as they go over the wire (big endian). `repeat`: a connection sends its only
+ * request again and again, WINDOW at a time. `once`: it sends each once, in order. Only the
+ * correlation id (bytes 8 to 12) is written here. Out come replies without their length and
+ * correlation id, each behind its length (int32): in `repeat` the first one of every connection,
+ * in `once` all, by connection. How many replies of `repeat` differed from the first of their
+ * connection is counted, so that an error in the middle cannot pass for speed.
+ * The figures go to standard error as one line of JSON; times in microseconds.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HEAD = 8, WINDOW_MAX = 64, EVENTS = 512, BUCKETS = 2048, STEP = 32, READ_MAX = 1 << 16 };
+
+struct request {
+    uint8_t *bytes;
+    uint32_t length;
+};
+
+struct connection {
+    int fd;
+    uint32_t requests, sent, answered, next_correlation;
+    struct request *plan;
+    uint64_t started[WINDOW_MAX];
+    uint8_t *buffer, *first;
+    uint32_t filled, capacity, first_length;
+    uint8_t *pending; /* what the socket did not take */
+    uint32_t pending_length, pending_capacity;
+    int waits_to_write;
+    struct request *replies;
+};
+
+static int repeat, window, epoll_fd;
+static uint64_t counted, changed, answered_total, buckets[BUCKETS];
+static int counting, stopping;
+static struct connection *connections;
+static uint32_t connection_count, busy;
+
+static void die(const char *what) {
+    fprintf(stderr, "generator: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void *take(void *memory, size_t size) {
+    void *found = realloc(memory, size ? size : 1);
+    if (!found) die("memory");
+    return found;
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t int32_at(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return ntohl(value);
+}
+
+static void put_int32(uint8_t *at, uint32_t value) {
+    value = htonl(value);
+    memcpy(at, &value, 4);
+}
+
+/* Buckets of a logarithmic histogram: STEP to every doubling. */
+static int bucket_of(uint64_t us) {
+    if (us < STEP) return (int)us;
+    int power = 63 - __builtin_clzll(us);
+    int found = (power - 5) * STEP + (int)(us >> (power - 5));
+    return found < BUCKETS ? found : BUCKETS - 1;
+}
+
+static uint64_t floor_of(int bucket) {
+    if (bucket < STEP) return (uint64_t)bucket;
+    int power = bucket / STEP + 4;
+    return (uint64_t)(bucket % STEP + STEP) << (power - 5);
+}
+
+static uint64_t percentile(double part) {
+    uint64_t all = 0, seen = 0;
+    for (int i = 0; i < BUCKETS; i++) all += buckets[i];
+    for (int i = 0; i < BUCKETS; i++) {
+        seen += buckets[i];
+        if (seen && seen >= (uint64_t)(part * (double)all)) return floor_of(i);
+    }
+    return 0;
+}
+
+static void read_all(void *into, size_t length) {
+    if (fread(into, 1, length, stdin) != length) {
+        fprintf(stderr, "generator: the plan ends too early\n");
+        exit(1);
+    }
+}
+
+static void read_plan(void) {
+    uint8_t head[4];
+    uint32_t capacity = 0;
+    while (fread(head, 1, 4, stdin) == 4) {
+        if (connection_count == capacity) {
+            capacity = capacity ? capacity * 2 : 64;
+            connections = take(connections, capacity * sizeof *connections);
+        }
+        struct connection *c = &connections[connection_count++];
+        memset(c, 0, sizeof *c);
+        c->requests = int32_at(head);
+        c->plan = take(NULL, c->requests * sizeof *c->plan);
+        c->replies = take(NULL, c->requests * sizeof *c->replies);
+        for (uint32_t i = 0; i < c->requests; i++) {
+            read_all(head, 4);
+            c->plan[i].length = int32_at(head) + 4;
+            c->plan[i].bytes = take(NULL, c->plan[i].length);
+            memcpy(c->plan[i].bytes, head, 4);
+            read_all(c->plan[i].bytes + 4, c->plan[i].length - 4);
+        }
+    }
+}
+
+static void watch(struct connection *c, int operation) {
+    struct epoll_event event = {.events = EPOLLIN | (c->waits_to_write ? EPOLLOUT : 0),
+                                .data.ptr = c};
+    if (epoll_ctl(epoll_fd, operation, c->fd, &event)) die("epoll_ctl");
+}
+
+static void open_connection(struct connection *c, const struct sockaddr_in *address) {
+    int on = 1;
+    c->fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (c->fd < 0 || connect(c->fd, (const struct sockaddr *)address, sizeof *address))
+        die("connect");
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    watch(c, EPOLL_CTL_ADD);
+}
+
+/* Takes as much of the pending bytes as the socket likes. */
+static void flush(struct connection *c) {
+    uint32_t done = 0;
+    while (done < c->pending_length) {
+        ssize_t wrote = send(c->fd, c->pending + done, c->pending_length - done, MSG_NOSIGNAL);
+        if (wrote < 0 && errno == EAGAIN) break;
+        if (wrote < 0) die("send");
+        done += (uint32_t)wrote;
+    }
+    memmove(c->pending, c->pending + done, c->pending_length - done);
+    c->pending_length -= done;
+    if (c->waits_to_write != (c->pending_length > 0)) {
+        c->waits_to_write = c->pending_length > 0;
+        watch(c, EPOLL_CTL_MOD);
+    }
+}
+
+static int may_send(const struct connection *c) {
+    if (c->sent - c->answered >= (uint32_t)window) return 0;
+    return repeat ? !stopping : c->sent < c->requests;
+}
+
+/* Fills the window; several requests leave in one call. */
+static void send_more(struct connection *c) {
+    uint64_t now = now_ns();
+    while (may_send(c)) {
+        struct request *r = &c->plan[repeat ? 0 : c->sent];
+        if (c->pending_length + r->length > c->pending_capacity) {
+            c->pending_capacity = (c->pending_length + r->length) * 2;
+            c->pending = take(c->pending, c->pending_capacity);
+        }
+        put_int32(r->bytes + 8, c->sent);
+        memcpy(c->pending + c->pending_length, r->bytes, r->length);
+        c->pending_length += r->length;
+        c->started[c->sent % WINDOW_MAX] = now;
+        c->sent++;
+    }
+    if (c->pending_length && !c->waits_to_write) flush(c);
+}
+
+static void note_reply(struct connection *c, uint8_t *body, uint32_t length, uint64_t now) {
+    if (!repeat) {
+        struct request *kept = &c->replies[c->answered];
+        kept->length = length;
+        kept->bytes = take(NULL, length);
+        memcpy(kept->bytes, body, length);
+    } else if (!c->first) {
+        c->first = take(NULL, length);
+        memcpy(c->first, body, length);
+        c->first_length = length;
+    } else if (c->first_length != length || memcmp(c->first, body, length)) {
+        changed++;
+    }
+    if (counting || !repeat) {
+        buckets[bucket_of((now - c->started[c->answered % WINDOW_MAX]) / 1000)]++;
+        counted++;
+    }
+    answered_total++;
+}
+
+static void receive(struct connection *c) {
+    if (c->capacity - c->filled < READ_MAX) {
+        c->capacity = c->filled + READ_MAX;
+        c->buffer = take(c->buffer, c->capacity);
+    }
+    ssize_t got = recv(c->fd, c->buffer + c->filled, c->capacity - c->filled, 0);
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) {
+        if (got == 0) errno = ECONNRESET;
+        die("recv");
+    }
+    c->filled += (uint32_t)got;
+    uint64_t now = now_ns();
+    uint32_t at = 0;
+    while (c->filled - at >= HEAD && c->filled - at - 4 >= int32_at(c->buffer + at)) {
+        uint32_t length = int32_at(c->buffer + at);
+        if (int32_at(c->buffer + at + 4) != c->answered) {
+            fprintf(stderr, "generator: a reply out of order\n");
+            exit(1);
+        }
+        note_reply(c, c->buffer + at + HEAD, length - 4, now);
+        c->answered++;
+        at += length + 4;
+    }
+    memmove(c->buffer, c->buffer + at, c->filled - at);
+    c->filled -= at;
+    /* Thousands of idle buffers of 64 KiB each would be the machine's memory, not the peer's. */
+    if (!c->filled) {
+        free(c->buffer);
+        c->buffer = NULL;
+        c->capacity = 0;
+    }
+    send_more(c);
+    if (c->sent == c->answered && !may_send(c)) busy--;
+}
+
+static void turn(int timeout_ms) {
+    struct epoll_event events[EVENTS];
+    int ready = epoll_wait(epoll_fd, events, EVENTS, timeout_ms);
+    for (int i = 0; i < ready; i++) {
+        struct connection *c = events[i].data.ptr;
+        if (events[i].events & EPOLLOUT) flush(c);
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(c);
+    }
+}
+
+static double cpu_seconds(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+static void write_reply(const uint8_t *bytes, uint32_t length) {
+    uint8_t head[4];
+    put_int32(head, length);
+    fwrite(head, 1, 4, stdout);
+    fwrite(bytes, 1, length, stdout);
+}
+
+static void write_replies(void) {
+    for (uint32_t i = 0; i < connection_count; i++) {
+        struct connection *c = &connections[i];
+        if (repeat) write_reply(c->first, c->first_length);
+        for (uint32_t j = 0; !repeat && j < c->answered; j++)
+            write_reply(c->replies[j].bytes, c->replies[j].length);
+    }
+    fflush(stdout);
+}
+
+static void run_until(uint64_t end_ns) {
+    while (busy && now_ns() < end_ns) turn(10);
+}
+
+int main(int count, char **arguments) {
+    if (count != 7) {
+        fprintf(stderr, "generator ADDRESS PORT repeat|once WINDOW SECONDS WARMUP\n");
+        return 2;
+    }
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(arguments[2]))};
+    if (inet_pton(AF_INET, arguments[1], &address.sin_addr) != 1) die("address");
+    repeat = !strcmp(arguments[3], "repeat");
+    window = atoi(arguments[4]);
+    if (window < 1 || window > WINDOW_MAX) die("window");
+    double seconds = atof(arguments[5]), warmup = atof(arguments[6]);
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    epoll_fd = epoll_create1(0);
+    read_plan();
+    for (uint32_t i = 0; i < connection_count; i++) open_connection(&connections[i], &address);
+    busy = connection_count;
+    uint64_t began = now_ns();
+    double cpu = cpu_seconds();
+    for (uint32_t i = 0; i < connection_count; i++) {
+        send_more(&connections[i]);
+        if (!connections[i].requests) busy--;
+    }
+    if (repeat) {
+        run_until(began + (uint64_t)(warmup * 1e9));
+        counting = 1;
+        began = now_ns();
+        cpu = cpu_seconds();
+    }
+    run_until(began + (uint64_t)(seconds * 1e9));
+    double took = (double)(now_ns() - began) / 1e9;
+    cpu = cpu_seconds() - cpu;
+    counting = 0;
+    stopping = 1;
+    uint64_t replies = counted;
+    if (repeat) run_until(now_ns() + 10000000000u);
+    write_replies();
+    fprintf(stderr,
+            "{\"replies\": %llu, \"answered\": %llu, \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"p50_us\": %llu, "
+            "\"p99_us\": %llu, \"changed\": %llu, \"unanswered\": %u}\n",
+            (unsigned long long)replies, (unsigned long long)answered_total, took, cpu, (unsigned long long)percentile(0.5),
+            (unsigned long long)percentile(0.99), (unsigned long long)changed, busy);
+    return 0;
+}
