@@ -89,8 +89,8 @@ test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/jav
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target tests/pipeline/kafka/target
-	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target
+	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
+	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/pipeline/kafka/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

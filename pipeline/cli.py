@@ -19,89 +19,108 @@ _INPUT, _RESULT, _SPARK = "Where the log is", "What comes out", "Spark"
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
+
 app = typer.Typer(name=PROGRAM, add_completion=False, pretty_exceptions_enable=False)
+
+
+_Job = Annotated[str, typer.Argument(help="Name of a job; `jobs` lists them.")]
+_Store = Annotated[
+    str | None,
+    typer.Option(help="URL as for the daemon, or a data directory.", rich_help_panel=_INPUT),
+]
+_Kafka = Annotated[
+    str | None,
+    typer.Option(
+        help="HOST:PORT of a cluster, or of a groupd: its __consumer_offsets is read.",
+        rich_help_panel=_INPUT,
+    ),
+]
+_Segments = Annotated[
+    str | None, typer.Option(help="Log directory of a broker.", rich_help_panel=_INPUT)
+]
+_Lake = Annotated[
+    str | None, typer.Option(help="What the job entries wrote.", rich_help_panel=_INPUT)
+]
+_Topics = Annotated[
+    str | None,
+    typer.Option(help="Table of topic ids: csv, json or parquet.", rich_help_panel=_INPUT),
+]
+_EndOffsets = Annotated[
+    str | None,
+    typer.Option(help="Table of end offsets: csv, json or parquet.", rich_help_panel=_INPUT),
+]
+_KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=VALUE for Spark's Kafka source, like kafka.security.protocol=SSL.",
+        rich_help_panel=_INPUT,
+    ),
+]
+_Group = Annotated[
+    list[str] | None, typer.Option(help="Only this group; repeat.", rich_help_panel=_INPUT)
+]
+_From = Annotated[
+    str | None,
+    typer.Option("--from", help="Records from this time on (ISO).", rich_help_panel=_INPUT),
+]
+_Until = Annotated[
+    str | None,
+    typer.Option(help="Records before this time (ISO).", rich_help_panel=_INPUT),
+]
+_Out = Annotated[
+    str | None,
+    typer.Option(help="Directory: a table each below it.", rich_help_panel=_RESULT),
+]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="NAME=VALUE: an option of the job.", rich_help_panel=_RESULT),
+]
+_Format = Annotated[
+    str,
+    typer.Option("--format", help="parquet, delta or iceberg.", rich_help_panel=_RESULT),
+]
+_Quarantine = Annotated[
+    bool,
+    typer.Option(help="Also read once more for what cannot be decoded.", rich_help_panel=_RESULT),
+]
+_Master = Annotated[
+    str | None,
+    typer.Option(help="Spark's master; local[*] if not told.", rich_help_panel=_SPARK),
+]
+_DriverMemory = Annotated[str, typer.Option(rich_help_panel=_SPARK)]
+_Packages = Annotated[
+    str | None,
+    typer.Option(help="Maven coordinates for Spark to fetch.", rich_help_panel=_SPARK),
+]
+_Jars = Annotated[str | None, typer.Option(help="Jar files for Spark.", rich_help_panel=_SPARK)]
+_Conf = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE: a setting of Spark's own.", rich_help_panel=_SPARK),
+]
 
 
 @app.command(no_args_is_help=True)
 def run(
-    job: Annotated[str, typer.Argument(help="Name of a job; `jobs` lists them.")],
-    store: Annotated[
-        str | None,
-        typer.Option(help="URL as for the daemon, or a data directory.", rich_help_panel=_INPUT),
-    ] = None,
-    kafka: Annotated[
-        str | None,
-        typer.Option(
-            help="HOST:PORT of a cluster, or of a groupd: its __consumer_offsets is read.",
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
-    segments: Annotated[
-        str | None, typer.Option(help="Log directory of a broker.", rich_help_panel=_INPUT)
-    ] = None,
-    lake: Annotated[
-        str | None, typer.Option(help="What the job entries wrote.", rich_help_panel=_INPUT)
-    ] = None,
-    topics: Annotated[
-        str | None,
-        typer.Option(help="Table of topic ids: csv, json or parquet.", rich_help_panel=_INPUT),
-    ] = None,
-    end_offsets: Annotated[
-        str | None,
-        typer.Option(help="Table of end offsets: csv, json or parquet.", rich_help_panel=_INPUT),
-    ] = None,
-    kafka_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=VALUE for Spark's Kafka source, like kafka.security.protocol=SSL.",
-            rich_help_panel=_INPUT,
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None, typer.Option(help="Only this group; repeat.", rich_help_panel=_INPUT)
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", help="Records from this time on (ISO).", rich_help_panel=_INPUT),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(help="Records before this time (ISO).", rich_help_panel=_INPUT),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(help="Directory: a table each below it.", rich_help_panel=_RESULT),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="NAME=VALUE: an option of the job.", rich_help_panel=_RESULT),
-    ] = None,
-    format_: Annotated[
-        str,
-        typer.Option("--format", help="parquet, delta or iceberg.", rich_help_panel=_RESULT),
-    ] = "parquet",
-    quarantine: Annotated[
-        bool,
-        typer.Option(
-            help="Also read once more for what cannot be decoded.", rich_help_panel=_RESULT
-        ),
-    ] = True,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark's master; local[*] if not told.", rich_help_panel=_SPARK),
-    ] = None,
-    driver_memory: Annotated[str, typer.Option(rich_help_panel=_SPARK)] = "2g",
-    packages: Annotated[
-        str | None,
-        typer.Option(help="Maven coordinates for Spark to fetch.", rich_help_panel=_SPARK),
-    ] = None,
-    jars: Annotated[
-        str | None, typer.Option(help="Jar files for Spark.", rich_help_panel=_SPARK)
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=VALUE: a setting of Spark's own.", rich_help_panel=_SPARK),
-    ] = None,
+    job: _Job,
+    store: _Store = None,
+    kafka: _Kafka = None,
+    segments: _Segments = None,
+    lake: _Lake = None,
+    topics: _Topics = None,
+    end_offsets: _EndOffsets = None,
+    kafka_option: _KafkaOption = None,
+    group: _Group = None,
+    from_: _From = None,
+    until: _Until = None,
+    out: _Out = None,
+    set_: _Set = None,
+    format_: _Format = "parquet",
+    quarantine: _Quarantine = True,
+    master: _Master = None,
+    driver_memory: _DriverMemory = "2g",
+    packages: _Packages = None,
+    jars: _Jars = None,
+    conf: _Conf = None,
 ) -> None:
     """Run a job over the offsets log and write its tables.
 
@@ -148,6 +167,8 @@ def main(args: list[str] | None = None) -> NoReturn:
     except PipelineError as error:
         _end(str(error), EXIT_USAGE)
     except TyperUsageError as error:
+        if not error.format_message():
+            sys.exit(EXIT_USAGE)  # without arguments the help has been printed
         where = getattr(error, "ctx", None)
         hint = f" (see `{where.command_path} --help`)" if where is not None else ""
         _end(f"{error.format_message()}{hint}", EXIT_USAGE)

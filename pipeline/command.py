@@ -149,17 +149,20 @@ def running_spark(request: Request, console: Console) -> Iterator[SparkSession]:
         raise JobFailed(f"Spark does not start: {_first_line(error)} (see {log})") from error
     finally:
         os.close(number)
+    keep = False
     try:
         yield spark
     except (PySparkException, Py4JError) as error:
         refused = _REFUSED.search(str(error))
         if refused is not None:
             raise PipelineError(refused[1]) from error
+        keep = True
         raise JobFailed(f"job {request.job}: {_first_line(error)} (see {log})") from error
     finally:
         if not submitted():
             spark.stop()
-    os.unlink(log)
+        if not keep:
+            os.unlink(log)
 
 
 @contextmanager

@@ -109,7 +109,8 @@ def _source(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> Da
         options["groups"] = json.dumps(sorted(wanted.groups))
     for name, micros in (("from", wanted.from_us), ("until", wanted.until_us)):
         if micros is not None:
-            options[name] = str(micros // 1000)
+            # Rounded up: records have whole milliseconds, so no other row is meant.
+            options[name] = str(-(-micros // 1000))
     return spark.read.format(FORMAT).options(**options).load()
 
 

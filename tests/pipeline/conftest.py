@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.support.spark import running_spark
 
+TIMEOUT_S = 300
+"""Spark takes seconds where others take milliseconds, and many times that on a busy machine."""
+
 _HERE = Path(__file__).parent
 
 
@@ -17,6 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
