@@ -23,6 +23,8 @@ from tests.pipeline.group_logs import TimedShard, facts_of
 from tests.support.pipeline_logs import fill_store
 from tests.unit.consumer_group.harness import BAR, FOO, topic
 
+pytestmark = pytest.mark.timeout(300)  # starting Spark on a busy machine takes its time
+
 JOBS = (members.JOB, rebalances.JOB, health.JOB, what_if.JOB)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -25,6 +25,8 @@ from protocol.records.batch import encode_batch
 from tests.harness.members import Member, MemberProcess
 from tests.pipeline.entries import entries_of, inputs_of
 
+pytestmark = pytest.mark.timeout(300)  # starting Spark on a busy machine takes its time
+
 SECOND, SESSION_MS, GROUP = 1000, 45_000, "billing"
 Owned = dict[tuple[str, int], str]
 
