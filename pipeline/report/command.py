@@ -9,68 +9,40 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from pipeline.arguments import (
+    Conf,
+    DriverMemory,
+    EndOffsets,
+    From,
+    Group,
+    Jars,
+    Kafka,
+    KafkaOption,
+    Lake,
+    Master,
+    Packages,
+    Segments,
+    Store,
+    Topics,
+    Until,
+)
 from pipeline.report.limits import Limits
 
 if TYPE_CHECKING:
     from pipeline.command import Request
 
-_INPUT, _PAGE, _SPARK = "Where the log is", "The page", "Spark"
+_PAGE = "The page"
 
 
-Text = str | None
-Texts = list[str] | None
-Store = Annotated[
-    Text, typer.Option(help="URL as for the daemon, or a data directory.", rich_help_panel=_INPUT)
-]
-Kafka = Annotated[
-    Text,
-    typer.Option(
-        help="HOST:PORT of a cluster, or of a groupd: its __consumer_offsets is read.",
-        rich_help_panel=_INPUT,
-    ),
-]
-Segments = Annotated[Text, typer.Option(help="Log directory of a broker.", rich_help_panel=_INPUT)]
-Lake = Annotated[Text, typer.Option(help="What the job entries wrote.", rich_help_panel=_INPUT)]
-Topics = Annotated[
-    Text,
-    typer.Option(help="Table of topic ids: csv, json or parquet.", rich_help_panel=_INPUT),
-]
-EndOffsets = Annotated[
-    Text,
-    typer.Option(
-        help="Table of end offsets, for lag: csv, json or parquet.", rich_help_panel=_INPUT
-    ),
-]
-Group = Annotated[Texts, typer.Option(help="Only this group; repeat.", rich_help_panel=_INPUT)]
-From = Annotated[
-    Text, typer.Option("--from", help="Records from this time on (ISO).", rich_help_panel=_INPUT)
-]
-Until = Annotated[
-    Text, typer.Option(help="Records before this time (ISO).", rich_help_panel=_INPUT)
-]
-KafkaOption = Annotated[
-    Texts, typer.Option(help="NAME=VALUE for Spark's Kafka source.", rich_help_panel=_INPUT)
-]
 Out = Annotated[Path, typer.Option(help="The page: one HTML file.", rich_help_panel=_PAGE)]
 Top = Annotated[int, typer.Option(min=0, help="So many groups with charts.", rich_help_panel=_PAGE)]
 Groups = Annotated[
     int, typer.Option(min=1, help="So many groups in the list.", rich_help_panel=_PAGE)
 ]
-Title = Annotated[Text, typer.Option(help="What the log is called.", rich_help_panel=_PAGE)]
+Title = Annotated[str | None, typer.Option(help="What the log is called.", rich_help_panel=_PAGE)]
 Tables = Annotated[
     Path | None,
     typer.Option(help="Directory in which the jobs' tables stay.", rich_help_panel=_PAGE),
-]
-Master = Annotated[
-    Text, typer.Option(help="Spark's master; local[*] if not told.", rich_help_panel=_SPARK)
-]
-DriverMemory = Annotated[str, typer.Option(rich_help_panel=_SPARK)]
-Packages = Annotated[
-    Text, typer.Option(help="Maven coordinates for Spark to fetch.", rich_help_panel=_SPARK)
-]
-Jars = Annotated[Text, typer.Option(help="Jar files for Spark.", rich_help_panel=_SPARK)]
-Conf = Annotated[
-    Texts, typer.Option(help="NAME=VALUE: a setting of Spark's own.", rich_help_panel=_SPARK)
 ]
 
 
