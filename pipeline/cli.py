@@ -8,11 +8,31 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from pipeline.arguments import (
+    Conf,
+    DriverMemory,
+    EndOffsets,
+    From,
+    Group,
+    Jars,
+    Kafka,
+    KafkaOption,
+    Lake,
+    Master,
+    Packages,
+    Segments,
+    Store,
+    Topics,
+    Until,
+)
 from pipeline.errors import JobFailed, PipelineError
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
+OWN_COMMANDS = ("generate", "report")
+"""What is no job, and has options of its own."""
+
 PROGRAM = "groupd-pipeline"
-_INPUT, _RESULT, _SPARK = "Where the log is", "What comes out", "Spark"
+_RESULT = "What comes out"
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -21,49 +41,6 @@ app = typer.Typer(name=PROGRAM, add_completion=False, pretty_exceptions_enable=F
 
 
 _Job = Annotated[str, typer.Argument(help="Name of a job; `jobs` lists them.")]
-_Store = Annotated[
-    str | None,
-    typer.Option(help="URL as for the daemon, or a data directory.", rich_help_panel=_INPUT),
-]
-_Kafka = Annotated[
-    str | None,
-    typer.Option(
-        help="HOST:PORT of a cluster, or of a groupd: its __consumer_offsets is read.",
-        rich_help_panel=_INPUT,
-    ),
-]
-_Segments = Annotated[
-    str | None, typer.Option(help="Log directory of a broker.", rich_help_panel=_INPUT)
-]
-_Lake = Annotated[
-    str | None, typer.Option(help="What the job entries wrote.", rich_help_panel=_INPUT)
-]
-_Topics = Annotated[
-    str | None,
-    typer.Option(help="Table of topic ids: csv, json or parquet.", rich_help_panel=_INPUT),
-]
-_EndOffsets = Annotated[
-    str | None,
-    typer.Option(help="Table of end offsets: csv, json or parquet.", rich_help_panel=_INPUT),
-]
-_KafkaOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="NAME=VALUE for Spark's Kafka source, like kafka.security.protocol=SSL.",
-        rich_help_panel=_INPUT,
-    ),
-]
-_Group = Annotated[
-    list[str] | None, typer.Option(help="Only this group; repeat.", rich_help_panel=_INPUT)
-]
-_From = Annotated[
-    str | None,
-    typer.Option("--from", help="Records from this time on (ISO).", rich_help_panel=_INPUT),
-]
-_Until = Annotated[
-    str | None,
-    typer.Option(help="Records before this time (ISO).", rich_help_panel=_INPUT),
-]
 _Out = Annotated[
     str | None,
     typer.Option(help="Directory: a table each below it.", rich_help_panel=_RESULT),
@@ -80,46 +57,36 @@ _Quarantine = Annotated[
     bool,
     typer.Option(help="Also read once more for what cannot be decoded.", rich_help_panel=_RESULT),
 ]
-_Master = Annotated[
-    str | None,
-    typer.Option(help="Spark's master; local[*] if not told.", rich_help_panel=_SPARK),
-]
-_DriverMemory = Annotated[str, typer.Option(rich_help_panel=_SPARK)]
-_Packages = Annotated[
-    str | None,
-    typer.Option(help="Maven coordinates for Spark to fetch.", rich_help_panel=_SPARK),
-]
-_Jars = Annotated[str | None, typer.Option(help="Jar files for Spark.", rich_help_panel=_SPARK)]
-_Conf = Annotated[
-    list[str] | None,
-    typer.Option(help="NAME=VALUE: a setting of Spark's own.", rich_help_panel=_SPARK),
-]
 
 
 @app.command(no_args_is_help=True)
 def run(
     job: _Job,
-    store: _Store = None,
-    kafka: _Kafka = None,
-    segments: _Segments = None,
-    lake: _Lake = None,
-    topics: _Topics = None,
-    end_offsets: _EndOffsets = None,
-    kafka_option: _KafkaOption = None,
-    group: _Group = None,
-    from_: _From = None,
-    until: _Until = None,
+    store: Store = None,
+    kafka: Kafka = None,
+    segments: Segments = None,
+    lake: Lake = None,
+    topics: Topics = None,
+    end_offsets: EndOffsets = None,
+    kafka_option: KafkaOption = None,
+    group: Group = None,
+    from_: From = None,
+    until: Until = None,
     out: _Out = None,
     set_: _Set = None,
     format_: _Format = "parquet",
     quarantine: _Quarantine = True,
-    master: _Master = None,
-    driver_memory: _DriverMemory = "2g",
-    packages: _Packages = None,
-    jars: _Jars = None,
-    conf: _Conf = None,
+    master: Master = None,
+    driver_memory: DriverMemory = "2g",
+    packages: Packages = None,
+    jars: Jars = None,
+    conf: Conf = None,
 ) -> None:
-    """Run a job over the offsets log and write its tables."""
+    """Run a job over the offsets log and write its tables.
+
+    `report` and `generate` are commands of their own: a page about what the jobs found, and a log
+    to try it with (`groupd-pipeline report --help`).
+    """
     # Loads Spark, which --help and errors of usage need not wait for.
     from pipeline.command import Request, list_jobs, run_request
 
@@ -153,9 +120,10 @@ def run(
 
 def main(args: list[str] | None = None) -> NoReturn:
     """Run the command line; never returns."""
-    command = typer.main.get_command(app)
+    args = sys.argv[1:] if args is None else args
     try:
-        command.main(args, prog_name=PROGRAM, standalone_mode=False)
+        command, name, rest = _command(args)
+        command.main(rest, prog_name=name, standalone_mode=False)
     except PipelineError as error:
         _end(str(error), EXIT_USAGE)
     except TyperUsageError as error:
@@ -169,6 +137,22 @@ def main(args: list[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(0)
+
+
+def _command(args: list[str]) -> tuple[Any, str, list[str]]:
+    """The command, its name, and what is left of the arguments."""
+    if not args or args[0] not in OWN_COMMANDS:
+        return typer.main.get_command(app), PROGRAM, args
+    own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    if args[0] == "generate":
+        from pipeline.generator.command import generate_command
+
+        own.command()(generate_command)
+    else:
+        from pipeline.report.command import report_command
+
+        own.command()(report_command)
+    return typer.main.get_command(own), f"{PROGRAM} {args[0]}", args[1:]
 
 
 def _end(text: str, code: int) -> NoReturn:

@@ -114,7 +114,7 @@ def run_request(request: Request, console: Console) -> None:
         raise PipelineError("--out is where the lake is: tables that are read cannot be replaced")
     if not submitted():
         java_version()
-    with _spark(request, console) as spark:
+    with running_spark(request, console) as spark:
         summary = run_job(
             spark,
             job,
@@ -129,7 +129,7 @@ def run_request(request: Request, console: Console) -> None:
 
 
 @contextmanager
-def _spark(request: Request, console: Console) -> Iterator[SparkSession]:
+def running_spark(request: Request, console: Console) -> Iterator[SparkSession]:
     """A session for one job. Java and the Python workers inherit stderr as it is when they start:
     a file, which is named if something fails and is gone otherwise."""
     settings = _pairs("--conf", request.conf)

@@ -8,7 +8,7 @@ rows that are missing) becomes rows with `error`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -110,6 +110,15 @@ class StoreLogs:
             if named is not None and named[0] in names:
                 found.append((names[named[0]], named[1], state.next_offset))
         return sorted(found)
+
+    def ends_by_time(self, step_ms: int) -> Iterator[tuple[str, int, int, int]]:
+        """Topic, partition, end offset and time, where ends have moved: as the timestamps of the
+        records tell it. Times are multiples of `step_ms`."""
+        for topic in self.topics():
+            for partition in range(topic.partitions):
+                name = f"{topic.topic_id.hex()}-{partition}"
+                for at_ms, end in self._run(self._reader.ends_by_time(name, step_ms)):
+                    yield topic.name, partition, end, at_ms
 
     def first_offset_at(self, partition: int, time_ms: int) -> int | None:
         """Of the first batch with a record at or after that time; None if there is none."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm
-# and PostgreSQL (13 or newer), of which the tests start a server of their own. With the argument postgresql: that
-# alone. Root gets what is missing from Debian's packages; anybody else is told the one command.
+# What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm,
+# PostgreSQL (13 or newer), of which the tests start a server of their own, and Chromium with its driver. With an
+# argument, postgresql, java or chromium: that alone. Root gets what is missing from Debian's packages; anybody else is told the one command.
 # Go 1.21 or newer will do: it fetches the toolchain that tests/clients/go/go.mod names by itself.
 set -euo pipefail
 
@@ -45,9 +45,19 @@ without_a_cluster() {
 }
 
 missing_packages() {
-    postgres_is_new_enough || echo postgresql
-    [ "$only" != postgresql ] || return 0
-    java_is_new_enough || echo default-jdk-headless
+    case "$only" in
+        "" | postgresql) postgres_is_new_enough || echo postgresql ;;
+    esac
+    case "$only" in
+        "" | java) java_is_new_enough || echo default-jdk-headless ;;
+    esac
+    case "$only" in
+        "" | chromium)
+            command -v chromium >/dev/null || echo chromium
+            command -v chromedriver >/dev/null || echo chromium-driver
+            ;;
+    esac
+    [ -z "$only" ] || return 0
     command -v mvn >/dev/null || echo maven
     go_is_new_enough || echo golang-go
     node_is_new_enough || echo nodejs

@@ -67,6 +67,17 @@ _ENDS = (
     .where(log_batch.c.last_offset.between(bindparam("first"), bindparam("last")))
     .order_by(log_batch.c.last_offset)
 )
+_TIME_STEP = (log_batch.c.max_timestamp_ms + bindparam("step_ms") - 1) // bindparam("step_ms")
+_ENDS_BY_TIME = (
+    select(_TIME_STEP.label("step"), func.max(log_batch.c.last_offset))
+    .where(
+        log_batch.c.log_id
+        == select(log.c.log_id).where(log.c.name == bindparam("name")).scalar_subquery()
+    )
+    .where(log_batch.c.max_timestamp_ms >= 0)
+    .group_by("step")
+    .order_by("step")
+)
 _SIZES = (
     select(log_batch.c.last_offset, func.length(log_batch.c.payload))
     .where(log_batch.c.log_id == bindparam("log_id"))
@@ -156,6 +167,20 @@ class StoreReader(SqlLogs, SqlCatalogue):
         """The last offsets of the rows that end in [`from_offset`, `until_offset`)."""
         place = {"name": name, "first": from_offset, "last": until_offset - 1}
         return await self._backend.read(lambda connection: list(connection.scalars(_ENDS, place)))
+
+    async def ends_by_time(self, name: str, step_ms: int) -> list[tuple[int, int]]:
+        """(time, end of the log then) where it has moved, by time: times are multiples of
+        `step_ms`, and a batch counts from its largest timestamp on."""
+        place = {"name": name, "step_ms": step_ms}
+
+        def work(connection: Connection) -> list[tuple[int, int]]:
+            ends: list[tuple[int, int]] = []
+            for number, last in connection.execute(_ENDS_BY_TIME, place):
+                if not ends or last >= ends[-1][1]:
+                    ends.append((number * step_ms, last + 1))
+            return ends
+
+        return await self._backend.read(work)
 
     async def damage(self) -> list[str]:
         """What the database itself finds wrong, batches that belong to no log, and rows of the

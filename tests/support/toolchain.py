@@ -64,3 +64,11 @@ def spark_kafka_jars() -> list[Path]:
     jars = sorted(SPARK_KAFKA_LIB.glob("*.jar"))
     assert jars, "Spark's Kafka source is missing: run `make test-setup`"
     return jars
+
+
+def browser_programs() -> tuple[str, str]:
+    """Paths of chromedriver and of Chromium."""
+    found = shutil.which("chromedriver"), shutil.which("chromium")
+    assert found[0] is not None, "no chromedriver on PATH: run `make test-setup`"
+    assert found[1] is not None, "no chromium on PATH: run `make test-setup`"
+    return found[0], found[1]

@@ -1,0 +1,110 @@
+"""Makes a log and hands it to a sink, one partition of `__consumer_offsets` after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from coordinator.core.partitioning import partition_for
+from pipeline.generator.commits import Commits
+from pipeline.generator.members import steps_of
+from pipeline.generator.profiles import DAY_MS, plan_groups
+from pipeline.generator.script import GroupPlan, Turn, World
+from pipeline.generator.sinks import PlacedBatch, Sink
+from pipeline.generator.traffic import end_offsets, make_topics
+from protocol.records.batch import HEADER_BYTES
+
+UNTIL_MS = 1_768_176_000_000
+"""2026-01-12T00:00:00Z: fixed, so that a seed says everything."""
+
+PARTITIONS = 50
+PRODUCERS_A_GROUP = 100
+_GROUPS_A_TOPIC = 8
+_OFFSET_BYTES = 8
+
+Progress = Callable[[int], None]
+"""Is told how many records are written so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Equal options give equal logs, byte for byte."""
+
+    records: int
+    groups: int
+    seed: int = 0
+    days: float = 7.0
+    until_ms: int = UNTIL_MS
+    partitions: int = PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What was written. `lifecycle`: records that are neither commits nor markers."""
+
+    records: int
+    batches: int
+    groups: int
+    topics: int
+
+
+def plan_world(options: Options) -> tuple[World, list[GroupPlan]]:
+    """Topics and groups, nothing of which has happened yet."""
+    rng = Random(f"{options.seed}/world")
+    topics = make_topics(max(3, options.groups // _GROUPS_A_TOPIC), rng)
+    start_ms = options.until_ms - int(options.days * DAY_MS)
+    world = World(topics, start_ms, options.until_ms, options.partitions, options.seed)
+    return world, list(plan_groups(options.groups, options.records, world, rng))
+
+
+async def generate(
+    world: World, plans: Sequence[GroupPlan], sink: Sink, progress: Progress | None = None
+) -> Generated:
+    """Exactly as many records as the plans say in all. Raises GeneratorError, LogError."""
+    used = max((plan.producer_id for plan in plans), default=-1) + PRODUCERS_A_GROUP
+    await sink.begin(world.partitions, world.topics, max(used, 1))
+    # Groups come out a little short or long; the next one makes up for it. The last one of all
+    # is exact, which needs members to the end: `plan_groups` sees to that.
+    last = plans[-1]
+    by_partition: dict[int, list[GroupPlan]] = {}
+    for plan in plans:
+        by_partition.setdefault(partition_for(plan.name, world.partitions), []).append(plan)
+    order = sorted(by_partition.items(), key=lambda entry: (last in entry[1], entry[0]))
+    owed = records = batches = 0
+    for partition, mine in order:
+        turns: list[Turn] = []
+        for plan in sorted(mine, key=lambda plan: plan is last):
+            made = turns_of(plan, world, owed, exactly=plan is last)
+            owed += plan.records - sum(turn.records for turn in made)
+            turns += made
+        placed = _placed(turns)
+        await sink.write(partition, placed)
+        batches += len(placed)
+        records += placed[-1].last_offset + 1 if placed else 0
+        if progress is not None:
+            progress(records)
+    ends = list(end_offsets(list(world.topics), world.start_ms, world.end_ms, world.end_points))
+    await sink.ends(world.topics, ends)
+    return Generated(records, batches, len(plans), len(world.topics))
+
+
+def turns_of(plan: GroupPlan, world: World, owed: int, *, exactly: bool = False) -> list[Turn]:
+    """All writes of one group, not in order; `owed`: records to make more than planned."""
+    rng = Random(f"{world.seed}/group/{plan.name}")
+    steps = steps_of(plan, world, rng)
+    commits = plan.records + owed - sum(len(step.records) for step in steps)
+    return Commits(plan, world, rng).turns(steps, commits, exactly=exactly)
+
+
+def _placed(turns: list[Turn]) -> list[PlacedBatch]:
+    """The turns by time, each at its offset."""
+    turns.sort(key=lambda turn: turn.at_ms)
+    placed = []
+    offset = 0
+    for at_ms, count, payload in turns:
+        assert len(payload) > HEADER_BYTES
+        at_offset = offset.to_bytes(_OFFSET_BYTES, "big") + payload[_OFFSET_BYTES:]
+        placed.append(PlacedBatch(offset, offset + count - 1, at_ms, at_offset))
+        offset += count
+    return placed

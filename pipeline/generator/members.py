@@ -1,0 +1,78 @@
+"""The members of a group follow its script: what the coordinator writes, and who reads what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Protocol
+
+from pipeline.generator.classic_members import ClassicMembers
+from pipeline.generator.consumer_members import ConsumerMembers
+from pipeline.generator.script import Act, GroupPlan, Kind, Op, Step, World
+
+_OF_MEMBERS = frozenset({Act.JOIN, Act.LEAVE, Act.FENCE, Act.MUTE, Act.AWAY})
+
+
+class Members(Protocol):
+    """The members of one group."""
+
+    def apply(self, op: Op) -> Iterator[Step]:
+        """What an act of a member, or the deletion of the group, writes at once."""
+        ...
+
+    def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
+        """What follows from it before `until_ms`."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what would otherwise be garbage in cycles."""
+        ...
+
+
+class _Nobody:
+    """A group without members: whoever commits has all partitions. See `Members`."""
+
+    def __init__(self, plan: GroupPlan) -> None:
+        self._owners = (0,) * len(plan.places)
+
+    def apply(self, op: Op) -> Iterator[Step]:
+        """Of the deletion nothing but its offsets is in the log: the group had no record."""
+        yield Step(op.at_ms, (), (-1,) * len(self._owners))
+
+    def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def begin(self, at_ms: int) -> Step:
+        return Step(at_ms, (), self._owners)
+
+
+def steps_of(plan: GroupPlan, world: World, rng: Random) -> list[Step]:
+    """The life of a group without its commits, by time."""
+    steps: list[Step] = []
+    members: Members
+    if plan.kind is Kind.CONSUMER:
+        members = ConsumerMembers(plan, world, rng)
+    elif plan.kind is Kind.CLASSIC:
+        members = ClassicMembers(plan, world, rng)
+    else:
+        members = nobody = _Nobody(plan)
+        steps.append(nobody.begin(world.start_ms))
+    nobody_owns = (-1,) * len(plan.places)
+    for number, op in enumerate(plan.ops):
+        following = plan.ops[number + 1].at_ms if number + 1 < len(plan.ops) else world.end_ms
+        if op.act in _OF_MEMBERS:
+            steps += members.apply(op)
+        else:
+            if op.act is Act.DELETE:
+                # Offsets first: the group's own records end what the log knows of it.
+                steps.append(Step(op.at_ms, (), nobody_owns, op._replace(act=Act.FORGET)))
+                steps += members.apply(op)
+                continue
+            steps.append(Step(op.at_ms, (), steps[-1].owners if steps else nobody_owns, op))
+        # Also after an act on offsets: it may have come into an unfinished rebalance.
+        steps += members.settle(op.at_ms, following)
+    members.close()
+    return steps

@@ -1,0 +1,147 @@
+"""Where a generated log goes: a store that a daemon can open, or segment files."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from coordinator.core.partitioning import offsets_log_name
+from coordinator.logtools.segments import SegmentWriter
+from coordinator.logtools.topic_ids import TOPICS_FILE
+from pipeline.errors import PipelineError
+from pipeline.generator.traffic import EndOffset, Topic
+from protocol.records.batch import parse_header
+from protocol.records.rebuild import bare_header, rebuild_batch
+from storage.log import Append, Store, StoredTopic
+
+END_OFFSETS_FILE = "end-offsets.jsonl"
+"""Beside the segments: one object a line with the columns of `schema.END_OFFSETS`."""
+
+_OFFSETS_PARTITIONS = (4, "", "offsets.topic.num.partitions")
+"""As the daemon keeps it (`coordinator.topics.names`)."""
+
+_APPEND_BYTES = 8 * 1024 * 1024
+_APPEND_ROWS = 20_000
+
+
+class PlacedBatch(NamedTuple):
+    """A batch at its place in the log."""
+
+    base_offset: int
+    last_offset: int
+    at_ms: int
+    payload: bytes
+
+
+class GeneratorError(PipelineError):
+    """The log cannot be written there; one line."""
+
+
+class Sink(Protocol):
+    """Takes one log, made of whole partitions."""
+
+    async def begin(self, partitions: int, topics: Sequence[Topic], producer_ids: int) -> None:
+        """Raises GeneratorError when something is there already. `producer_ids`: the first one
+        that the log does not use."""
+        ...
+
+    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
+        """All batches of one partition of `__consumer_offsets`, in order."""
+        ...
+
+    async def ends(self, topics: Sequence[Topic], ends: Sequence[EndOffset]) -> None:
+        """What was produced to the topics, by topic, partition and time."""
+        ...
+
+
+class StoreSink:
+    """A started store, which must be empty."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def begin(self, partitions: int, topics: Sequence[Topic], producer_ids: int) -> None:
+        resource, name, key = _OFFSETS_PARTITIONS
+        known = {(entry[0], entry[2]) for entry in await self._store.configs()}
+        if (resource, key) in known or await self._store.topics():
+            raise GeneratorError("the store is in use: a log is generated into a new one")
+        await self._store.put_config(resource, name, key, str(partitions))
+        await self._store.open_many([offsets_log_name(number) for number in range(partitions)])
+        for topic in topics:
+            await self._store.put_topic(StoredTopic(topic.topic_id, topic.name, topic.partitions))
+        await self._store.next_producer_ids(producer_ids)
+
+    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
+        name = offsets_log_name(partition)
+        await self._append(name, batches)
+
+    async def ends(self, topics: Sequence[Topic], ends: Sequence[EndOffset]) -> None:
+        """Bare batches, as if compaction had taken what was in them: offsets and times stay."""
+        ids = {topic.name: topic.topic_id for topic in topics}
+        by_log: dict[str, list[PlacedBatch]] = {}
+        for end in ends:
+            batches = by_log.setdefault(f"{ids[end.topic].hex()}-{end.partition}", [])
+            base = batches[-1].last_offset + 1 if batches else 0
+            if end.end_offset > base:
+                header = bare_header(base, end.end_offset - 1, end.time_ms, end.time_ms)
+                payload = rebuild_batch(header, ())
+                batches.append(PlacedBatch(base, end.end_offset - 1, end.time_ms, payload))
+        states = await self._store.open_many(list(by_log))
+        appends = [
+            Append(name, states[name].owner_epoch, *batch)
+            for name, batches in by_log.items()
+            for batch in batches
+        ]
+        for start in range(0, len(appends), _APPEND_ROWS):
+            await self._store.append(appends[start : start + _APPEND_ROWS])
+
+    async def _append(self, name: str, batches: Sequence[PlacedBatch]) -> None:
+        epoch = (await self._store.open(name)).owner_epoch
+        waiting: list[Append] = []
+        size = 0
+        for batch in batches:
+            waiting.append(Append(name, epoch, *batch))
+            size += len(batch.payload)
+            if size >= _APPEND_BYTES or len(waiting) == _APPEND_ROWS:
+                await self._store.append(waiting)
+                waiting, size = [], 0
+        await self._store.append(waiting)
+
+
+class SegmentSink:
+    """Directories of segment files below `root`, and beside them what a store would know."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def begin(self, partitions: int, topics: Sequence[Topic], producer_ids: int) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        if any(self._root.iterdir()):
+            raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
+        known = {
+            topic.name: {"id": _id_text(topic.topic_id), "partitions": topic.partitions}
+            for topic in topics
+        }
+        (self._root / TOPICS_FILE).write_text(json.dumps(known, indent=1) + "\n")
+
+    async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
+        with SegmentWriter(self._root, partition) as writer:
+            for batch in batches:
+                writer.write(parse_header(batch.payload), batch.payload)
+
+    async def ends(self, topics: Sequence[Topic], ends: Sequence[EndOffset]) -> None:
+        with (self._root / END_OFFSETS_FILE).open("w") as file:
+            for end in ends:
+                time = datetime.fromtimestamp(end.time_ms / 1000, UTC)
+                row = {**end._asdict(), "time": time.isoformat(timespec="milliseconds")}
+                del row["time_ms"]
+                file.write(json.dumps(row) + "\n")
+
+
+def _id_text(topic_id: bytes) -> str:
+    """Kafka's form: 22 characters of base64url."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -1,0 +1,266 @@
+"""From the tables of the jobs to a `Report`: what is ranked high, bounded while still in Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from pipeline.report.details import details_of
+from pipeline.report.limits import DEFAULT_LIMITS, Limits
+from pipeline.report.model import Finding, GroupRow, Report
+from pipeline.report.shrink import fewer_values
+
+TABLES = (
+    "progress",
+    "progress_findings",
+    "members",
+    "member_epochs",
+    "ownership",
+    "rebalances",
+    "health",
+    "findings",
+)
+"""Results of the jobs progress, members, rebalances and health."""
+
+FINDINGS_MAX = 300
+REWINDS_MAX = 100
+REWOUND = "rewound"
+_TREND_STEPS = 48
+_ORDER = {"critical": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The time of a report, in windows of `progress`."""
+
+    start_ms: int
+    end_ms: int
+    step_ms: int
+
+    @property
+    def steps(self) -> int:
+        return max(1, -(-(self.end_ms - self.start_ms) // self.step_ms))
+
+
+def millis(column: str) -> Any:
+    return f.unix_millis(column).alias(column)
+
+
+def collect_report(
+    tables: Mapping[str, DataFrame], source: str, step_ms: int, limits: Limits = DEFAULT_LIMITS
+) -> Report:
+    """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
+    extent = _extent(tables, step_ms)
+    rows, left_out = _group_rows(tables, extent, limits)
+    findings = [*_findings(tables["findings"]), *_rewinds(tables["progress_findings"])]
+    rows = [_with_rewinds(row, findings) for row in rows]
+    shown = [row.name for row in rows[: limits.details]]
+    details = details_of(tables, extent, [row for row in rows if row.name in set(shown)], findings)
+    counts = {
+        "groups": len(rows) + left_out,
+        "commits": _sum(tables["progress"], "commits"),
+        "member lives": tables["members"].count(),
+        "rebalances": tables["rebalances"].count(),
+    }
+    by_severity = {
+        row.severity: row["count"]
+        for row in tables["findings"].groupBy("severity").count().collect()
+    }
+    left = sum(by_severity.values()) - sum(one.kind != REWOUND for one in findings)
+    by_severity["info"] = by_severity.get("info", 0) + sum(one.kind == REWOUND for one in findings)
+    return Report(
+        source,
+        extent.start_ms,
+        extent.end_ms,
+        int(time.time() * 1000),
+        extent.steps,
+        counts,
+        by_severity,
+        findings,
+        left,
+        rows,
+        left_out,
+        details,
+    )
+
+
+def _sum(frame: DataFrame, column: str) -> int:
+    return int(frame.agg(f.sum(column)).collect()[0][0] or 0)
+
+
+def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> Extent:
+    """From the first to the last thing that any table knows, in whole windows."""
+    found: list[int] = []
+    for name, columns in (
+        ("progress", ("window_start", "window_end")),
+        ("members", ("joined", "joined")),
+        ("rebalances", ("written_at", "written_at")),
+    ):
+        first, last = columns
+        row = tables[name].agg(f.unix_millis(f.min(first)), f.unix_millis(f.max(last))).collect()[0]
+        found += [value for value in row if value is not None]
+    if not found:
+        return Extent(0, step_ms, step_ms)
+    start = min(found) // step_ms * step_ms
+    return Extent(start, max(-(-max(found) // step_ms) * step_ms, start + step_ms), step_ms)
+
+
+def _group_rows(
+    tables: Mapping[str, DataFrame], extent: Extent, limits: Limits
+) -> tuple[list[GroupRow], int]:
+    """Groups by rank of their findings, then by lag; and how many did not fit."""
+    lag = (
+        tables["progress"]
+        .groupBy("group", "window_start")
+        .agg(f.sum("lag").alias("lag"))
+        .groupBy("group")
+        .agg(
+            f.max_by("lag", "window_start").alias("lag"),
+            f.max("lag").alias("lag_max"),
+        )
+    )
+    rebalances = tables["rebalances"].groupBy("group").agg(f.count("*").alias("rebalances"))
+    health = tables["health"].select(
+        "group", "rank", "severity", "findings", "summary", "protocol", "state", "members"
+    )
+    every = health.join(lag, "group", "full").join(rebalances, "group", "full")
+    total = every.count()
+    rank = f.coalesce("findings", f.lit(0)) > 0
+    order = [
+        f.when(rank, f.col("rank")).asc_nulls_last(),
+        f.col("lag_max").desc_nulls_last(),
+        f.col("group"),
+    ]
+    found = every.orderBy(*order).limit(limits.rows).collect()
+    trends = _trends(tables["progress"], extent, [row.group for row in found])
+    rows = [_group_row(row, rank, trends) for rank, row in enumerate(found, 1)]
+    return rows, total - len(rows)
+
+
+def _group_row(row: Row, rank: int, trends: Mapping[str, Sequence[float | None]]) -> GroupRow:
+    findings = row.findings or 0
+    return GroupRow(
+        row.group,
+        rank,
+        row.severity if findings else None,
+        findings,
+        row.summary or "",
+        row.protocol or "–",
+        row.state or "Offsets",
+        row.members or 0,
+        row.rebalances or 0,
+        row.lag,
+        row.lag_max,
+        trends.get(row.group, ()),
+    )
+
+
+def _trends(
+    progress: DataFrame, extent: Extent, groups: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """Of the lag, in few steps."""
+    step = -(-extent.steps // _TREND_STEPS)
+    at = ((f.unix_millis("window_start") - extent.start_ms) / (extent.step_ms * step)).cast("int")
+    found = (
+        progress.where(f.col("group").isin(list(groups)) & f.col("lag").isNotNull())
+        .groupBy("group", "window_start")
+        .agg(f.sum("lag").alias("lag"))
+        .groupBy("group", at.alias("at"))
+        .agg(f.max("lag").alias("lag"))
+        .collect()
+    )
+    trends: dict[str, list[float | None]] = {}
+    for row in found:
+        values = trends.setdefault(row.group, [None] * (-(-extent.steps // step)))
+        if 0 <= row.at < len(values):
+            values[row.at] = row.lag
+    return {group: fewer_values(values, _TREND_STEPS) for group, values in trends.items()}
+
+
+def _findings(frame: DataFrame) -> list[Finding]:
+    """The worst ones."""
+    order = f.when(f.col("severity") == "critical", 0).when(f.col("severity") == "warning", 1)
+    rows = (
+        frame.select(
+            *[c for c in frame.columns if c not in ("first", "last")],
+            millis("first"),
+            millis("last"),
+        )
+        .orderBy(
+            order.otherwise(2), f.col("score").desc(), "group", "finding", "topic", "partition"
+        )
+        .limit(FINDINGS_MAX)
+        .collect()
+    )
+    return [_finding(row) for row in rows]
+
+
+def _finding(row: Row) -> Finding:
+    evidence = json.loads(row.evidence or "{}")
+    return Finding(
+        row.group,
+        row.finding,
+        row.severity if row.severity in _ORDER else "info",
+        row.score or 0.0,
+        row.summary or "",
+        row.topic,
+        row.partition,
+        row.member_id,
+        row["first"],
+        row["last"],
+        row["count"] or 0,
+        str(evidence.get("table", "")),
+        evidence.get("facts") or {},
+    )
+
+
+def _rewinds(frame: DataFrame) -> list[Finding]:
+    """Not wrong as such, but worth knowing: the farthest ones, one for all partitions that went
+    back at the same time by the same hand."""
+    one = (
+        frame.where(f.col("finding") == REWOUND)
+        .groupBy("group", "from_time", f.coalesce("actor", f.lit("")).alias("actor"), "evidence")
+        .agg(
+            f.sum(-f.col("jump")).alias("records"),
+            f.count("*").alias("partitions"),
+            f.min("topic").alias("topic"),
+            f.min("partition").alias("partition"),
+        )
+    )
+    order = [f.col("records").desc(), f.col("group"), f.col("from_time")]
+    rows = one.withColumn("at_ms", f.unix_millis("from_time")).orderBy(*order).limit(REWINDS_MAX)
+    return [_rewind(row) for row in rows.collect()]
+
+
+def _rewind(row: Row) -> Finding:
+    many = row.partitions > 1
+    what = f"{row.partitions} partitions" if many else f"{row.topic}-{row.partition}"
+    how = "reset without members" if row.evidence == "reset" else "moved back"
+    return Finding(
+        row.group,
+        REWOUND,
+        "info",
+        0.0,
+        f"{what} {how} by {row.records:,} records in all",
+        None if many else row.topic,
+        None if many else row.partition,
+        None,
+        row.at_ms,
+        row.at_ms,
+        row.partitions,
+        "progress",
+        {"by": row.actor} if row.actor else {},
+    )
+
+
+def _with_rewinds(row: GroupRow, findings: Sequence[Finding]) -> GroupRow:
+    mine = sum(one.group == row.name and one.kind == REWOUND for one in findings)
+    if not mine:
+        return row
+    return replace(row, findings=row.findings + mine, severity=row.severity or "info")

@@ -1,0 +1,171 @@
+"""Runs the jobs that a report reads, and writes the page."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from pipeline.errors import PipelineError
+from pipeline.generator.sinks import END_OFFSETS_FILE
+from pipeline.inputs import (
+    ENTRIES_TABLE,
+    Origin,
+    read_end_offsets,
+    read_entries,
+    read_table,
+    read_topics,
+)
+from pipeline.registry import job_named
+from pipeline.report.collect import TABLES, collect_report
+from pipeline.report.limits import DEFAULT_LIMITS, Limits
+from pipeline.report.page import render
+from pipeline.run import Watch, run_job
+from pipeline.schema import END_OFFSETS
+from pipeline.store import StoreLogs
+
+JOBS = ("progress", "members", "rebalances", "health")
+_STEPS_MAX = 300
+_NICE_MS = tuple(
+    minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
+)
+
+
+def window_ms(span_ms: int) -> int:
+    """The window of `progress`: the time in at most `_STEPS_MAX` steps that people can name."""
+    for step in _NICE_MS:
+        if span_ms <= step * _STEPS_MAX:
+            return step
+    return -(-span_ms // (_NICE_MS[-1] * _STEPS_MAX)) * _NICE_MS[-1]
+
+
+def make_report(
+    spark: SparkSession,
+    origin: Origin,
+    out: Path,
+    *,
+    work: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    title: str | None = None,
+    watch: Watch = lambda _: nullcontext(),
+) -> int:
+    """Writes the page to `out`; its size in bytes. `work`: where the tables of the jobs are left,
+    None for nowhere. Raises PipelineError."""
+    where = source_name(origin)
+    with _directory(work) as directory:
+        origin, step_ms = _prepared(spark, origin, directory, watch)
+        for name in JOBS:
+            job = job_named(name)
+            options: dict[str, Any] = dict(job.options)
+            if name == "progress":
+                options["window"] = f"{step_ms // 1000}s"
+            _run(spark, name, origin, directory, options, watch)
+        with watch("the page"):
+            tables = read_tables(spark, directory)
+            report = collect_report(tables, title or where, step_ms, limits)
+            page = render(report).encode("utf-8")
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_bytes(page)
+    return len(page)
+
+
+def read_tables(spark: SparkSession, directory: Path) -> Mapping[str, DataFrame]:
+    return {name: spark.read.parquet(str(directory / name)) for name in TABLES}
+
+
+def source_name(origin: Origin) -> str:
+    """Where the log is, without what may be secret in a URL."""
+    text = origin.store or origin.kafka or origin.segments or origin.lake or ""
+    if "@" in text:
+        scheme, _, rest = text.partition("://")
+        text = f"{scheme}://{rest.rpartition('@')[2]}"
+    return text
+
+
+@contextmanager
+def _directory(work: Path | None) -> Iterator[Path]:
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
+        yield work
+        return
+    with tempfile.TemporaryDirectory(prefix="groupd-report-") as directory:
+        yield Path(directory)
+
+
+def _prepared(
+    spark: SparkSession, origin: Origin, directory: Path, watch: Watch
+) -> tuple[Origin, int]:
+    """The log as a table that is decoded once, with what the source knows beside it; and the
+    window of the report."""
+    if origin.lake is None:
+        _run(spark, ENTRIES_TABLE, origin, directory, {}, watch)
+    lake = origin.lake or str(directory)
+    with watch("looking at the log"):
+        step_ms = window_ms(
+            _span_ms(spark, replace(origin, store=None, kafka=None, segments=None, lake=lake))
+        )
+        topics, ends = origin.topics_file, origin.end_offsets_file
+        if topics is None:
+            topics = str(directory / "topics")
+            read_topics(spark, origin).coalesce(1).write.mode("overwrite").parquet(topics)
+        if ends is None:
+            ends = str(directory / "end-offsets")
+            _ends(spark, origin, step_ms).coalesce(1).write.mode("overwrite").parquet(ends)
+    prepared = Origin(lake=lake, topics_file=topics, end_offsets_file=ends, wanted=origin.wanted)
+    return prepared, step_ms
+
+
+def _run(
+    spark: SparkSession,
+    name: str,
+    origin: Origin,
+    directory: Path,
+    options: Mapping[str, Any],
+    watch: Watch,
+) -> None:
+    run_job(
+        spark,
+        job_named(name),
+        origin,
+        str(directory),
+        options,
+        with_quarantine=False,
+        watch=lambda what: watch(name if what == name else f"{name}: {what}"),
+    )
+    spark.catalog.clearCache()
+
+
+def _span_ms(spark: SparkSession, origin: Origin) -> int:
+    times = read_entries(spark, origin, ("timestamp",))
+    row = times.agg(
+        f.unix_millis(f.min("timestamp")).alias("first"),
+        f.unix_millis(f.max("timestamp")).alias("last"),
+    ).collect()[0]
+    if row["first"] is None:
+        raise PipelineError("the log has no records in this time")
+    return max(1, int(row["last"]) - int(row["first"]))
+
+
+def _ends(spark: SparkSession, origin: Origin, step_ms: int) -> DataFrame:
+    """Lag over time needs ends over time: those that stand beside generated segments, or those
+    that the store's own topics tell. Otherwise what the origin gives."""
+    if origin.segments is not None:
+        beside = Path(origin.segments) / END_OFFSETS_FILE
+        if beside.is_file():
+            return read_table(spark, str(beside), END_OFFSETS)
+    if origin.store is not None:
+        with StoreLogs(origin.store) as logs:
+            # Just before the end of a window, so that the last one begins none.
+            rows = [
+                (topic, partition, end, datetime.fromtimestamp((at_ms - 1) / 1000, UTC))
+                for topic, partition, end, at_ms in logs.ends_by_time(step_ms)
+            ]
+        return spark.createDataFrame(rows, END_OFFSETS)
+    return read_end_offsets(spark, origin)

@@ -1,0 +1,74 @@
+"""HTML from Python values: whatever is a string is escaped, there is no way around that.
+
+Group names, client ids and metadata are anybody's; a page that shows them must never run them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+_VOID = frozenset({"meta", "input", "br"})
+_RAW = frozenset({"script", "style"})
+_NOT_IN_SCRIPTS = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Finished HTML."""
+
+    html: str
+
+
+def tag(name: str, /, *children: Any, **attributes: Any) -> Element:
+    """`<name attributes>children</name>`. A trailing underscore of an attribute's name is dropped,
+    others become hyphens; None and False leave it out, True gives it no value."""
+    head = f"<{name}{_attributes(attributes)}>"
+    if name in _VOID:
+        return Element(head)
+    return Element(f"{head}{_children(children)}</{name}>")
+
+
+def own_text(name: str, text: str, **attributes: Any) -> Element:
+    """A script or style of ours. Raises ValueError if it could end early."""
+    if name not in _RAW or f"</{name}" in text.lower():
+        raise ValueError(f"no text for a {name}")
+    return Element(f"<{name}{_attributes(attributes)}>{text}</{name}>")
+
+
+def data(value: Any, **attributes: Any) -> Element:
+    """JSON that no browser runs and that cannot leave its element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escaped in _NOT_IN_SCRIPTS.items():
+        text = text.replace(character, escaped)
+    return own_text("script", text, type="application/json", **attributes)
+
+
+def _attributes(attributes: dict[str, Any]) -> str:
+    parts = []
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        label = name.rstrip("_").replace("_", "-")
+        parts.append(f" {label}" if value is True else f' {label}="{escape(str(value))}"')
+    return "".join(parts)
+
+
+def _children(children: Any) -> str:
+    if children is None:
+        return ""
+    if isinstance(children, Element):
+        return children.html
+    if isinstance(children, str):
+        return escape(children)
+    if isinstance(children, int | float):
+        return str(children)
+    return "".join(_children(child) for child in children)

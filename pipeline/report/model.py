@@ -1,0 +1,149 @@
+"""What the page shows, as plain data of bounded size. Times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SEVERITIES = ("critical", "warning", "info")
+"""The worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`table`: the job's table that has the evidence; `since_ms`, `until_ms`: when it was."""
+
+    group: str
+    kind: str
+    severity: str
+    score: float
+    summary: str
+    topic: str | None = None
+    partition: int | None = None
+    member: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    count: int = 1
+    table: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values in even steps from the report's beginning on; None where nothing is known. `lines`:
+    (topic, partition, values) of the partitions that stand out; `others`: how many more there
+    are."""
+
+    total: Sequence[float | None]
+    lines: Sequence[tuple[str, int, Sequence[float | None]]] = ()
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which a member had one epoch and state. `until_ms` None: to the end."""
+
+    since_ms: int
+    until_ms: int | None
+    state: str
+    epoch: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A member under one id. `lane`: members that follow each other as the same process share
+    one. `ended_by`: None while it lives."""
+
+    member_id: str
+    lane: int
+    label: str
+    client_host: str
+    joined_ms: int
+    ended_ms: int | None
+    ended_by: str | None
+    ended_why: str | None
+    spans: Sequence[Span] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A partition in the hands of a member: `place` and `life` are positions in the lists of
+    their group."""
+
+    place: int
+    life: int
+    since_ms: int
+    until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """`started_ms` is when its first record was written where the beginning is not known."""
+
+    epoch: int
+    started_ms: int
+    duration_ms: int | None
+    status: str
+    trigger: str
+    why: str
+    members_before: int | None
+    members_after: int | None
+    moved: int | None
+    needless: int | None
+    unowned_max_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A line of the list of groups. `lag`: at the end; `trend`: of the lag, in few steps."""
+
+    name: str
+    rank: int
+    severity: str | None
+    findings: int
+    summary: str
+    protocol: str
+    state: str
+    members: int
+    rebalances: int
+    lag: int | None
+    lag_max: int | None
+    trend: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """Everything about one group. `notes`: what was left out to keep the page small."""
+
+    row: GroupRow
+    lag: Series
+    rate: Series
+    lives: Sequence[Life]
+    places: Sequence[tuple[str, int]]
+    holdings: Sequence[Holding]
+    rebalances: Sequence[Rebalance]
+    rebalance_marks: Sequence[tuple[int, int]]
+    """(start, end) of all rebalances, for the charts."""
+
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`steps`: of every series. `counts`: figures of the whole input by label; `severities`:
+    of all its findings."""
+
+    source: str
+    start_ms: int
+    end_ms: int
+    made_ms: int
+    steps: int
+    counts: Mapping[str, int]
+    severities: Mapping[str, int]
+    findings: Sequence[Finding]
+    findings_left_out: int
+    groups: Sequence[GroupRow]
+    groups_left_out: int
+    details: Sequence[GroupDetail]

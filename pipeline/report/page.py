@@ -1,0 +1,198 @@
+"""The page out of a `Report`: static tables and text here, charts by the page's own script.
+
+Nothing on it comes from elsewhere, and a content policy with the hashes of its script and style
+sees to it that nothing else could run, whatever a group is called.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+
+from pipeline.report.group_section import group_section
+from pipeline.report.markup import Element, data, own_text, tag
+from pipeline.report.model import SEVERITIES, GroupRow, Report
+from pipeline.report.pieces import (
+    chip,
+    count,
+    finding_list,
+    length,
+    number,
+    scrolled,
+    section_ids,
+    spark,
+    when,
+)
+
+_SCRIPTS = ("core.js", "charts.js", "page.js")
+
+
+def render(report: Report) -> str:
+    """The whole page as text, to be written in UTF-8."""
+    style = _asset("page.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"Consumer groups: {report.source}"),
+        own_text("style", style),
+    )
+    times = {"start": report.start_ms, "end": report.end_ms, "steps": report.steps}
+    body = tag(
+        "body",
+        tag("a", "Skip to the overview", href="#overview", class_="skip"),
+        _header(report),
+        tag("div", _navigation(report), _main(report), class_="layout"),
+        tag("div", id="tip", role="status", aria_live="polite", hidden=True),
+        data(times, id="report-data"),
+        own_text("script", script),
+    )
+    return "<!doctype html>\n" + tag("html", head, body, lang="en").html + "\n"
+
+
+def _asset(name: str) -> str:
+    return files("pipeline.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    return f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _header(report: Report) -> Element:
+    where = f"{report.source} · {when(report.start_ms)} – {when(report.end_ms)} UTC"
+    return tag(
+        "header",
+        tag("strong", "groupd"),
+        tag("span", where, class_="where", title=where),
+        tag("button", "Theme: auto", id="theme", type="button"),
+    )
+
+
+def _navigation(report: Report) -> Element:
+    ids = section_ids(report)
+    items = [
+        tag(
+            "li",
+            tag(
+                "a",
+                tag("span", class_=f"dot {detail.row.severity or ''}"),
+                tag("span", detail.row.name, class_="name", title=detail.row.name),
+                tag("span", detail.row.findings or "", class_="count"),
+                href=f"#{ids[detail.row.name]}",
+            ),
+            data_name=detail.row.name,
+        )
+        for detail in report.details
+    ]
+    return tag(
+        "nav",
+        tag(
+            "input",
+            id="filter",
+            type="search",
+            placeholder="Filter groups",
+            aria_label="Filter groups",
+        ),
+        tag("ul", tag("li", tag("a", "Overview", href="#overview")), items),
+        aria_label="Groups",
+    )
+
+
+def _main(report: Report) -> Element:
+    ids = section_ids(report)
+    return tag(
+        "main",
+        _overview(report),
+        [group_section(report, detail, ids[detail.row.name]) for detail in report.details],
+        tag(
+            "footer",
+            f"Made {when(report.made_ms)} UTC by groupd-pipeline report. All times are UTC. "
+            "Drag over a chart to zoom, double-click to go back; with the keyboard: arrows, +, - "
+            "and 0.",
+        ),
+    )
+
+
+def _overview(report: Report) -> Element:
+    tiles = [
+        tag("div", tag("b", number(value)), tag("span", label), class_="tile")
+        for label, value in report.counts.items()
+    ]
+    tiles += [
+        tag(
+            "div",
+            tag("b", str(report.severities.get(severity, 0))),
+            tag("span", f"{severity} findings"),
+            class_=f"tile {severity if report.severities.get(severity, 0) else ''}",
+        )
+        for severity in SEVERITIES[:2]
+    ]
+    covered = length(report.end_ms - report.start_ms)
+    return tag(
+        "section",
+        tag("h1", "Consumer groups"),
+        tag("p", f"{covered} of {report.source}, up to {when(report.end_ms)} UTC.", class_="note"),
+        tag("noscript", tag("p", "Charts need JavaScript; the tables and findings do not.")),
+        tag("div", tiles, class_="tiles"),
+        tag("h3", "Findings, the worst first"),
+        finding_list(report, report.findings, with_group=True)
+        if report.findings
+        else tag("p", "Nothing was found that needs attention.", class_="note"),
+        _left_out(report.findings_left_out, "findings of lesser weight are not listed"),
+        tag("h3", "Groups"),
+        _groups(report),
+        _left_out(
+            report.groups_left_out,
+            f"groups are in the input and not on this page, which shows {len(report.groups)}: "
+            "those with the worst findings, then those with the most lag (--groups, --top)",
+        ),
+        id="overview",
+    )
+
+
+def _left_out(how_many: int, text: str) -> Element | None:
+    return tag("p", f"{how_many:,} {text}.", class_="note") if how_many else None
+
+
+def _groups(report: Report) -> Element:
+    ids = section_ids(report)
+    head = (
+        "Group",
+        "Findings",
+        "Protocol",
+        "State",
+        "Members",
+        "Rebalances",
+        "Lag",
+        "Most",
+        "Lag over time",
+    )
+    return scrolled(
+        head, [_group_line(row, ids.get(row.name)) for row in report.groups], numbers=range(4, 8)
+    )
+
+
+def _group_line(row: GroupRow, section: str | None) -> Element:
+    name = row.name if section is None else tag("a", row.name, href=f"#{section}")
+    found = chip(row.severity, str(row.findings)) if row.severity else chip("good", "none")
+    return tag(
+        "tr",
+        tag("td", name, class_="name"),
+        tag("td", found),
+        tag("td", row.protocol),
+        tag("td", row.state),
+        [
+            tag("td", count(value), class_="number")
+            for value in (row.members, row.rebalances, row.lag, row.lag_max)
+        ],
+        tag("td", spark(row.trend)),
+        data_name=row.name,
+    )

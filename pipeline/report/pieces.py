@@ -1,0 +1,193 @@
+"""What several parts of the page are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pipeline.report.markup import Element, tag
+from pipeline.report.model import Finding, Report
+
+_SYMBOLS = {"critical": "◆ critical", "warning": "■ warning", "info": "● info", "good": "● fine"}
+_SECTIONS = {
+    "rebalances": "rebalances",
+    "rebalance_moves": "ownership",
+    "ownership": "ownership",
+    "members": "lanes",
+    "member_epochs": "lanes",
+}
+"""Which part of a group's section shows the rows of a table; all others are about offsets."""
+
+_OFFSETS_SECTION = "lag"
+_SPARK_WIDTH, _SPARK_HEIGHT = 132, 24
+_FACTS_MAX = 6
+_TEXT_MAX = 120
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+
+
+def section_ids(report: Report) -> dict[str, str]:
+    """The id of each group's section: a name may be anything, an id is ours."""
+    return {detail.row.name: f"g{number}" for number, detail in enumerate(report.details, 1)}
+
+
+def when(at_ms: int | None, *, seconds: bool = False) -> str:
+    """UTC."""
+    if at_ms is None:
+        return "–"
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
+
+
+def length(ms: int | None) -> str:
+    """`2 d 3 h`: the two largest units."""
+    if ms is None:
+        return "–"
+    for number, (size, unit) in enumerate(_UNITS):
+        if ms >= size:
+            whole, rest = divmod(ms, size)
+            text = f"{whole} {unit}"
+            if size > 1000 and rest >= _UNITS[number + 1][0]:
+                text += f" {rest // _UNITS[number + 1][0]} {_UNITS[number + 1][1]}"
+            return text
+    return "0 ms"
+
+
+def count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def number(value: int) -> str:
+    """Short, for figures that are looked at from afar."""
+    for size, unit in ((1_000_000_000, " G"), (1_000_000, " M"), (10_000, " k")):
+        if value >= size:
+            return f"{value / (1000 if unit == ' k' else size):.3g}{unit}"
+    return f"{value:,}"
+
+
+def chip(severity: str | None, text: str = "") -> Element:
+    """The severity as a sign, a word and a colour."""
+    known = severity if severity in _SYMBOLS else "info"
+    label = _SYMBOLS[known]
+    return tag("span", f"{label.split()[0]} {text}" if text else label, class_=f"chip {known}")
+
+
+def scrolled(
+    head: Sequence[str], rows: Iterable[Element], *, numbers: Collection[int] = ()
+) -> Element:
+    """A table in a box of its own. `numbers`: columns that are aligned right."""
+    titles = [
+        tag("th", title, scope="col", class_="number" if column in numbers else None)
+        for column, title in enumerate(head)
+    ]
+    table = tag("table", tag("thead", tag("tr", titles)), tag("tbody", rows))
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Table")
+
+
+def spark(values: Sequence[float | None]) -> Element | None:
+    """A line without axes."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return None
+    top = max(known) or 1
+    points = [
+        f"{number * _SPARK_WIDTH / (len(values) - 1):.1f},"
+        f"{_SPARK_HEIGHT - 2 - value / top * (_SPARK_HEIGHT - 4):.1f}"
+        for number, value in enumerate(values)
+        if value is not None
+    ]
+    first, last = points[0].split(",")[0], points[-1].split(",")[0]
+    around = f"{first},{_SPARK_HEIGHT} {' '.join(points)} {last},{_SPARK_HEIGHT}"
+    return tag(
+        "svg",
+        tag("polygon", points=around),
+        tag("polyline", points=" ".join(points)),
+        class_="spark",
+        width=_SPARK_WIDTH,
+        height=_SPARK_HEIGHT,
+        role="img",
+        aria_label=f"lag over time, at most {top:,.0f}",
+    )
+
+
+def finding_list(report: Report, findings: Iterable[Finding], *, with_group: bool) -> Element:
+    ids = section_ids(report)
+    return tag(
+        "ol",
+        [_finding(one, ids.get(one.group), with_group=with_group) for one in findings],
+        class_="findings",
+    )
+
+
+def _finding(finding: Finding, section: str | None, *, with_group: bool) -> Element:
+    what = [
+        tag("b", finding.kind.replace("-", " ").capitalize()),
+        " ",
+        shortened(finding.summary, 400),
+    ]
+    if with_group:
+        what = [tag("b", shortened(finding.group)), " · ", *what]
+    return tag(
+        "li",
+        chip(finding.severity),
+        tag("span", what, class_="what"),
+        _evidence(finding, section),
+        tag("span", _about(finding), class_="meta"),
+        class_=finding.severity,
+    )
+
+
+def _evidence(finding: Finding, section: str | None) -> Element:
+    if section is None:
+        return tag("span")
+    return tag(
+        "a",
+        "Evidence",
+        href=f"#{section}-{_SECTIONS.get(finding.table, _OFFSETS_SECTION)}",
+        data_group=section,
+        data_since=finding.since_ms,
+        data_until=finding.until_ms,
+        aria_label=f"Evidence: {finding.kind}, {shortened(finding.group)}",
+    )
+
+
+def _about(finding: Finding) -> str:
+    parts = []
+    if finding.since_ms is not None:
+        until = (
+            f" – {when(finding.until_ms)}"
+            if finding.until_ms not in (None, finding.since_ms)
+            else ""
+        )
+        parts.append(f"{when(finding.since_ms)}{until}")
+    if finding.topic is not None:
+        place = (
+            finding.topic if finding.partition is None else f"{finding.topic}-{finding.partition}"
+        )
+        parts.append(place)
+    if finding.member:
+        parts.append(f"member {shortened(finding.member)}")
+    parts += [_fact(name, value) for name, value in _facts(finding)]
+    return " · ".join(parts)
+
+
+def _facts(finding: Finding) -> list[tuple[str, Any]]:
+    plain = [
+        (str(name), value)
+        for name, value in finding.facts.items()
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+    ]
+    return plain[:_FACTS_MAX]
+
+
+def _fact(name: str, value: str | int | float) -> str:
+    label = name.replace("_", " ")
+    if isinstance(value, str):
+        return f"{label} {shortened(value)}"
+    if name.endswith("_ms"):
+        return f"{label.removesuffix(' ms')} {length(int(value))}"
+    return f"{label} {value:,.4g}" if isinstance(value, float) else f"{label} {value:,}"
+
+
+def shortened(text: str, most: int = _TEXT_MAX) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,125 @@
+"""A headless Chromium, spoken to through chromedriver (W3C WebDriver) with nothing but urllib.
+
+Both come from the packages `chromium` and `chromium-driver`; scripts/toolchain.sh installs them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.toolchain import browser_programs
+
+_READY = re.compile(r"started successfully on port (\d+)")
+_START_LINES_MAX = 20
+_REQUEST_TIMEOUT_S = 60.0
+_WAIT_S = 20.0
+_POLL_S = 0.05
+_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+)
+
+
+class Browser:
+    """One window. `messages` gives what the page wrote to its console since it was last asked."""
+
+    def __init__(self, address: str, session: str) -> None:
+        self._at = f"{address}/session/{session}"
+
+    def open(self, path: Path) -> None:
+        self._call("POST", "/url", {"url": path.resolve().as_uri()})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The value of a function body."""
+        return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait(self, script: str) -> None:
+        """Until a function body gives something true."""
+        deadline = time.monotonic() + _WAIT_S
+        while not self.run(script):
+            assert time.monotonic() < deadline, f"not within {_WAIT_S} s: {script}"
+            time.sleep(_POLL_S)
+
+    def messages(self) -> list[str]:
+        """Console messages and what the browser itself objected to."""
+        entries = self._call("POST", "/se/log", {"type": "browser"})
+        return [f"{entry['level']}: {entry['message']}" for entry in entries]
+
+    def resize(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics)
+
+    def devtools(self, command: str, parameters: dict[str, Any]) -> Any:
+        return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def screenshot(self, target: Path) -> None:
+        target.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
+
+    def close(self) -> None:
+        self._call("DELETE", "")
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        return _request(method, self._at + path, body)
+
+
+def _request(method: str, url: str, body: Any) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as reply:
+        return json.load(reply)["value"]
+
+
+@contextmanager
+def running_browser(directory: Path) -> Iterator[Browser]:
+    """`directory`, which is new, takes the profile. Fails loudly when there is no browser."""
+    driver, chromium = browser_programs()
+    process = subprocess.Popen(
+        [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        address = f"http://127.0.0.1:{_port(process)}"
+        options = {
+            "binary": chromium,
+            "args": [*_FLAGS, f"--user-data-dir={directory}", "--window-size=1440,1000"],
+        }
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        answer = _request("POST", f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
+        browser = Browser(address, answer["sessionId"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+    finally:
+        process.terminate()
+        process.wait(10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _port(process: subprocess.Popen[str]) -> int:
+    assert process.stdout is not None
+    lines = []
+    for _ in range(_START_LINES_MAX):
+        line = process.stdout.readline()
+        lines.append(line)
+        found = _READY.search(line)
+        if found:
+            return int(found[1])
+    raise AssertionError(f"chromedriver did not start: {''.join(lines)}")

@@ -1,0 +1,179 @@
+"""A report made by hand, and what its page says when it is parsed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from typing import Any
+
+from pipeline.report.model import (
+    Finding,
+    GroupDetail,
+    GroupRow,
+    Holding,
+    Life,
+    Rebalance,
+    Report,
+    Series,
+    Span,
+)
+
+START_MS = 1_768_003_200_000
+STEP_MS = 600_000
+STEPS = 12
+END_MS = START_MS + STEPS * STEP_MS
+HOSTILE = "</script><script>document.title='pwned'</script><img src=x onerror=alert(1)>'\"&<!--"
+
+
+def at(minutes: int) -> int:
+    return START_MS + minutes * 60_000
+
+
+def detail(name: str, rank: int, severity: str | None = "critical", note: str = "") -> GroupDetail:
+    """Two members, one of whom expires after an hour; four partitions."""
+    row = GroupRow(
+        name, rank, severity, 2, "two things", "consumer", "Stable", 1, 3, 70, 500, [1.0, None, 5.0]
+    )
+    lag = [float(step * 10) for step in range(STEPS)]
+    topic = f"orders{note}"
+    lives = [
+        Life(
+            f"id-a{note}",
+            0,
+            f"worker-a{note}",
+            f"/10.0.0.1{note}",
+            at(0),
+            None,
+            None,
+            None,
+            [Span(at(0), at(60), "stable", 3, 2), Span(at(60), None, "waiting", 4, 2)],
+        ),
+        Life(
+            f"id-b{note}",
+            1,
+            f"worker-b{note}",
+            "/10.0.0.2",
+            at(1),
+            at(60),
+            "expired",
+            f"silent{note}",
+            [Span(at(1), at(60), "stable", 3, 2)],
+        ),
+    ]
+    return GroupDetail(
+        row,
+        Series(lag, [(topic, 1, lag)], 3),
+        Series([None, *lag[1:]], [(topic, 1, lag)], 3),
+        lives,
+        [(topic, number) for number in range(4)],
+        [Holding(0, 0, at(0), None), Holding(1, 1, at(1), at(60)), Holding(1, 0, at(62), None)],
+        [
+            Rebalance(
+                4,
+                at(60),
+                120_000,
+                "completed",
+                "expiry",
+                f"id-b expired{note}",
+                2,
+                1,
+                2,
+                0,
+                120_000,
+            )
+        ],
+        [(at(0), at(1)), (at(60), at(62))],
+        [f"a note{note}"],
+    )
+
+
+def findings(name: str, note: str = "") -> list[Finding]:
+    return [
+        Finding(
+            name,
+            "stuck-partition",
+            "critical",
+            40.0,
+            f"orders-1 stands{note}",
+            f"orders{note}",
+            1,
+            None,
+            at(30),
+            at(90),
+            1,
+            "offsets",
+            {"lag": 500, f"who{note}": note, "ratio": 0.25},
+        ),
+        Finding(
+            name,
+            "rebalance-storm",
+            "warning",
+            3.0,
+            "3 rebalances",
+            None,
+            None,
+            f"id-b{note}",
+            at(60),
+            None,
+            3,
+            "rebalances",
+        ),
+    ]
+
+
+def report(
+    names: Sequence[str] = ("billing",), *, note: str = "", rows: int | None = None
+) -> Report:
+    """`note` is part of every text that somebody else chose; `rows`: groups in the list."""
+    details = [detail(name, rank, note=note) for rank, name in enumerate(names, 1)]
+    found = [one for name in names for one in findings(name, note)]
+    listed = [one.row for one in details]
+    listed += [
+        GroupRow(f"g-{number}", number + 1, None, 0, "", "classic", "Empty", 0, 0, None, None)
+        for number in range(len(listed), rows or 0)
+    ]
+    return Report(
+        f"a log{note}", START_MS, END_MS, END_MS, STEPS, {"groups": len(listed), "commits": 48_000},
+        {"critical": len(names), "warning": len(names)}, found, 0, listed, 0, details,
+    )  # fmt: skip
+
+
+class Page(HTMLParser):
+    """What a browser would find: elements with their attributes, text, and JSON by id."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.json: dict[str, Any] = {}
+        self.unclosed: list[str] = []
+        self._script: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        if tag not in ("meta", "input"):
+            self.unclosed.append(tag)
+        if tag == "script" and attributes.get("type") == "application/json":
+            self._script = attributes["id"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.unclosed.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self.unclosed[-1] if self.unclosed else ""
+        if self._script is not None and inside == "script":
+            self.json[self._script] = json.loads(data)
+            self._script = None
+        elif inside not in ("script", "style"):
+            self.text.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def ids(self) -> list[str]:
+        return [a["id"] or "" for _, a in self.elements if "id" in a]
