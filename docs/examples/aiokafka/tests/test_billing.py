@@ -49,11 +49,11 @@ async def test_a_bad_order_does_not_hold_up_the_others(groupd):
 
 async def test_a_crash_before_the_commit_loses_no_order(groupd, start_process):
     await groupd.aio.produce("orders", [order(number) for number in range(60)])
+    commit = groupd.faults.add("hold", api="OffsetCommit", group="billing", count=1)
     victim = start_process()
-    with groupd.fault("hold", api="OffsetCommit", group="billing") as commits:
-        await groupd.aio.wait_fault(commits.number, timeout=20)  # billed, but not committed
-        victim.kill()
-        victim.wait()
+    await groupd.aio.wait_fault(commit.number, timeout=20)  # billed; the commit dies with it
+    victim.kill()
+    victim.wait()
     assert await groupd.aio.committed("billing") == {}
     before = await invoices(groupd)
     assert before

@@ -13,11 +13,11 @@ pytestmark = pytest.mark.groupd(topics={"orders": 6}, clock="frozen")
 
 def test_a_crash_before_the_commit_loses_no_order(groupd, database, ledger, start_process):
     groupd.produce("orders", [order(number) for number in range(60)])
+    commit = groupd.faults.add("hold", api="OffsetCommit", group="billing", count=1)
     victim = start_process()
-    with groupd.fault("hold", api="OffsetCommit", group="billing") as commits:
-        commits.wait(timeout=20)  # its invoices are durable, its commit is not
-        victim.kill()
-        victim.wait()
+    commit.wait(timeout=20)  # its invoices are durable, its commit is not, and dies with it
+    victim.kill()
+    victim.wait()
     assert groupd.committed("billing") == {}
     before = set(ledger.invoices())
     assert before
