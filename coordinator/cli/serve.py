@@ -192,6 +192,9 @@ def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
 def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     import uvloop
 
+    if until_stdin_ends and sys.stdin is None:
+        # Descriptor 0 would be whatever is opened next.
+        raise UsageError("--until-stdin-ends: stdin is closed; start groupd with a pipe there")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_run(daemon, until_stdin_ends))
@@ -240,7 +243,7 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
     """On a thread: what stands at stdin need not be something that an event loop can wait for."""
 
     def read() -> None:
-        with suppress(OSError):  # closed from the start
+        with suppress(OSError):
             while os.read(0, 4096):
                 pass
         with suppress(RuntimeError):  # the loop has ended before

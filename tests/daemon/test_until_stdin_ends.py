@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import subprocess
 import sys
@@ -79,3 +80,18 @@ def test_stdin_that_has_ended_before_ends_it_at_once() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_closed_stdin_is_refused() -> None:
+    command = shlex.join([*SERVE, FLAG])
+    done = subprocess.run(
+        ["sh", "-c", f"exec {command} <&-"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "stdin is closed" in done.stderr
