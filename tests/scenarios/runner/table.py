@@ -13,7 +13,12 @@ from tests.scenarios.runner.parser import Scenario
 from tests.scenarios.runner.run import all_scenarios
 
 PATH = Path(__file__).resolve().parents[3] / "docs" / "compat-scenarios.md"
-NAMES = {"core": "the core", "tcp": "groupd", "kafka": "Apache Kafka 4.3.0"}
+NAMES = {
+    "core": "the core",
+    "tcp": "groupd",
+    "workers": "groupd with workers",
+    "kafka": "Apache Kafka 4.3.0",
+}
 
 
 def text(scenarios: Iterable[Scenario]) -> str:
@@ -31,6 +36,11 @@ def text(scenarios: Iterable[Scenario]) -> str:
         shown = [one for one in listed if one.excluded(kind) is None]
         different = [one for one in shown if _reasons(one, kind)]
         lines.append(f"| {NAMES[kind]} | {len(listed)} | {len(shown)} | {len(different)} |")
+    lines += [
+        "",
+        "With workers a request about groups of several of them is skipped when it comes to that:",
+    ]
+    lines += ["clients send one to each."]
     lines += ["", "## Differences", "", "| scenario | title | backend | why |", "|---|---|---|---|"]
     for scenario in listed:
         for kind in KINDS:
