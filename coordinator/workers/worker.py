@@ -46,7 +46,8 @@ log = structlog.get_logger("groupd.workers")
 
 class Worker:
     """`bound`: the socket to listen on, bound by the main process, which keeps it while a worker is
-    restarted. `on_orphaned()` is called when the channel ends without a `STOP`."""
+    restarted. `on_orphaned()` is called when the channel ends before a `STOP` has been carried out:
+    nothing can be written any more."""
 
     def __init__(self, bound: socket, clock: Clock, on_orphaned: Callable[[], None]) -> None:
         self.channel = Channel(self._serve, self._lost)
@@ -54,7 +55,7 @@ class Worker:
         self._bound = bound
         self._clock = clock
         self._on_orphaned = on_orphaned
-        self._stopping = False
+        self._stopped = False
         self._logs = RemoteLogs(self.channel)
         self._stalls = LoopStalls()
         self._topics: ReplicatedTopics
@@ -64,7 +65,7 @@ class Worker:
         self._reports: WorkerReports
 
     def _lost(self) -> None:
-        if not self._stopping:
+        if not self._stopped:
             self._on_orphaned()
 
     def _serve(self, operation: Operation, body: bytes) -> Answer:
@@ -148,7 +149,6 @@ class Worker:
 
     async def _stop(self) -> bytes:
         """Finish what is under way, answer it, close everything but the channel."""
-        self._stopping = True
         self._listener.close_listener()
         self._listener.stop_reading()
         try:
@@ -157,4 +157,5 @@ class Worker:
         finally:
             self._stalls.stop()
             await self._listener.close_connections()
+        self._stopped = True
         return b""
