@@ -51,6 +51,8 @@ async def test_lg_06_with_workers(tmp_path: Path) -> None:
             await rounds.close()
     assert rounds.commits > 5 * ROUNDS
     if ROUNDS >= 50:
+        assert rounds.counts["worker"] > 0
+    if ROUNDS // 2 >= 50:
         assert set(rounds.counts) == set(WORKER_KINDS)
 
 
