@@ -10,7 +10,8 @@
  * correlation id, each behind its length (int32): in `repeat` the first one of every connection,
  * in `once` all, by connection. How many replies of `repeat` differed from the first of their
  * connection is counted, so that an error in the middle cannot pass for speed.
- * The figures go to standard error as one line of JSON; times in microseconds.
+ * Standard error gets a line "counting" and a line "counted" around the timed part, so that others
+ * can look at the peer then, and at last the figures as one line of JSON; times in microseconds.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -315,12 +316,14 @@ int main(int count, char **arguments) {
     if (repeat) {
         run_until(began + (uint64_t)(warmup * 1e9));
         counting = 1;
+        fprintf(stderr, "counting\n");
         began = now_ns();
         cpu = cpu_seconds();
     }
     run_until(began + (uint64_t)(seconds * 1e9));
     double took = (double)(now_ns() - began) / 1e9;
     cpu = cpu_seconds() - cpu;
+    if (repeat) fprintf(stderr, "counted\n");
     counting = 0;
     stopping = 1;
     uint64_t replies = counted;
