@@ -23,9 +23,9 @@ class LoadFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Result:
     """Of one run. `count`: replies in the timed part, which took `seconds` and `cpu_seconds` of the
-    generator; `answered`: all; `changed`: those that were not as the first one of their
-    connection; `replies`: the first of every connection, or all, without length and correlation
-    id; `peer_cpu_us`: of the peer for each reply of the timed part."""
+    generator; `answered`: all; `changed`: those of the timed part that were not as the one of their
+    connection before it; `replies`: that one of every connection, or all, without length and
+    correlation id; `peer_cpu_us`: of the peer for each reply of the timed part."""
 
     count: int
     answered: int
@@ -60,7 +60,7 @@ def repeat(
 
 
 def once(
-    address: tuple[str, int], frames: Sequence[bytes], connections: int, *, timeout_s: float = 60.0
+    address: tuple[str, int], frames: Sequence[bytes], connections: int, *, timeout_s: float = 20.0
 ) -> Result:
     """Every frame once, dealt out over connections with one in flight each; replies in the order
     of the frames."""

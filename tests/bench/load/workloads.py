@@ -1,8 +1,8 @@
 """Workloads (a) to (d): what is asked, again and again, of whom.
 
 Each prepares its members over a few connections, then repeats one request on each of many and
-counts the answers. Every reply must be as the first one of its connection, and that one must be
-free of errors: refusals are quick, too.
+counts the answers. Every counted reply must be as the one that its connection got before the clock
+ran, and that one must be free of errors: refusals are quick, too.
 """
 
 from __future__ import annotations
