@@ -60,12 +60,12 @@ def table(workload: Workload) -> str:
             continue
         median, (low, high) = statistics.median(samples), spread(samples)
         ratio = f"{median / base:.2f}" if base and peer != reference else ""
-        cells = (_number(median), f"{_number(low)} to {_number(high)}", ratio, str(len(samples)))
+        cells = (number(median), f"{number(low)} to {number(high)}", ratio, str(len(samples)))
         lines.append(f"| {peer}{f' ({note})' if note else ''} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -7,9 +7,9 @@
  * length in front, as they go over the wire (big endian). `repeat`: a connection sends its only
  * request again and again, WINDOW at a time. `once`: it sends each once, in order. Only the
  * correlation id (bytes 8 to 12) is written here. Out come replies without their length and
- * correlation id, each behind its length (int32): in `repeat` the newest one of every connection from before the timed part,
- * in `once` all, by connection. How many replies in the timed part of `repeat` differed from the one
- * of their connection before it is counted, so that an error in the middle cannot pass for speed.
+ * correlation id, each behind its length (int32): in `repeat` the newest one of every connection from
+ * before the timed part, in `once` all, by connection. How many replies in the timed part differed
+ * from that one is counted, so that an error in the middle cannot pass for speed.
  * Standard error gets a line "counting" and a line "counted" around the timed part, so that others
  * can look at the peer then, and at last the figures as one line of JSON; times in microseconds.
  */
@@ -17,6 +17,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
@@ -337,10 +338,11 @@ int main(int count, char **arguments) {
     uint64_t replies = counted;
     if (repeat) run_until(now_ns() + 10000000000u);
     write_replies();
-    fprintf(stderr,
-            "{\"replies\": %llu, \"answered\": %llu, \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"p50_us\": %llu, "
-            "\"p99_us\": %llu, \"changed\": %llu, \"unanswered\": %u}\n",
-            (unsigned long long)replies, (unsigned long long)answered_total, took, cpu, (unsigned long long)percentile(0.5),
-            (unsigned long long)percentile(0.99), (unsigned long long)changed, busy);
+    fprintf(stderr, "{\"replies\": %" PRIu64 ", \"answered\": %" PRIu64 ", ", replies,
+            answered_total);
+    fprintf(stderr, "\"seconds\": %.6f, \"cpu_seconds\": %.6f, ", took, cpu);
+    fprintf(stderr, "\"p50_us\": %" PRIu64 ", \"p99_us\": %" PRIu64 ", ", percentile(0.5),
+            percentile(0.99));
+    fprintf(stderr, "\"changed\": %" PRIu64 ", \"unanswered\": %u}\n", changed, busy);
     return 0;
 }

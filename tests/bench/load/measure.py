@@ -18,6 +18,8 @@ from tests.bench.plan import Plan
 WARMUP_S = 3.0
 """Not measured: the JVM compiles meanwhile what it then runs."""
 QUICK_WARMUP_S = 0.1
+FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
+"""Of the load, and of starting a peer: one that fails must not end a run of hours."""
 
 
 class Measured:
@@ -35,8 +37,8 @@ class Measured:
         """Requests a second; None = it cannot, and the note says why."""
         try:
             return self._run_echo() if name == C_SERVER else self._run(name)
-        except (LoadFailed, NoPeer) as error:
-            self.notes[name] = f"cannot: {error}"
+        except FAILURES as error:
+            self.notes[name] = f"cannot: {str(error).partition(chr(10))[0]}"
             return None
 
     def _run(self, name: str) -> float:
