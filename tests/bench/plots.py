@@ -134,7 +134,7 @@ def _curves(panel: Panel, left: float, height: float) -> Iterator[str]:
         yield _line(across(size), bottom, across(size), bottom + 4, "#555")
         yield _text(across(size), bottom + 17, tick(size), "fill:#555", "middle")
     yield _line(left + LEFT, bottom, right, bottom, "#555")
-    for peer in reversed(panel.lines):
+    for peer in reversed(list(panel.lines)):
         found = panel.lines[peer]
         if not found:
             continue

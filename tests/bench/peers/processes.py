@@ -11,12 +11,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator.cli.bench import frames
 from coordinator.cli.process import DaemonProcess
+from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
-from tests.support.process import ChildProcess
+from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import oracle_classpath
 
 START_TIMEOUT_S = 60.0
@@ -26,6 +28,7 @@ KAFKA_JVM_FLAGS = [
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
 ]
 """As Kafka's own start script has them; the tests' broker is tuned to start early."""
+GROUPS_OF_ALL = 1_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -81,6 +84,7 @@ def _kafka(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     settings = {
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
+        "offsets.topic.num.partitions": "50",  # its default, and the faster for it
     }
     if durable:
         settings["log.flush.interval.messages"] = "1"
@@ -91,7 +95,16 @@ def _kafka(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     broker = KafkaBroker(path, topics=topics, settings=settings, jvm_flags=KAFKA_JVM_FLAGS)
     stack.callback(broker.close)
     broker.start()
-    return peer_at("Apache Kafka", broker.bootstrap, broker.pid)
+    peer = peer_at("Apache Kafka", broker.bootstrap, broker.pid)
+    wait_until(lambda: _has_loaded(peer), START_TIMEOUT_S, "all offsets partitions loaded")
+    return peer
+
+
+def _has_loaded(peer: Peer) -> bool:
+    """Whether it answers for groups of all of its partitions, as far as chance goes."""
+    asked = [frames.offset_fetch(f"ready-{i}", "ready", 1) for i in range(GROUPS_OF_ALL)]
+    replies = once(peer.address, asked, connections=1).replies
+    return not any(any(reply[-3:-1]) for reply in replies)
 
 
 def _kfake(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
