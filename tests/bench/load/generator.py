@@ -12,7 +12,7 @@ from pathlib import Path
 
 GENERATOR = Path(__file__).parent / "target" / "generator"
 SLACK_S = 60.0
-ONCE_S = 10.0
+ONCE_S = 20.0
 ONCE_PER_S = 200.0
 """Slower is unanswered."""
 SIGNS = (b"counting\n", b"counted\n")

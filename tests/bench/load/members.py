@@ -20,6 +20,8 @@ PARTITIONS = 100
 GROUP_SIZE = 10
 PREPARING = 50
 """Connections over which members join."""
+PREPARING_CLASSIC = 1_000
+"""More, because a reply may take its time."""
 SETTLE_S = 60.0
 PAUSE_S = 0.1
 """Between rounds in which nothing moved: a peer may compute assignments in the background."""
@@ -136,7 +138,7 @@ def classics(peer: Peer, count: int) -> list[bytes]:
     """Heartbeats of members of the classic protocol, each alone in its group."""
     places = _joined(peer, [(f"classic-{i}", "") for i in range(count)])
     syncs = [classic_frames.sync(*place) for place in places]
-    for reply in once(peer.address, syncs, PREPARING).replies:
+    for reply in once(peer.address, syncs, PREPARING_CLASSIC).replies:
         check_error(reply, 4)
     return [classic_frames.heartbeat(*place) for place in places]
 
@@ -144,7 +146,7 @@ def classics(peer: Peer, count: int) -> list[bytes]:
 def _joined(peer: Peer, members: Sequence[tuple[str, str]]) -> list[Place]:
     """Joins (group, member id), again with the id that it is given where that is asked for."""
     joins = [classic_frames.join(group, TOPIC, member) for group, member in members]
-    replies = once(peer.address, joins, PREPARING).replies
+    replies = once(peer.address, joins, PREPARING_CLASSIC).replies
     places: list[Place] = []
     again: list[tuple[str, str]] = []
     for (group, member), reply in zip(members, replies, strict=True):
