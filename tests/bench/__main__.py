@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plan = _plan(options)
     except ValueError as error:
         sys.exit(str(error))
+    # Peers are ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     given = sys.argv[1:] if arguments is None else arguments
     run = results.this_run(shlex.join(["python", "-m", "tests.bench", *given]), quick=plan.quick)
     path = options.out / ("results-quick.json" if plan.quick else "results.json")

@@ -61,7 +61,9 @@ def section(results: Results) -> str:
         blocks.append(f"### {letters} {titles.get(part, '')}".rstrip())
         blocks += [_origin(run) for run in _runs(measured)]
         blocks += _summaries(workloads)
-        blocks += [f"![]({IMAGES}/{name})" for name, _ in plots_of(workloads)]
+        blocks += [
+            f"![{name.removesuffix('.svg')}]({IMAGES}/{name})" for name, _ in plots_of(workloads)
+        ]
         details = "\n\n".join(_figures(group) for group in _by_name(workloads))
         blocks.append(f"<details><summary>All figures</summary>\n\n{details}\n\n</details>")
     return "\n\n".join(blocks) + "\n"

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from tests.bench.figures import number
 
 WIDTH, HEIGHT_OF_LINES, BAR, TOP, LEFT, GAP = 460, 250, 26, 56, 64, 28
-LEGEND_LINE = 18
+LEGEND_LINE, LEGEND_COLUMN = 18, 200
 LABELS = 150
 """Width of the peers' names beside bars."""
 LOGARITHMIC_FROM = 30
@@ -56,11 +56,13 @@ class Panel:
 def svg(title: str, panels: Sequence[Panel]) -> str:
     """A whole document."""
     peers = list(dict.fromkeys(peer for panel in panels for peer in panel.lines))
+    drawn = [peer for peer in peers if any(panel.lines.get(peer) for panel in panels)]
     by_size = any(panel.by_size for panel in panels)
     body = HEIGHT_OF_LINES if by_size else BAR * len(peers)
-    legend = LEGEND_LINE * math.ceil(len(peers) / 3) + 26 if by_size else 0
-    height = TOP + body + legend + 14
     width = WIDTH * len(panels)
+    columns = width // LEGEND_COLUMN
+    legend = LEGEND_LINE * math.ceil(len(drawn) / columns) + 26 if by_size else 0
+    height = TOP + body + legend + 14
     parts = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -75,7 +77,7 @@ def svg(title: str, panels: Sequence[Panel]) -> str:
         parts.append(_text(left + 12, 42, panel.heading, "fill:#555"))
         parts += _curves(panel, left, body) if panel.by_size else _bars(panel, left)
     if by_size:
-        parts += _legend(peers, TOP + body + 40)
+        parts += _legend(drawn, columns, TOP + body + 40)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -197,9 +199,9 @@ def tick(value: float) -> str:
     return f"{value:g}"
 
 
-def _legend(peers: Sequence[str], y: float) -> Iterator[str]:
+def _legend(peers: Sequence[str], columns: int, y: float) -> Iterator[str]:
     for at, peer in enumerate(peers):
-        x = 16 + at % 3 * 165
-        line = y + at // 3 * LEGEND_LINE
+        x = 16 + at % columns * LEGEND_COLUMN
+        line = y + at // columns * LEGEND_LINE
         yield f'<rect x="{x}" y="{line - 9:.1f}" width="14" height="9" fill="{colour(peer)}"/>'
         yield _text(x + 20, line, peer, "font-weight:600" if at == 0 else "")
