@@ -99,7 +99,8 @@ def _run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        timer = threading.Timer(seconds + warmup_s + SLACK_S, process.kill)
+        limit_s = seconds + warmup_s + SLACK_S
+        timer = threading.Timer(limit_s, process.kill)
         timer.start()
         try:
             replies, said = _talk(process, plan, look)
@@ -107,7 +108,7 @@ def _run(
             timer.cancel()
             process.kill()
     if process.returncode:
-        raise LoadFailed(said or f"the generator ended with {process.returncode}")
+        raise LoadFailed(said or f"connections and requests not done in {limit_s:.0f} s")
     figures = json.loads(said)
     figures["count"] = figures.pop("replies")
     return Result(**figures, replies=tuple(_replies(replies)))
