@@ -145,7 +145,8 @@ def classics(peer: Peer, count: int) -> list[bytes]:
 
 def _joined(peer: Peer, members: Sequence[tuple[str, str]]) -> list[Place]:
     """Joins (group, member id), again with the id that it is given where that is asked for."""
-    joins = [classic_frames.join(group, TOPIC, member) for group, member in members]
+    session_ms = peer.session_timeout_ms
+    joins = [classic_frames.join(group, TOPIC, name, session_ms) for group, name in members]
     replies = once(peer.address, joins, PREPARING_CLASSIC).replies
     places: list[Place] = []
     again: list[tuple[str, str]] = []

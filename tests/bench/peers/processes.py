@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coordinator.cli.bench import frames
@@ -38,12 +38,13 @@ class NoPeer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A running broker."""
+    """A running broker. `session_timeout_ms`: what classic members should ask for."""
 
     name: str
     host: str
     port: int
     pid: int
+    session_timeout_ms: int = 300_000
 
     @property
     def address(self) -> tuple[str, int]:
@@ -142,7 +143,8 @@ def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     stack.callback(process.close)
     wait_for_broker(address, process, START_TIMEOUT_S)
     create_topics(address, dict(topics))
-    return peer_at("Tansu", address, process.popen.pid)
+    # A JoinGroup is answered there after half of the session timeout.
+    return replace(peer_at("Tansu", address, process.popen.pid), session_timeout_ms=12_000)
 
 
 Starter = Callable[[ExitStack, Path, Mapping[str, int], bool], Peer]
