@@ -35,8 +35,8 @@ def join(group: str, topic: str, member: str, session_ms: int) -> bytes:
 
 
 def sync(group: str, generation: int, member: str) -> bytes:
-    """SyncGroup v2 of a leader who gives itself nothing, in so many words: Tansu waits for more than
-    no bytes."""
+    """SyncGroup v2 of a leader who gives itself no partitions, in so many words: Tansu does not
+    take an assignment of no bytes."""
     writer = Writer(flexible=False)
     writer.string(group)
     writer.int32(generation)
