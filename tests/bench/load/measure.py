@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.bench.figures import Workload, interleaved
@@ -49,8 +50,6 @@ class Measured:
             return self._repeat(peer, self._load.prepare(peer, self._load.connections))
 
     def _run_echo(self) -> float:
-        if not self._load.echo:
-            raise NoPeer("takes part in heartbeats only")
         if self._echo is None:
             self._echo = self._learn()
         requests, reply = self._echo
@@ -87,27 +86,26 @@ def measure_loads(loads: Sequence[Load], plan: Plan) -> Iterator[Workload]:
     """Of each: requests a second, CPU of the peer, latencies, and what the generator took."""
     peers = [name for name in (*STARTERS, C_SERVER) if not plan.peers or name in plan.peers]
     for load in loads:
-        if not plan.wants(load.name):
+        asked = [peer for peer in peers if peer != C_SERVER or load.echo]
+        if not asked or not plan.wants(load.name):
             continue
         measured = Measured(load, plan)
-        rates = interleaved(plan.runs, peers, measured.run)
-        asked = [peer for peer in peers if peer != C_SERVER or load.echo]
+        rate = Workload(
+            load.name,
+            "requests a second",
+            interleaved(plan.runs, asked, measured.run),
+            measured.notes,
+            figure=load.figure,
+            size=load.connections,
+            higher_is_better=True,
+        )
+        yield rate
         for measure, unit, value in MEASURES:
             values = {peer: [value(r) for r in measured.results.get(peer, [])] for peer in asked}
-            yield Workload(
-                load.name,
-                unit,
-                values if measure else {peer: rates[peer] for peer in asked},
-                measured.notes,
-                measure=measure,
-                figure=load.figure,
-                size=load.connections,
-                higher_is_better=not measure,
-            )
+            yield replace(rate, measure=measure, unit=unit, samples=values, higher_is_better=False)
 
 
 MEASURES: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
-    ("", "requests a second", lambda result: result.count / result.seconds),
     ("CPU of the peer", "us a request", lambda result: result.peer_cpu_us),
     ("median latency", "us", lambda result: result.p50_us),
     ("99th percentile of latency", "us", lambda result: result.p99_us),
