@@ -95,12 +95,12 @@ class Cluster:
     def link_of(self, group_id: str) -> WorkerLink:
         return self._by_shard[partition_for(group_id, len(self._by_shard))]
 
-    def find_node(self, key_type: int, key: str) -> Node | None:
-        """Groups are the workers', transactional ids are ours. None: the worker is just away."""
-        if key_type != KEY_GROUP:
-            return self._node()
-        link = self.link_of(key)
-        return link.place.node if link.serving else None
+    def find_node(self, key_type: int, key: str) -> Node:
+        """Groups are the workers', transactional ids are ours. Also of a worker that is just away:
+        its socket stays open, so whoever goes there is answered once it is back. A client that is
+        told three times in a row that there is no coordinator may never ask again: librdkafka's
+        send_offsets_to_transaction (its issue 5456)."""
+        return self.link_of(key).place.node if key_type == KEY_GROUP else self._node()
 
     # News ---------------------------------------------------------------------------------
 
