@@ -53,11 +53,11 @@ class Cluster:
         await asyncio.gather(*(link.launch() for link in self.links))
 
     async def start(self) -> None:
-        """Until every worker serves, however often it must be started for that."""
+        """Until every worker serves. Raises DaemonFailed if one cannot be started."""
         for link in self.links:
             link.supervise()
         for link in self.links:
-            await link.loaded.wait()
+            await link.first_served()
 
     async def stop(self) -> None:
         """In order; the main process's writer must still be at work."""
@@ -70,7 +70,7 @@ class Cluster:
         for link in self.links:
             name = f"worker {link.place.node.node_id}"
             if not link.serving:
-                return f"{name} is {link.state.value}"
+                return f"{name} is {link.state.value}{link.trouble}"
             failed = link.health.failed
             if failed:
                 return (
