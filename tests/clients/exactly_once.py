@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -27,7 +27,16 @@ from tests.support.toolchain import driver_classpath, go_driver, java
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST_S = 10.0
 STOP_S = 60.0
-CLIENTS = ("confluent", "java", "franz")
+PROGRAMS: dict[str, Callable[[], list[str]]] = {
+    "confluent": lambda: [sys.executable, "-m", "tests.clients.drivers.confluent_processor"],
+    "java": lambda: [
+        *(java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath()),
+        *("groupd.clients.Main", "process"),
+    ],
+    "franz": lambda: [go_driver(), "franz-process"],
+}
+"""Those that are not asked for need not be built."""
+CLIENTS = tuple(PROGRAMS)
 
 Values = dict[int, list[int]]
 """The records of each partition in the order of their offsets, as numbers."""
@@ -255,18 +264,11 @@ class Topology:
     def start(
         self, client: str, protocol: str, transactional_id: str, assignor: str = ""
     ) -> Worker:
-        program = {
-            "confluent": [sys.executable, "-m", "tests.clients.drivers.confluent_processor"],
-            "java": [java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath()],
-            "franz": [go_driver(), "franz-process"],
-        }[client]
-        if client == "java":
-            program += ["groupd.clients.Main", "process"]
         number = len(self.workers)
         worker = Worker(
             f"worker {number} {client} {transactional_id}",
             [
-                *program,
+                *PROGRAMS[client](),
                 *self._arguments,
                 *["--protocol", protocol, "--transactional-id", transactional_id],
                 *["--assignor", assignor],
