@@ -15,7 +15,7 @@ from tests.support.process import ChildProcess, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"^groupd ready kafka=(\S+):(\d+) admin=(\S+):(\d+)$")
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
 
 
