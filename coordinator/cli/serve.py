@@ -17,6 +17,7 @@ import typer
 
 from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, directory, host_port, one_of, real_port, topic
+from coordinator.failures import DaemonFailed
 
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
@@ -198,13 +199,9 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_run(daemon, until_stdin_ends))
-        except _StoreLost as error:
+        except DaemonFailed as error:
             print(f"groupd: {error}: stopped", file=sys.stderr)
             raise typer.Exit(1) from None
-
-
-class _StoreLost(Exception):
-    """`str()` is one line."""
 
 
 async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
@@ -253,14 +250,14 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
 
 
 async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
-    """A signal. Raises _StoreLost if another daemon takes the store over: groups and offsets are
+    """A signal. Raises DaemonFailed if another daemon takes the store over: groups and offsets are
     its business now, and what this one still knows is old."""
     stopping = asyncio.ensure_future(stop.wait())
     losing = asyncio.ensure_future(daemon.lost())
     await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
     if losing.done() and not stopping.done():
         stopping.cancel()
-        raise _StoreLost(losing.result())
+        raise DaemonFailed(losing.result())
     losing.cancel()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -16,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.admin import create_topics, wait_for_broker
+from tests.support.ports import free_ports
 from tests.support.process import ChildProcess
 from tests.support.toolchain import java, oracle_classpath
 
@@ -50,11 +50,8 @@ BASE = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on now; Kafka cannot be asked for port 0."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Kafka cannot be asked for port 0."""
+    return free_ports("127.0.0.1", 1)
 
 
 class KafkaBroker:
