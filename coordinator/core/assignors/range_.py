@@ -68,6 +68,11 @@ def _homogeneous(
         return built
     counts = partition_counts(sorted(members[ranked[0]].topic_ids), topics)
     shares = {count: _shares(count, len(ranked)) for count in set(counts.values())}
+    if len(shares) == 1:
+        # Topics of one size: everybody has the same run of all.
+        (runs,) = shares.values()
+        built.update((key, dict.fromkeys(counts, run)) for key, run in zip(ranked, runs, strict=False))
+        return built
     for topic_id, count in counts.items():
         for key, run in zip(ranked, shares[count], strict=False):
             built[key][topic_id] = run

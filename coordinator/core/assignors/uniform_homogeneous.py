@@ -2,20 +2,22 @@
 
 Each member may hold q = P div M partitions, the first e = P mod M claimants one more. A member
 that already has more than q keeps its extra; otherwise extras fall on the last members. Cost
-O(P + M).
+O(P + M); partitions are handled in runs of a topic, one by one only to mark the taken ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order
 from coordinator.core.assignors.spec import partition_counts, with_added
 from protocol.messages import TopicId
 
-TopicPartition = tuple[TopicId, int]
+Run = tuple[TopicId, Sequence[int]]
+"""Some partitions of a topic, in the order in which they are handed out."""
 
 
 @dataclass(slots=True)
@@ -35,33 +37,58 @@ def assign_homogeneous(
     topic_ids = order.topics(first.topic_ids)
     if not topic_ids:
         return {}
-    counts = partition_counts(topic_ids, topics)
-    is_assigned = spec.is_assigned
-    unassigned = [
-        (topic_id, partition)
-        for topic_id, count in counts.items()
-        for partition in range(count)
-        if not is_assigned(topic_id, partition)
-    ]
-    result, needs = _keep(spec, counts, unassigned, order)
-    _hand_out(result, needs, unassigned)
+    free = _Free(partition_counts(topic_ids, topics))
+    result, needs = _keep(spec, free, order)
+    _hand_out(result, needs, free.runs())
     return result
 
 
+class _Free:
+    """The partitions that nobody keeps: those in no prior, by topic, then those revoked."""
+
+    __slots__ = ("_flags", "_revoked", "counts")
+
+    def __init__(self, counts: dict[TopicId, int]) -> None:
+        self.counts = counts
+        self._flags: dict[TopicId, bytearray] = {}
+        self._revoked: list[Run] = []
+
+    def take(self, topic_id: TopicId, partitions: Sequence[int]) -> None:
+        """They stand in some prior."""
+        flags = self._flags.get(topic_id)
+        if flags is None:
+            flags = self._flags[topic_id] = bytearray(b"\1") * self.counts[topic_id]
+        for partition in partitions:
+            flags[partition] = 0
+
+    def revoke(self, topic_id: TopicId, partitions: Sequence[int]) -> None:
+        self._revoked.append((topic_id, partitions))
+
+    def runs(self) -> Iterator[Run]:
+        for topic_id, count in self.counts.items():
+            flags = self._flags.get(topic_id)
+            if flags is None:
+                if count:
+                    yield topic_id, range(count)
+            elif 1 in flags:
+                yield topic_id, list(compress(range(count), flags))
+        yield from self._revoked
+
+
 def _keep(
-    spec: GroupSpec, counts: Mapping[TopicId, int], unassigned: list[TopicPartition], order: Order
+    spec: GroupSpec, free: _Free, order: Order
 ) -> tuple[dict[str, Assignment], list[_Need]]:
-    """Keep what fits of each prior; the revoked partitions join `unassigned`."""
+    """Keep what fits of each prior."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
-    quota, extras = divmod(sum(counts.values()), len(member_ids))
+    quota, extras = divmod(sum(free.counts.values()), len(member_ids))
     result: dict[str, Assignment] = {}
     needs: list[_Need] = []
     left = len(member_ids)
     for member_id in member_ids:
         candidate = extras > 0
         cap = quota + candidate
-        kept, size = _trim(members[member_id], counts, cap, unassigned, order)
+        kept, size = _trim(members[member_id], cap, free, order)
         result[member_id] = kept
         if candidate and size < cap and left > extras:
             cap -= 1
@@ -74,15 +101,9 @@ def _keep(
     return result, needs
 
 
-def _trim(
-    member: MemberSpec,
-    counts: Mapping[TopicId, int],
-    cap: int,
-    unassigned: list[TopicPartition],
-    order: Order,
-) -> tuple[Assignment, int]:
+def _trim(member: MemberSpec, cap: int, free: _Free, order: Order) -> tuple[Assignment, int]:
     """The kept part of a prior (the prior itself if all of it) and its size."""
-    prior = member.assigned
+    prior, counts = member.assigned, free.counts
     size = 0
     for topic_id, partitions in prior.items():
         if partitions[-1] >= counts.get(topic_id, 0):
@@ -90,6 +111,8 @@ def _trim(
         size += len(partitions)
     else:
         if size <= cap:
+            for topic_id, partitions in prior.items():
+                free.take(topic_id, partitions)
             return prior, size
     kept: dict[TopicId, tuple[int, ...]] = {}
     size = 0
@@ -97,26 +120,40 @@ def _trim(
         count = counts.get(topic_id, 0)
         # A partition that no longer exists is dropped.
         held = [number for number in order.partitions(prior[topic_id]) if number < count]
+        if not held:
+            continue
+        free.take(topic_id, held)
         fits = held[: cap - size]
-        unassigned.extend((topic_id, number) for number in held[len(fits) :])
+        if len(fits) < len(held):
+            free.revoke(topic_id, held[len(fits) :])
         if fits:
             kept[topic_id] = tuple(sorted(fits))
             size += len(fits)
     return kept, size
 
 
-def _hand_out(
-    result: dict[str, Assignment], needs: list[_Need], unassigned: list[TopicPartition]
-) -> None:
+def _hand_out(result: dict[str, Assignment], needs: list[_Need], runs: Iterator[Run]) -> None:
+    topic_id, run = next(runs, (b"", ()))
     start = 0
     for need in needs:
-        end = start + need.missing
+        missing = need.missing
+        if not need.kept and start + missing <= len(run):
+            result[need.member_id] = {topic_id: tuple(run[start : start + missing])}
+            start += missing
+            continue
         added: dict[TopicId, list[int]] = {}
-        for topic_id, partition in unassigned[start:end]:
+        while missing:
+            part = run[start : start + missing]
+            if not part:
+                topic_id, run = next(runs)
+                start = 0
+                continue
+            start += len(part)
+            missing -= len(part)
             if topic_id in added:
-                added[topic_id].append(partition)
+                added[topic_id].extend(part)
             else:
-                added[topic_id] = [partition]
-        start = end
+                added[topic_id] = list(part)
         result[need.member_id] = with_added(need.kept, added)
-    assert start == len(unassigned), "caps do not add up to the partitions"
+    assert start == len(run), "caps do not add up to the partitions"
+    assert next(runs, None) is None, "caps do not add up to the partitions"
