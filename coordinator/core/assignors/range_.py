@@ -11,11 +11,10 @@ from coordinator.core.assignors.api import (
     Assignment,
     GroupSpec,
     MemberSpec,
-    SubscriptionType,
     TopicDescriber,
 )
 from coordinator.core.assignors.order import sorted_utf16
-from coordinator.core.assignors.spec import partition_counts, settled
+from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
 from protocol.messages import TopicId
 
 
@@ -29,7 +28,7 @@ def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
 
 
 class RangeAssignor:
-    """Cost O(M log M + sum of subscriptions + P)."""
+    """Cost O(M log M + subscriptions + P), one subscription of many members counted once."""
 
     __slots__ = ()
 
@@ -38,14 +37,35 @@ class RangeAssignor:
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
         members = spec.members
         ranked = ranked_members(members)
-        if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
-            built = _homogeneous(ranked, members, topics)
-        else:
-            built = _heterogeneous(ranked, members, topics)
-        return {key: settled(members[key].assigned, built[key]) for key in members}
+        subscribers = subscribers_of([members[key].topic_ids for key in ranked])
+        counts = partition_counts(sorted(subscribers), topics)
+        built = _built(len(ranked), counts, subscribers)
+        place = {key: position for position, key in enumerate(ranked)}
+        return {key: settled(spec.assigned, built[place[key]]) for key, spec in members.items()}
 
 
-Built = dict[str, dict[TopicId, tuple[int, ...]]]
+def _built(
+    members: int, counts: dict[TopicId, int], subscribers: dict[TopicId, list[int]]
+) -> list[dict[TopicId, tuple[int, ...]]]:
+    """By rank. Topics of one size with the same subscribers are handed out together."""
+    alike: dict[tuple[int, int], list[TopicId]] = {}
+    for topic_id, count in counts.items():
+        alike.setdefault((id(subscribers[topic_id]), count), []).append(topic_id)
+    built: list[dict[TopicId, tuple[int, ...]]] = [{}] * members
+    mixed: set[int] = set()
+    for (_, count), topic_ids in alike.items():
+        owners = subscribers[topic_ids[0]]
+        for position, run in zip(owners, _shares(count, len(owners)), strict=False):
+            mine = built[position]
+            if mine:
+                mixed.add(position)
+                mine.update(dict.fromkeys(topic_ids, run))
+            else:
+                built[position] = dict.fromkeys(topic_ids, run)
+    for position in mixed:
+        mine = built[position]
+        built[position] = {topic_id: mine[topic_id] for topic_id in sorted(mine)}
+    return built
 
 
 def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
@@ -58,37 +78,3 @@ def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
         runs.append(tuple(range(start, end)))
         start = end
     return runs
-
-
-def _homogeneous(
-    ranked: list[str], members: Mapping[str, MemberSpec], topics: TopicDescriber
-) -> Built:
-    built: Built = {key: {} for key in ranked}
-    if not ranked:
-        return built
-    counts = partition_counts(sorted(members[ranked[0]].topic_ids), topics)
-    shares = {count: _shares(count, len(ranked)) for count in set(counts.values())}
-    if len(shares) == 1:
-        # Topics of one size: everybody has the same run of all.
-        (runs,) = shares.values()
-        built.update((key, dict.fromkeys(counts, run)) for key, run in zip(ranked, runs, strict=False))
-        return built
-    for topic_id, count in counts.items():
-        for key, run in zip(ranked, shares[count], strict=False):
-            built[key][topic_id] = run
-    return built
-
-
-def _heterogeneous(
-    ranked: list[str], members: Mapping[str, MemberSpec], topics: TopicDescriber
-) -> Built:
-    subscribers: dict[TopicId, list[str]] = {}
-    for key in ranked:
-        for topic_id in members[key].topic_ids:
-            subscribers.setdefault(topic_id, []).append(key)
-    built: Built = {key: {} for key in ranked}
-    for topic_id, count in partition_counts(sorted(subscribers), topics).items():
-        owners = subscribers[topic_id]
-        for key, run in zip(owners, _shares(count, len(owners)), strict=False):
-            built[key][topic_id] = run
-    return built

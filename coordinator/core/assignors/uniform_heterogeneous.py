@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order, signed_key
-from coordinator.core.assignors.spec import partition_counts, settled
+from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
 from protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
@@ -59,11 +59,8 @@ class _Table:
     __slots__ = ("loads", "owners", "subscribers", "topic_ids")
 
     def __init__(self, spec: GroupSpec, member_ids: list[str], topics: TopicDescriber) -> None:
-        self.subscribers: dict[TopicId, list[int]] = {}
         members = [spec.members[member_id] for member_id in member_ids]
-        for index, member in enumerate(members):
-            for topic_id in member.topic_ids:
-                self.subscribers.setdefault(topic_id, []).append(index)
+        self.subscribers = subscribers_of([member.topic_ids for member in members])
         counts = partition_counts(sorted(self.subscribers), topics)
         self.owners = {topic_id: [-1] * count for topic_id, count in counts.items()}
         self.loads = [0] * len(members)
@@ -98,19 +95,28 @@ class _Table:
         free = [partition for partition, owner in enumerate(owners) if owner < 0]
         if not free:
             return
-        receivers = _Receivers(self._by_load(topic_id), self.loads)
-        for partition in free:
-            index = receivers.take()
-            owners[partition] = index
-            self.loads[index] += 1
+        loads = self.loads
+        receivers = _Receivers(self._by_load(topic_id), loads)
+        done = 0
+        while done < len(free):
+            taken = receivers.take_many(len(free) - done)
+            for index in taken:
+                loads[index] += 1
+            if len(free) == len(owners):
+                owners[done : done + len(taken)] = taken
+            else:
+                for partition, index in zip(free[done:], taken, strict=False):
+                    owners[partition] = index
+            done += len(taken)
 
     def balance(self, topic_id: TopicId) -> bool:
         """Move partitions of one topic from its most to its least loaded subscribers until they
         differ by one or no loaded one owns any. True if something moved."""
         loads = self.loads
-        ranked = self._by_load(topic_id)
-        if loads[ranked[-1]] - loads[ranked[0]] <= 1:
+        of_subscribers = [loads[index] for index in self.subscribers[topic_id]]
+        if max(of_subscribers) - min(of_subscribers) <= 1:
             return False
+        ranked = self._by_load(topic_id)
         owners = self.owners[topic_id]
         held: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
@@ -175,6 +181,13 @@ class _Receivers:
         index = self._ranked[self._next]
         self._next += 1
         return index
+
+    def take_many(self, count: int) -> list[int]:
+        """At most `count` (at least one) of the next ones, none of them twice."""
+        self.level()
+        first = self._next
+        self._next = min(self._end, first + count)
+        return self._ranked[first : self._next]
 
 
 class _Donors:

@@ -8,10 +8,9 @@ O(P + M); partitions are handled in runs of a topic, one by one only to mark the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
+from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order
 from coordinator.core.assignors.spec import partition_counts, with_added
 from protocol.messages import TopicId
@@ -20,13 +19,8 @@ Run = tuple[TopicId, Sequence[int]]
 """Some partitions of a topic, in the order in which they are handed out."""
 
 
-@dataclass(slots=True)
-class _Need:
-    """A member below its cap; `kept` of its prior, `missing` partitions to hand it."""
-
-    member_id: str
-    kept: Assignment
-    missing: int
+Need = tuple[str, Assignment, int]
+"""A member below its cap, what it keeps of its prior, and how many partitions it still gets."""
 
 
 def assign_homogeneous(
@@ -75,20 +69,21 @@ class _Free:
         yield from self._revoked
 
 
-def _keep(
-    spec: GroupSpec, free: _Free, order: Order
-) -> tuple[dict[str, Assignment], list[_Need]]:
+def _keep(spec: GroupSpec, free: _Free, order: Order) -> tuple[dict[str, Assignment], list[Need]]:
     """Keep what fits of each prior."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     quota, extras = divmod(sum(free.counts.values()), len(member_ids))
     result: dict[str, Assignment] = {}
-    needs: list[_Need] = []
+    needs: list[Need] = []
     left = len(member_ids)
     for member_id in member_ids:
         candidate = extras > 0
         cap = quota + candidate
-        kept, size = _trim(members[member_id], cap, free, order)
+        kept = members[member_id].assigned
+        size = 0
+        if kept:
+            kept, size = _trim(kept, cap, free, order)
         result[member_id] = kept
         if candidate and size < cap and left > extras:
             cap -= 1
@@ -96,14 +91,14 @@ def _keep(
         if candidate:
             extras -= 1
         if size < cap:
-            needs.append(_Need(member_id, kept, cap - size))
+            needs.append((member_id, kept, cap - size))
         left -= 1
     return result, needs
 
 
-def _trim(member: MemberSpec, cap: int, free: _Free, order: Order) -> tuple[Assignment, int]:
+def _trim(prior: Assignment, cap: int, free: _Free, order: Order) -> tuple[Assignment, int]:
     """The kept part of a prior (the prior itself if all of it) and its size."""
-    prior, counts = member.assigned, free.counts
+    counts = free.counts
     size = 0
     for topic_id, partitions in prior.items():
         if partitions[-1] >= counts.get(topic_id, 0):
@@ -132,13 +127,12 @@ def _trim(member: MemberSpec, cap: int, free: _Free, order: Order) -> tuple[Assi
     return kept, size
 
 
-def _hand_out(result: dict[str, Assignment], needs: list[_Need], runs: Iterator[Run]) -> None:
+def _hand_out(result: dict[str, Assignment], needs: list[Need], runs: Iterator[Run]) -> None:
     topic_id, run = next(runs, (b"", ()))
     start = 0
-    for need in needs:
-        missing = need.missing
-        if not need.kept and start + missing <= len(run):
-            result[need.member_id] = {topic_id: tuple(run[start : start + missing])}
+    for member_id, kept, missing in needs:
+        if not kept and start + missing <= len(run):
+            result[member_id] = {topic_id: tuple(run[start : start + missing])}
             start += missing
             continue
         added: dict[TopicId, list[int]] = {}
@@ -154,6 +148,6 @@ def _hand_out(result: dict[str, Assignment], needs: list[_Need], runs: Iterator[
                 added[topic_id].extend(part)
             else:
                 added[topic_id] = list(part)
-        result[need.member_id] = with_added(need.kept, added)
+        result[member_id] = with_added(kept, added)
     assert start == len(run), "caps do not add up to the partitions"
     assert next(runs, None) is None, "caps do not add up to the partitions"
