@@ -9,6 +9,7 @@ next load, which is what picking the extreme (load, position) each time comes to
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
@@ -118,9 +119,7 @@ class _Table:
             return False
         ranked = self._by_load(topic_id)
         owners = self.owners[topic_id]
-        held: dict[int, list[int]] = {}
-        for partition, owner in enumerate(owners):
-            held.setdefault(owner, []).append(partition)
+        held = _by_owner(owners)
         donors = _Donors(ranked, loads, held)
         receivers = _Receivers(ranked, loads)
         moved = False
@@ -136,17 +135,28 @@ class _Table:
 
     def assignments(self) -> list[dict[TopicId, tuple[int, ...]]]:
         """Per member index; topics and partitions ascending."""
-        lists: list[dict[TopicId, list[int]]] = [{} for _ in self.loads]
+        built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in self.loads]
         for topic_id in sorted(self.owners):
-            for partition, owner in enumerate(self.owners[topic_id]):
-                mine = lists[owner]
-                if topic_id in mine:
-                    mine[topic_id].append(partition)
-                else:
-                    mine[topic_id] = [partition]
-        return [
-            {topic_id: tuple(partitions) for topic_id, partitions in mine.items()} for mine in lists
-        ]
+            owners = self.owners[topic_id]
+            if len(set(owners)) == len(owners):
+                for partition, owner in enumerate(owners):
+                    built[owner][topic_id] = (partition,)
+            else:
+                for owner, partitions in _by_owner(owners).items():
+                    built[owner][topic_id] = tuple(partitions)
+        return built
+
+
+def _by_owner(owners: list[int]) -> dict[int, list[int]]:
+    """Ascending partitions of each owner of a topic."""
+    held: dict[int, list[int]] = {}
+    for partition, owner in enumerate(owners):
+        mine = held.get(owner)
+        if mine is None:
+            held[owner] = [partition]
+        else:
+            mine.append(partition)
+    return held
 
 
 class _Receivers:
@@ -163,10 +173,9 @@ class _Receivers:
         self._extend()
 
     def _extend(self) -> None:
-        ranked, loads, end = self._ranked, self._loads, self._end
-        while end < len(ranked) and loads[ranked[end]] <= self._level:
-            end += 1
-        self._end = end
+        # Nobody behind the prefix has been taken: there the list is still sorted by load.
+        key = self._loads.__getitem__
+        self._end = bisect_right(self._ranked, self._level, self._end, key=key)
 
     def level(self) -> int:
         """Load of the next receiver."""

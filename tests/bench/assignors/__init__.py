@@ -1,5 +1,5 @@
-"""Server-side assignors on the grid of the assignors spec, section 11, against Kafka's own code in a
-JVM, side by side: the average time of a call that makes the whole assignment."""
+"""Server-side assignors on the grid of the assignors spec, section 11, against Kafka's own code in
+a JVM, side by side: the average time of a call that makes the whole assignment."""
 
 from __future__ import annotations
 
