@@ -1,5 +1,5 @@
-"""`uniform` and `range` word for word as the assignors spec has them (sections 3 to 5), with sets and
-scans: what the quick ones must equal. In the canonical order."""
+"""`uniform` and `range` word for word as the assignors spec has them (sections 3 to 5), with sets
+and scans: what the quick ones must equal. In the canonical order."""
 
 from __future__ import annotations
 
