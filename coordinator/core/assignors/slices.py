@@ -1,9 +1,8 @@
-"""Long work in slices: generators that stop where others may have their turn."""
+"""Assignments in slices, where the assignor makes some."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import TypeVar
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -11,18 +10,6 @@ from coordinator.core.assignors.api import (
     PartitionAssignor,
     TopicDescriber,
 )
-
-T = TypeVar("T")
-
-
-def run_through(steps: Generator[None, None, T]) -> T:
-    """What `steps` returns, without a stop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
 
 
 def assign_steps(

@@ -17,13 +17,13 @@ from coordinator.core.assignors.api import (
     MemberSpec,
     SubscriptionType,
 )
-from coordinator.core.assignors.slices import run_through
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.subscription import effective_subscription
 from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.slices import run_through
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 from protocol.messages import TopicId

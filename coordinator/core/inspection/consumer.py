@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
+from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.slices import chunks
 from protocol.messages import TopicId
 
 Partition = tuple[TopicId, int]
 
 
-def inspect_consumer_group(group: ConsumerGroup, image: MetadataImage) -> dict[str, Any]:
+class _Snapshot:
+    """What is shown of a group, at one moment: members and targets are immutable."""
+
+    __slots__ = ("image", "members", "targets")
+
+    def __init__(self, group: ConsumerGroup, image: MetadataImage) -> None:
+        self.members = [group.members[member_id] for member_id in group.sorted_member_ids()]
+        self.targets = dict(group.targets)
+        self.image = image
+
+    def target(self, member: ConsumerGroupMember) -> Assignment:
+        return self.targets.get(member.member_id, NO_TARGET)
+
+
+def inspect_steps(
+    group: ConsumerGroup, image: MetadataImage
+) -> Generator[None, None, dict[str, Any]]:
     """`blocked`: per member that waits, each wanted partition with the member that still holds
-    it, and whether that one has been told to give it up."""
-    holders = _holders(group)
-    return {
+    it, and whether that one has been told to give it up. Stops every `SLICE_ITEMS` members."""
+    snapshot = _Snapshot(group, image)
+    shown: dict[str, Any] = {
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignment_timestamp_ms": group.assignment_timestamp_ms,
         "resolved_regexes": {
             pattern: list(group.regexes.topics_of(pattern)) for pattern in sorted(group.regexes)
         },
-        "members": [
-            _member(group, group.members[member_id], image)
-            for member_id in group.sorted_member_ids()
-        ],
-        "blocked": [
-            entry
-            for member_id in group.sorted_member_ids()
-            for entry in _blocked(group, group.members[member_id], holders, image)
-        ],
+        "members": [],
+        "blocked": [],
     }
+    holders: dict[Partition, ConsumerGroupMember] = {}
+    for some in chunks(snapshot.members):
+        shown["members"] += [_member(snapshot, member) for member in some]
+        for member in some:
+            _add_holdings(holders, member)
+        yield
+    for some in chunks(snapshot.members):
+        for member in some:
+            shown["blocked"] += _blocked(snapshot, member, holders)
+        yield
+    return shown
 
 
-def _member(
-    group: ConsumerGroup, member: ConsumerGroupMember, image: MetadataImage
-) -> dict[str, Any]:
+def _member(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
+    image = snapshot.image
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -55,39 +76,36 @@ def _member(
         "server_assignor": member.server_assignor,
         "owned": named(member.assigned, image),
         "pending_revocation": named(member.pending_revocation, image),
-        "target": named(group.targets.get(member.member_id, NO_TARGET), image),
+        "target": named(snapshot.target(member), image),
     }
 
 
-def _holders(group: ConsumerGroup) -> dict[Partition, str]:
-    return {
-        (topic_id, partition): member.member_id
-        for member in group.members.values()
-        for holdings in (member.assigned, member.pending_revocation)
-        for topic_id, partitions in holdings.items()
-        for partition in partitions
-    }
+def _add_holdings(
+    holders: dict[Partition, ConsumerGroupMember], member: ConsumerGroupMember
+) -> None:
+    for holdings in (member.assigned, member.pending_revocation):
+        for topic_id, partitions in holdings.items():
+            for partition in partitions:
+                holders[topic_id, partition] = member
 
 
 def _blocked(
-    group: ConsumerGroup,
+    snapshot: _Snapshot,
     member: ConsumerGroupMember,
-    holders: Mapping[Partition, str],
-    image: MetadataImage,
+    holders: Mapping[Partition, ConsumerGroupMember],
 ) -> Iterable[dict[str, Any]]:
-    target = group.targets.get(member.member_id, NO_TARGET)
+    target = snapshot.target(member)
     for topic_id in sorted(target):
         for partition in target[topic_id]:
             holder = holders.get((topic_id, partition))
-            if holder is None or holder == member.member_id:
+            if holder is None or holder is member:
                 continue
-            pending = group.members[holder].pending_revocation.get(topic_id, {})
             yield {
                 "member_id": member.member_id,
-                "topic": topic_name(topic_id, image),
+                "topic": topic_name(topic_id, snapshot.image),
                 "partition": partition,
-                "held_by": holder,
-                "revoking": partition in pending,
+                "held_by": holder.member_id,
+                "revoking": partition in holder.pending_revocation.get(topic_id, {}),
             }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.inspection.classic import inspect_classic_group
-from coordinator.core.inspection.consumer import inspect_consumer_group
+from coordinator.core.inspection.consumer import inspect_steps
+from coordinator.core.slices import run_through
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 
@@ -22,6 +24,13 @@ def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
 
 
 def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
+    """`inspect_group_steps` in one go."""
+    return run_through(inspect_group_steps(state, group_id, now))
+
+
+def inspect_group_steps(
+    state: ShardState, group_id: str, now: Instant
+) -> Generator[None, None, dict[str, Any] | None]:
     """None when there is no such group. `deadlines`: what runs, and in how many ms;
     "consumer-next-target" when the group epoch is ahead of its target."""
     group = state.groups.get(group_id)
@@ -33,7 +42,7 @@ def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, A
         "state": group.state_name(),
     }
     if isinstance(group, ConsumerGroup):
-        shown.update(inspect_consumer_group(group, state.image))
+        shown.update((yield from inspect_steps(group, state.image)))
     elif isinstance(group, ClassicGroup):
         shown.update(inspect_classic_group(group))
     shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
