@@ -5,7 +5,7 @@ by instance id, so that a replacement takes its predecessor's place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -15,7 +15,11 @@ from coordinator.core.assignors.api import (
 )
 from coordinator.core.assignors.order import sorted_utf16
 from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from coordinator.core.slices import chunks, run_through
 from protocol.messages import TopicId
+
+SLICE_MEMBERS = 2048
+"""Members between two stops."""
 
 
 def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
@@ -35,18 +39,30 @@ class RangeAssignor:
     name = "range"
 
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
+        return run_through(self.assign_steps(spec, topics))
+
+    def assign_steps(
+        self, spec: GroupSpec, topics: TopicDescriber
+    ) -> Generator[None, None, Mapping[str, Assignment]]:
+        """`assign` with stops."""
         members = spec.members
         ranked = ranked_members(members)
+        yield
         subscribers = subscribers_of([members[key].topic_ids for key in ranked])
         counts = partition_counts(sorted(subscribers), topics)
-        built = _built(len(ranked), counts, subscribers)
+        built = yield from _built(len(ranked), counts, subscribers)
         place = {key: position for position, key in enumerate(ranked)}
-        return {key: settled(spec.assigned, built[place[key]]) for key, spec in members.items()}
+        result: dict[str, Assignment] = {}
+        for some in chunks(members.items(), SLICE_MEMBERS):
+            yield
+            for key, member in some:
+                result[key] = settled(member.assigned, built[place[key]])
+        return result
 
 
 def _built(
     members: int, counts: dict[TopicId, int], subscribers: dict[TopicId, list[int]]
-) -> list[dict[TopicId, tuple[int, ...]]]:
+) -> Generator[None, None, list[dict[TopicId, tuple[int, ...]]]]:
     """By rank. Topics of one size with the same subscribers are handed out together."""
     alike: dict[tuple[int, int], list[TopicId]] = {}
     for topic_id, count in counts.items():
@@ -54,6 +70,7 @@ def _built(
     built: list[dict[TopicId, tuple[int, ...]]] = [{}] * members
     mixed: set[int] = set()
     for (_, count), topic_ids in alike.items():
+        yield
         owners = subscribers[topic_ids[0]]
         for position, run in zip(owners, _shares(count, len(owners)), strict=False):
             mine = built[position]

@@ -10,36 +10,46 @@ next load, which is what picking the extreme (load, position) each time comes to
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order, signed_key
 from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from coordinator.core.slices import chunks
 from protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
 
+SLICE_MEMBERS = 1024
+SLICE_ENTRIES = 8192
+"""Members, or partitions and subscribers together, between two stops."""
 
-def assign_heterogeneous(
+
+def heterogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
-) -> Mapping[str, Assignment]:
+) -> Generator[None, None, Mapping[str, Assignment]]:
     """No member subscribes to anything: no entries."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     table = _Table(spec, member_ids, topics)
     if not table.subscribers:
         return {}
-    for topic_id in table.topic_ids:
-        table.fill(topic_id)
-    _balance(table)
-    built = table.assignments()
-    return {
-        member_id: settled(members[member_id].assigned, built[index])
-        for index, member_id in enumerate(member_ids)
-    }
+    for some in chunks(enumerate(member_ids), SLICE_MEMBERS):
+        yield
+        for index, member_id in some:
+            table.keep(index, members[member_id])
+    yield from table.each(table.fill, table.topic_ids)
+    yield from _balance(table)
+    yield from table.each(table.hand_over, sorted(table.topic_ids))
+    result: dict[str, Assignment] = {}
+    for some in chunks(enumerate(member_ids), SLICE_MEMBERS):
+        yield
+        for index, member_id in some:
+            result[member_id] = settled(members[member_id].assigned, table.built[index])
+    return result
 
 
-def _balance(table: _Table) -> None:
+def _balance(table: _Table) -> Generator[None, None, None]:
     """Rounds over the shared topics until one full turn moves nothing, at most 16."""
     shared = [topic for topic in table.topic_ids if len(table.subscribers[topic]) > 1]
     last_moved = -1
@@ -49,15 +59,18 @@ def _balance(table: _Table) -> None:
                 return
             if table.balance(topic_id) or last_moved < 0:
                 last_moved = index
+            if table.worked(len(table.subscribers[topic_id])):
+                yield
 
 
 class _Table:
     """Who owns what while the assignment is computed; members are indices in member order.
 
-    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics.
+    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `built`: what was
+    handed over, by index.
     """
 
-    __slots__ = ("loads", "owners", "subscribers", "topic_ids")
+    __slots__ = ("_since_stop", "built", "loads", "owners", "subscribers", "topic_ids")
 
     def __init__(self, spec: GroupSpec, member_ids: list[str], topics: TopicDescriber) -> None:
         members = [spec.members[member_id] for member_id in member_ids]
@@ -73,10 +86,31 @@ class _Table:
                 signed_key(topic),
             ),
         )
-        for index, member in enumerate(members):
-            for topic_id, partitions in member.assigned.items():
-                if topic_id in member.topic_ids:
-                    self._keep(index, topic_id, partitions)
+        self.built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in members]
+        self._since_stop = 0
+
+    def worked(self, count: int) -> bool:
+        """`count` more entries were looked at: whether it is time for a stop."""
+        self._since_stop += count
+        if self._since_stop < SLICE_ENTRIES:
+            return False
+        self._since_stop = 0
+        return True
+
+    def each(
+        self, work: Callable[[TopicId], None], topic_ids: list[TopicId]
+    ) -> Generator[None, None, None]:
+        """`work` of every topic, in that order."""
+        for topic_id in topic_ids:
+            work(topic_id)
+            if self.worked(len(self.owners[topic_id]) + len(self.subscribers[topic_id])):
+                yield
+
+    def keep(self, index: int, member: MemberSpec) -> None:
+        """The still valid part of a member's prior."""
+        for topic_id, partitions in member.assigned.items():
+            if topic_id in member.topic_ids:
+                self._keep(index, topic_id, partitions)
 
     def _keep(self, index: int, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
         owners = self.owners[topic_id]
@@ -133,18 +167,15 @@ class _Table:
             moved = True
         return moved
 
-    def assignments(self) -> list[dict[TopicId, tuple[int, ...]]]:
-        """Per member index; topics and partitions ascending."""
-        built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in self.loads]
-        for topic_id in sorted(self.owners):
-            owners = self.owners[topic_id]
-            if len(set(owners)) == len(owners):
-                for partition, owner in enumerate(owners):
-                    built[owner][topic_id] = (partition,)
-            else:
-                for owner, partitions in _by_owner(owners).items():
-                    built[owner][topic_id] = tuple(partitions)
-        return built
+    def hand_over(self, topic_id: TopicId) -> None:
+        """Note the topic's partitions, ascending, with their owners."""
+        owners, built = self.owners[topic_id], self.built
+        if len(set(owners)) == len(owners):
+            for partition, owner in enumerate(owners):
+                built[owner][topic_id] = (partition,)
+        else:
+            for owner, partitions in _by_owner(owners).items():
+                built[owner][topic_id] = tuple(partitions)
 
 
 def _by_owner(owners: list[int]) -> dict[int, list[int]]:

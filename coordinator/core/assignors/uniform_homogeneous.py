@@ -7,13 +7,16 @@ O(P + M); partitions are handled in runs of a topic, one by one only to mark the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import compress
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order
 from coordinator.core.assignors.spec import partition_counts, with_added
 from protocol.messages import TopicId
+
+SLICE_MEMBERS = 2048
+"""Members between two stops."""
 
 Run = tuple[TopicId, Sequence[int]]
 """Some partitions of a topic, in the order in which they are handed out."""
@@ -23,17 +26,17 @@ Need = tuple[str, Assignment, int]
 """A member below its cap, what it keeps of its prior, and how many partitions it still gets."""
 
 
-def assign_homogeneous(
+def homogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
-) -> Mapping[str, Assignment]:
+) -> Generator[None, None, Mapping[str, Assignment]]:
     """No subscription: no entries, so every target becomes empty."""
     first = next(iter(spec.members.values()))
     topic_ids = order.topics(first.topic_ids)
     if not topic_ids:
         return {}
     free = _Free(partition_counts(topic_ids, topics))
-    result, needs = _keep(spec, free, order)
-    _hand_out(result, needs, free.runs())
+    result, needs = yield from _keep(spec, free, order)
+    yield from _hand_out(result, needs, free.runs())
     return result
 
 
@@ -69,7 +72,9 @@ class _Free:
         yield from self._revoked
 
 
-def _keep(spec: GroupSpec, free: _Free, order: Order) -> tuple[dict[str, Assignment], list[Need]]:
+def _keep(
+    spec: GroupSpec, free: _Free, order: Order
+) -> Generator[None, None, tuple[dict[str, Assignment], list[Need]]]:
     """Keep what fits of each prior."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
@@ -93,6 +98,8 @@ def _keep(spec: GroupSpec, free: _Free, order: Order) -> tuple[dict[str, Assignm
         if size < cap:
             needs.append((member_id, kept, cap - size))
         left -= 1
+        if left % SLICE_MEMBERS == 0:
+            yield
     return result, needs
 
 
@@ -127,10 +134,14 @@ def _trim(prior: Assignment, cap: int, free: _Free, order: Order) -> tuple[Assig
     return kept, size
 
 
-def _hand_out(result: dict[str, Assignment], needs: list[Need], runs: Iterator[Run]) -> None:
+def _hand_out(
+    result: dict[str, Assignment], needs: list[Need], runs: Iterator[Run]
+) -> Generator[None, None, None]:
     topic_id, run = next(runs, (b"", ()))
     start = 0
-    for member_id, kept, missing in needs:
+    for number, (member_id, kept, missing) in enumerate(needs):
+        if number % SLICE_MEMBERS == 0:
+            yield
         if not kept and start + missing <= len(run):
             result[member_id] = {topic_id: tuple(run[start : start + missing])}
             start += missing
