@@ -66,8 +66,8 @@ def _balance(table: _Table) -> Generator[None, None, None]:
 class _Table:
     """Who owns what while the assignment is computed; members are indices in member order.
 
-    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `built`: what was
-    handed over, by index.
+    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `built`: what
+    was handed over, by index.
     """
 
     __slots__ = ("_since_stop", "built", "loads", "owners", "subscribers", "topic_ids")
