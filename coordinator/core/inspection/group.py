@@ -10,7 +10,7 @@ from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.inspection.classic import inspect_classic_group
 from coordinator.core.inspection.consumer import inspect_steps
-from coordinator.core.slices import run_through
+from coordinator.core.slices import chunks, run_through
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 
@@ -46,10 +46,16 @@ def inspect_group_steps(
     elif isinstance(group, ClassicGroup):
         shown.update(inspect_classic_group(group))
     shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
-    shown["deadlines"] = [
-        {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
-        for (kind, _, member_id), due in state.deadlines.of_group(group_id)
-    ]
+    yield
+    deadlines = state.deadlines.of_group(group_id)
+    yield
+    shown["deadlines"] = []
+    for some in chunks(deadlines):
+        shown["deadlines"] += [
+            {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
+            for (kind, _, member_id), due in some
+        ]
+        yield
     if isinstance(group, ConsumerGroup) and group.assignment_epoch < group.group_epoch:
         shown["deadlines"].append(_next_target(state, group, now))
     return shown
