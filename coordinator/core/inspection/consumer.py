@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.slices import chunks
 from protocol.messages import TopicId
 
 Partition = tuple[TopicId, int]
@@ -29,33 +28,21 @@ class _Snapshot:
         return self.targets.get(member.member_id, NO_TARGET)
 
 
-def inspect_steps(
-    group: ConsumerGroup, image: MetadataImage
-) -> Generator[None, None, dict[str, Any]]:
+def inspect_consumer_group(group: ConsumerGroup, image: MetadataImage) -> dict[str, Any]:
     """`blocked`: per member that waits, each wanted partition with the member that still holds
-    it, and whether that one has been told to give it up. Stops every `SLICE_ITEMS` members."""
+    it, and whether that one has been told to give it up. The lists are iterators: of this moment,
+    but made when they are read, as they may be long."""
     snapshot = _Snapshot(group, image)
-    shown: dict[str, Any] = {
+    return {
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignment_timestamp_ms": group.assignment_timestamp_ms,
         "resolved_regexes": {
             pattern: list(group.regexes.topics_of(pattern)) for pattern in sorted(group.regexes)
         },
-        "members": [],
-        "blocked": [],
+        "members": (_member(snapshot, member) for member in snapshot.members),
+        "blocked": _blocked(snapshot),
     }
-    holders: dict[Partition, ConsumerGroupMember] = {}
-    for some in chunks(snapshot.members):
-        shown["members"] += [_member(snapshot, member) for member in some]
-        for member in some:
-            _add_holdings(holders, member)
-        yield
-    for some in chunks(snapshot.members):
-        for member in some:
-            shown["blocked"] += _blocked(snapshot, member, holders)
-        yield
-    return shown
 
 
 def _member(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
@@ -80,33 +67,42 @@ def _member(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
     }
 
 
-def _add_holdings(
-    holders: dict[Partition, ConsumerGroupMember], member: ConsumerGroupMember
-) -> None:
-    for holdings in (member.assigned, member.pending_revocation):
-        for topic_id, partitions in holdings.items():
-            for partition in partitions:
-                holders[topic_id, partition] = member
+def _blocked(snapshot: _Snapshot) -> Iterator[dict[str, Any]]:
+    holders: dict[Partition, ConsumerGroupMember] = {}
+    for member, topic_id, partition in _wanted(snapshot):
+        if not holders:
+            holders = _holders(snapshot)
+        holder = holders.get((topic_id, partition))
+        if holder is None or holder is member:
+            continue
+        yield {
+            "member_id": member.member_id,
+            "topic": topic_name(topic_id, snapshot.image),
+            "partition": partition,
+            "held_by": holder.member_id,
+            "revoking": partition in holder.pending_revocation.get(topic_id, {}),
+        }
 
 
-def _blocked(
-    snapshot: _Snapshot,
-    member: ConsumerGroupMember,
-    holders: Mapping[Partition, ConsumerGroupMember],
-) -> Iterable[dict[str, Any]]:
-    target = snapshot.target(member)
-    for topic_id in sorted(target):
-        for partition in target[topic_id]:
-            holder = holders.get((topic_id, partition))
-            if holder is None or holder is member:
-                continue
-            yield {
-                "member_id": member.member_id,
-                "topic": topic_name(topic_id, snapshot.image),
-                "partition": partition,
-                "held_by": holder.member_id,
-                "revoking": partition in holder.pending_revocation.get(topic_id, {}),
-            }
+def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int]]:
+    """What members do not have of their targets."""
+    for member in snapshot.members:
+        target = snapshot.target(member)
+        for topic_id in sorted(target):
+            mine = member.assigned.get(topic_id, {})
+            for partition in target[topic_id]:
+                if partition not in mine:
+                    yield member, topic_id, partition
+
+
+def _holders(snapshot: _Snapshot) -> dict[Partition, ConsumerGroupMember]:
+    return {
+        (topic_id, partition): member
+        for member in snapshot.members
+        for holdings in (member.assigned, member.pending_revocation)
+        for topic_id, partitions in holdings.items()
+        for partition in partitions
+    }
 
 
 def topic_name(topic_id: TopicId, image: MetadataImage) -> str:

@@ -26,5 +26,10 @@ def test_slices_give_the_same_text(value: Any) -> None:
     assert run_through(json_steps(value)) == whole
 
 
+def test_an_iterator_is_a_list() -> None:
+    steps = json_steps({"none": iter(()), "some": iter([1, 2])})
+    assert run_through(steps) == b'{"none": [], "some": [1, 2]}\n'
+
+
 def test_a_long_list_has_a_stop_after_each_part() -> None:
     assert sum(1 for _ in json_steps({"many": list(range(3 * SLICE_ITEMS + 1))})) == 4
