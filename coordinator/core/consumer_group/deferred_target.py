@@ -13,7 +13,7 @@ that ends in between goes on from there with a new computation.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from coordinator.core.assignors.api import Assignment
@@ -38,6 +38,9 @@ MEMBER_WEIGHT = 30
 PART_MEMBERS = 64
 PART_PARTITIONS = 4096
 """At most so many targets and, roughly, partitions are written in one go."""
+
+SEEN_MEMBERS = 1024
+"""At most so many members are looked at in one go if nothing is written for them."""
 
 COME_BACK_MS = 250
 """A member without partitions asks again after so many ms for each 2,500 of its group, not after
@@ -141,12 +144,14 @@ def _steps(state: ShardState, group: ConsumerGroup) -> Generator[Outcome, Instan
     )
 
 
-def _written(group: ConsumerGroup, changes: Iterable[Change]) -> Iterator[Record]:
+def _written(group: ConsumerGroup, changes: Sequence[Change]) -> Iterator[Record | None]:
     """R7 of the members that are still there; made lazily, so that each sees what the parts
     before it have become. A static member that was replaced meanwhile has its target under its
-    new id."""
+    new id. None: a stop where nothing was to be written for long."""
     settled: set[str] = set()
-    for change in changes:
+    for number, change in enumerate(changes):
+        if number % SEEN_MEMBERS == 0:
+            yield None
         member_id = _present(group, change)
         stored = group.targets.get(member_id, NO_TARGET)
         left = _common(stored, change.target)
@@ -176,15 +181,16 @@ def _common(stored: Assignment, target: Assignment) -> Assignment:
     return {topic_id: partitions for topic_id, partitions in common.items() if partitions}
 
 
-def _parts(written: Iterator[Record]) -> Iterator[list[Record]]:
-    """As many records as are quickly applied, and surely fit into a batch."""
+def _parts(written: Iterator[Record | None]) -> Iterator[list[Record]]:
+    """As many records as are quickly applied, and surely fit into a batch; perhaps none."""
     part: list[Record] = []
     partitions = 0
     for record in written:
-        part.append(record)
-        value: Any = record.value
-        partitions += sum(len(topic.partitions) for topic in value.topics)
-        if len(part) >= PART_MEMBERS or partitions >= PART_PARTITIONS:
+        if record is not None:
+            part.append(record)
+            value: Any = record.value
+            partitions += sum(len(topic.partitions) for topic in value.topics)
+        if record is None or len(part) >= PART_MEMBERS or partitions >= PART_PARTITIONS:
             yield part
             part, partitions = [], 0
     if part:

@@ -225,7 +225,7 @@ class DeferringMachine(ConsumerGroupMachine):
 
 TestDeferredTargets = DeferringMachine.TestCase
 TestDeferredTargets.settings = settings(
-    max_examples=150,
+    max_examples=80,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
