@@ -88,10 +88,11 @@ def _built(
 def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
     """The consecutive runs in member order; empty ones are left out (they come last)."""
     quota, extras = divmod(partitions, subscribers)
+    numbers = tuple(range(partitions))
     runs: list[tuple[int, ...]] = []
     start = 0
     for position in range(min(partitions, subscribers)):
         end = start + quota + (position < extras)
-        runs.append(tuple(range(start, end)))
+        runs.append(numbers[start:end])
         start = end
     return runs

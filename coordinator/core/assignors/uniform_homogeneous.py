@@ -18,7 +18,7 @@ from protocol.messages import TopicId
 SLICE_MEMBERS = 2048
 """Members between two stops."""
 
-Run = tuple[TopicId, Sequence[int]]
+Run = tuple[TopicId, tuple[int, ...]]
 """Some partitions of a topic, in the order in which they are handed out."""
 
 
@@ -58,17 +58,19 @@ class _Free:
         for partition in partitions:
             flags[partition] = 0
 
-    def revoke(self, topic_id: TopicId, partitions: Sequence[int]) -> None:
+    def revoke(self, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
         self._revoked.append((topic_id, partitions))
 
     def runs(self) -> Iterator[Run]:
+        # One set of numbers for all: making them anew is most of the work of a fresh target.
+        numbers = tuple(range(max(self.counts.values(), default=0)))
         for topic_id, count in self.counts.items():
             flags = self._flags.get(topic_id)
             if flags is None:
                 if count:
-                    yield topic_id, range(count)
+                    yield topic_id, numbers[:count]
             elif 1 in flags:
-                yield topic_id, list(compress(range(count), flags))
+                yield topic_id, tuple(compress(numbers, flags))
         yield from self._revoked
 
 
@@ -89,7 +91,6 @@ def _keep(
         size = 0
         if kept:
             kept, size = _trim(kept, cap, free, order)
-        result[member_id] = kept
         if candidate and size < cap and left > extras:
             cap -= 1
             candidate = False
@@ -97,6 +98,8 @@ def _keep(
             extras -= 1
         if size < cap:
             needs.append((member_id, kept, cap - size))
+        else:
+            result[member_id] = kept
         left -= 1
         if left % SLICE_MEMBERS == 0:
             yield
@@ -127,7 +130,7 @@ def _trim(prior: Assignment, cap: int, free: _Free, order: Order) -> tuple[Assig
         free.take(topic_id, held)
         fits = held[: cap - size]
         if len(fits) < len(held):
-            free.revoke(topic_id, held[len(fits) :])
+            free.revoke(topic_id, tuple(held[len(fits) :]))
         if fits:
             kept[topic_id] = tuple(sorted(fits))
             size += len(fits)
@@ -143,7 +146,7 @@ def _hand_out(
         if number % SLICE_MEMBERS == 0:
             yield
         if not kept and start + missing <= len(run):
-            result[member_id] = {topic_id: tuple(run[start : start + missing])}
+            result[member_id] = {topic_id: run[start : start + missing]}
             start += missing
             continue
         added: dict[TopicId, list[int]] = {}
