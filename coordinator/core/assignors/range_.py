@@ -26,6 +26,8 @@ def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
     """Members with an instance id first, by instance id; the rest by member id; compared by
     UTF-16 unit."""
     static = {spec.instance_id: key for key, spec in members.items() if spec.instance_id}
+    if not static:
+        return sorted_utf16(members)
     ranked = [static[instance_id] for instance_id in sorted_utf16(static)]
     taken = set(ranked)
     return ranked + sorted_utf16(key for key in members if key not in taken)
@@ -51,12 +53,11 @@ class RangeAssignor:
         subscribers = subscribers_of([members[key].topic_ids for key in ranked])
         counts = partition_counts(sorted(subscribers), topics)
         built = yield from _built(len(ranked), counts, subscribers)
-        place = {key: position for position, key in enumerate(ranked)}
         result: dict[str, Assignment] = {}
-        for some in chunks(members.items(), SLICE_MEMBERS):
+        for some in chunks(zip(ranked, built, strict=True), SLICE_MEMBERS):
             yield
-            for key, member in some:
-                result[key] = settled(member.assigned, built[place[key]])
+            for key, mine in some:
+                result[key] = settled(members[key].assigned, mine)
         return result
 
 
