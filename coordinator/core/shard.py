@@ -17,9 +17,9 @@ from coordinator.core.classic_group import replay as classic_replay
 from coordinator.core.classic_group import timers as classic_timers
 from coordinator.core.classic_group.appended import appended
 from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.consumer_group import deferred_target, metadata, regex
 from coordinator.core.consumer_group import describe as consumer_describe
 from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
-from coordinator.core.consumer_group import metadata, regex
 from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
 from coordinator.core.consumer_group.group import ConsumerGroup
@@ -111,6 +111,8 @@ class GroupCoordinatorShard:
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """`result` is an Exception when the task failed."""
+        if task.kind == deferred_target.TASK_KIND:
+            return deferred_target.complete(self.state, task, result, now)
         return regex.complete(self.state, task, result, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:

@@ -88,7 +88,7 @@ class Worker:
             case Operation.METRICS:
                 return self._reports.metrics()
             case Operation.ADMIN:
-                return self._reports.admin(*messages.decode_path(body)).encode()
+                return self._reports.admin(*messages.decode_path(body))
             case Operation.STOP:
                 return self._stop()
             case _:

@@ -31,7 +31,7 @@ class WorkerReports:
     def metrics(self) -> bytes:
         return encode_families(self._registry)
 
-    def admin(self, path: Sequence[str], query: Mapping[str, str]) -> AdminAnswer:
-        """What is below `/groups`."""
-        reply = self._groups(HttpRequest(tuple(path), dict(query)))
-        return AdminAnswer(reply.status, reply.content_type, reply.body)
+    async def admin(self, path: Sequence[str], query: Mapping[str, str]) -> bytes:
+        """What is below `/groups`: an encoded `AdminAnswer`."""
+        reply = await self._groups(HttpRequest(tuple(path), dict(query)))
+        return AdminAnswer(reply.status, reply.content_type, reply.body).encode()
