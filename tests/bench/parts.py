@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.bench import assignors, stalls, storm
 from tests.bench.load import measure as load
 from tests.bench.plan import Part
 
@@ -23,6 +24,9 @@ PARTS: Sequence[Entry] = (
     Entry("b", "Steady heartbeats, classic protocol", load.classic_heartbeats),
     Entry("c", "OffsetCommit", load.commits),
     Entry("d", "OffsetFetch", load.fetches),
+    Entry("ef", "Join storms, and a member that leaves", storm.measure),
+    Entry("i", "Assignors", assignors.measure),
+    Entry("i", "Stalls of the event loop", stalls.measure),
 )
 
 

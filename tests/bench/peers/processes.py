@@ -1,6 +1,7 @@
 """Brokers as processes of their own, for loads: each is started, addressed, measured and ended in
 the same way. `durable`: what it acknowledges is on the disk; otherwise it is in memory, in the
-peer's fastest way (Apache Kafka has no store in memory: it writes to the page cache)."""
+peer's fastest way (Apache Kafka has no store in memory: it writes to the page cache). `settings`:
+Kafka's names, over those that stand here; a peer that does not know one goes without."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ KAFKA_JVM_FLAGS = [
 ]
 """As Kafka's own start script has them; the tests' broker is tuned to start early."""
 GROUPS_OF_ALL = 1_000
+Settings = Mapping[str, str]
+NO_SETTINGS: Settings = {}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -72,8 +75,11 @@ def peer_at(name: str, bootstrap: str, pid: int) -> Peer:
     return Peer(name, host, int(port), pid)
 
 
-def _groupd(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
-    flags = ["--set", "group.consumer.assignment.interval.ms=0"]
+def _groupd(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
+    values = {"group.consumer.assignment.interval.ms": "0", **settings}
+    flags = [flag for key, value in values.items() for flag in ("--set", f"{key}={value}")]
     flags += [flag for name, count in topics.items() for flag in ("--topic", f"{name}:{count}")]
     if not durable:
         flags += ["--store", "memory://"]
@@ -81,19 +87,22 @@ def _groupd(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bo
     return peer_at("groupd", f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
 
 
-def _kafka(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
-    settings = {
+def _kafka(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
+    values = {
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
         "offsets.topic.num.partitions": "50",  # its default, and the faster for it
+        **settings,
     }
     if durable:
-        settings["log.flush.interval.messages"] = "1"
+        values["log.flush.interval.messages"] = "1"
     try:
         oracle_classpath()
     except AssertionError as error:
         raise NoPeer(str(error)) from None
-    broker = KafkaBroker(path, topics=topics, settings=settings, jvm_flags=KAFKA_JVM_FLAGS)
+    broker = KafkaBroker(path, topics=topics, settings=values, jvm_flags=KAFKA_JVM_FLAGS)
     stack.callback(broker.close)
     broker.start()
     peer = peer_at("Apache Kafka", broker.bootstrap, broker.pid)
@@ -108,11 +117,15 @@ def _has_loaded(peer: Peer) -> bool:
     return not any(any(reply[-3:-1]) for reply in replies)
 
 
-def _kfake(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
+def _kfake(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
     try:
         command = kfake_command(topics)
     except RuntimeError as error:
         raise NoPeer(str(error)) from None
+    # The last one of a key counts.
+    command += [f"-set={key}={value}" for key, value in settings.items()]
     if durable:
         command += [f"-data={path}", "-sync"]
     process = LineProcess(command)
@@ -120,17 +133,23 @@ def _kfake(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     return peer_at("kfake", process.ask("start").split()[1], process.pid)
 
 
-def _mock(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
+def _mock(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
     if durable:
         raise NoPeer("keeps nothing on a disk")
     ((name, partitions),) = topics.items()
     program = [sys.executable, "-m", "tests.bench.peers.mock_main", f"{name}:{partitions}"]
+    if interval_ms := settings.get("group.consumer.heartbeat.interval.ms"):
+        program.append(interval_ms)
     process = LineProcess(program)
     stack.callback(process.close)
     return peer_at("librdkafka mock", process.read(), process.pid)
 
 
-def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
+def _tansu(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
     if durable:
         raise NoPeer("this build keeps nothing on a disk")
     if not TANSU.is_file():
@@ -147,7 +166,7 @@ def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     return replace(peer_at("Tansu", address, process.popen.pid), session_timeout_ms=12_000)
 
 
-Starter = Callable[[ExitStack, Path, Mapping[str, int], bool], Peer]
+Starter = Callable[[ExitStack, Path, Mapping[str, int], bool, Settings], Peer]
 STARTERS: Mapping[str, Starter] = {
     "groupd": _groupd,
     "Apache Kafka": _kafka,
@@ -158,8 +177,15 @@ STARTERS: Mapping[str, Starter] = {
 
 
 @contextmanager
-def running(name: str, path: Path, topics: Mapping[str, int], *, durable: bool) -> Iterator[Peer]:
+def running(
+    name: str,
+    path: Path,
+    topics: Mapping[str, int],
+    *,
+    durable: bool,
+    settings: Settings = NO_SETTINGS,
+) -> Iterator[Peer]:
     """A fresh one with these topics. Raises NoPeer."""
     path.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        yield STARTERS[name](stack, path, topics, durable)
+        yield STARTERS[name](stack, path, topics, durable, settings)
