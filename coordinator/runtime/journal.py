@@ -10,7 +10,7 @@ and nothing joins them (offsets spec, sections 6 and 7).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -98,6 +98,8 @@ class Journal:
         self._open: list[JournalBatch] = []
         self._in_flight: list[JournalBatch] = []
         self._last_batch: dict[str, JournalBatch] = {}
+        self.pending: Container[str] = self._last_batch
+        """Groups with records that are not durable yet."""
 
     @property
     def idle(self) -> bool:
@@ -156,9 +158,6 @@ class Journal:
         batch.replies += replies
         return True
 
-    def pending(self, group: str) -> bool:
-        return group in self._last_batch
-
     def take(self, wall_ms: int) -> list[TakenBatch]:
         """Close and encode the open batches; they are in flight from now on."""
         taken = []
@@ -183,7 +182,8 @@ class Journal:
     def failed(self) -> list[JournalBatch]:
         """The append failed: every batch, in flight or open, is lost. The journal is dead."""
         lost = self._in_flight + self._open
-        self._in_flight, self._open, self._last_batch = [], [], {}
+        self._in_flight, self._open = [], []
+        self._last_batch.clear()
         return lost
 
     def overdue(self, before_ms: int) -> list[Replies]:

@@ -229,7 +229,7 @@ class ShardRuntime:
             written = self._write(outcome, context)
         else:
             if outcome.steady and context and self._config.steady_replies_enable:
-                lease = ShardLease(self, self.shard, outcome.steady)
+                lease = ShardLease(self, self._journal.pending, outcome.steady)
                 self._waiting.steady(context.token, lease)
             self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
@@ -246,10 +246,9 @@ class ShardRuntime:
                 asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
         self._deadlines.arm()
 
-    def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
-        """Whether `shard` still serves and nothing of the group waits for the log."""
-        active = self.shard is shard and self.state is ShardState.ACTIVE
-        return active and not self._journal.pending(group_id)
+    def rests(self, group_id: str) -> bool:
+        """Whether the shard serves and nothing of the group waits for the log."""
+        return self.state is ShardState.ACTIVE and group_id not in self._journal.pending
 
     def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from coordinator.core.types import EventKind
 from coordinator.runtime.broker import Broker
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.families import gauge, total
 from coordinator.server.group_metrics import GroupMetrics
 from coordinator.server.transaction_metrics import TransactionMetrics

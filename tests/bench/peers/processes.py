@@ -49,6 +49,7 @@ def _peer(name: str, bootstrap: str, pid: int) -> Peer:
 
 def _groupd(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
     flags = ["--set", "group.consumer.assignment.interval.ms=0"]
+    flags += ["--set", "group.initial.rebalance.delay.ms=0"]
     flags += [flag for name, count in topics.items() for flag in ("--topic", f"{name}:{count}")]
     if not durable:
         flags += ["--store", "memory://"]

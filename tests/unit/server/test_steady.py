@@ -14,6 +14,7 @@ from coordinator.cli.bench.frames import consumer_heartbeat
 from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.runtime.clock import SystemClock
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.steady import ENTRIES_MAX, SteadyTable
 
 TOPIC = "orders"
@@ -160,7 +161,7 @@ def test_the_table_is_bounded() -> None:
         def renew(self, now_ms: int) -> bool:
             return True
 
-    table = SteadyTable(SystemClock())
+    table = SteadyTable(SystemClock(), ConnectionStats())
     for number in range(ENTRIES_MAX + 5):
         table.put(b"head" + bytes(4) + str(number).encode(), b"lencorrtail", Always(), (68, 1))
     assert len(table) == 5
