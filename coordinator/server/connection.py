@@ -137,6 +137,8 @@ class Connection(asyncio.Protocol):
         self._barrier: Slot | None = None
         self.steady = SteadyTable(sessions or clock, stats)
         self._now_ms = clock.monotonic_ms
+        self._own_ms = clock.monotonic_ms if sessions not in (None, clock) else None
+        self._quiet = True
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -170,6 +172,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._quiet = False
         if self in self._registry:
             self._registry.discard(self)
             self._stats.open -= 1
@@ -183,10 +186,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         # Nearly all that comes is a settled heartbeat, with nothing before it.
-        if not (self._slots or self._partial or self._frames or self._stopped or self.closed):
+        if self._quiet:
             replies = self.steady.repeated(data)
             if replies is not None:
-                self.last_active_ms = self._now_ms()
+                self.last_active_ms = self._own_ms() if self._own_ms else self.steady.now_ms
                 self._stats.bytes_in += len(data)
                 self._write(replies)
                 return
@@ -195,6 +198,7 @@ class Connection(asyncio.Protocol):
     def _take_in(self, data: bytes) -> None:
         if self.closed or self._stopped:
             return
+        self._quiet = False
         self.last_active_ms = self._now_ms()
         self._stats.bytes_in += len(data)
         try:
@@ -222,18 +226,21 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection now."""
         self.closed = True
+        self._quiet = False
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         """Close once what is written has left."""
         self.closed = True
+        self._quiet = False
         if self._transport is not None:
             self._transport.close()
 
     def stop_reading(self) -> None:
         """For shutdown: take nothing new, keep answering what is under way."""
         self._stopped = True
+        self._quiet = False
         self._frames.clear()
         self._set_reading(False)
 
@@ -295,8 +302,7 @@ class Connection(asyncio.Protocol):
         except MalformedRequest as error:
             self._refuse(str(error))
             return
-        counts, key = self._stats.requests, (header.api_key, header.api_version)
-        counts[key] = counts.get(key, 0) + 1
+        self._stats.requests[header.api_key, header.api_version] += 1
         slot = self._slot(api, header, frame)
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
@@ -335,6 +341,8 @@ class Connection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Read on only while there is room for what would come."""
+        waits = self._slots or self._frames or self._partial
+        self._quiet = not (waits or self._stopped or self.closed)
         room = len(self._slots) < self._config.queued_max_requests
         self._set_reading(room and not (self._draining or self._frames or self._stopped))
 

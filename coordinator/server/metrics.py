@@ -62,7 +62,7 @@ class CoordinatorCollector(Collector):
         requests = CounterMetricFamily(
             "groupd_requests", "Requests by API and version.", labels=["api", "version"]
         )
-        for (key, version), count in sorted(stats.requests.items()):
+        for (key, version), count in stats.all_requests().items():
             requests.add_metric([API_BY_KEY[key].name, str(version)], count)
         yield requests
         yield gauge("groupd_requests_waiting", "Unanswered requests.", len(self._broker.waiting))

@@ -9,56 +9,86 @@ Frames are meant without their length field, `data` is what a socket gave.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.steady import SteadyReply
-from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
 
 ENTRIES_MAX = 1024
 """Members that may share one connection with stored replies; beyond it the table starts anew."""
 
-REPEATED_BYTES_MAX = 16 * 1024
-"""More at once is not looked at as one: nobody has so many heartbeats under way."""
-
-_CORRELATION_ID = range(8, 12)
-"""In a request behind its length field; in a reply four bytes earlier."""
+SEVERAL_BYTES_MAX = 16 * 1024
+"""More at once is taken one by one: nobody has so many heartbeats under way."""
 
 
 class StoredReply:
-    """`start`: of the request, up to the correlation id; `head`: the reply's length field; `tail`:
-    all behind the correlation id; `api`: key and version."""
+    """`start`: of the request up to the correlation id, its length field included; `rest`: all
+    behind it; `head` and `tail`: the same of the reply."""
 
-    __slots__ = ("api", "head", "lease", "rest", "start", "tail")
+    __slots__ = (
+        "_joint",
+        "_layout",
+        "_reply_joint",
+        "head",
+        "lease",
+        "repeats",
+        "rest",
+        "start",
+        "tail",
+    )
 
     def __init__(
-        self, request: bytes, reply: bytes | bytearray, lease: SteadyReply, api: tuple[int, int]
+        self, request: bytes, reply: bytes | bytearray, lease: SteadyReply, repeats: Repeats
     ) -> None:
         self.start = len(request).to_bytes(4, "big") + request[:4]
         self.rest = request[8:]
         self.head = bytes(reply[:4])
         self.tail = bytes(reply[8:])
         self.lease = lease
-        self.api = api
+        self.repeats = repeats
+        self._layout: Struct | None = None
+        self._joint = self._reply_joint = b""
+
+    def ids(self, data: bytes) -> tuple[bytes, ...]:
+        """The correlation ids of `data`, if it is this request several times; else none."""
+        layout = self._layout
+        if layout is None or layout.size != len(data):
+            size = len(self.start) + 4 + len(self.rest)
+            count = len(data) // size
+            layout = self._layout = Struct(f"{len(self.start)}x4s{len(self.rest)}x" * count)
+            self._joint = self.rest + self.start
+            self._reply_joint = self.tail + self.head
+        ids = layout.unpack(data)
+        return ids if self.start + self._joint.join(ids) + self.rest == data else ()
+
+    def replies(self, ids: tuple[bytes, ...]) -> bytes:
+        return self.head + self._reply_joint.join(ids) + self.tail
 
 
 class SteadyTable:
-    """Requests and their replies. `clock`: what sessions go by."""
+    """Requests and their replies. `now_ms`: the time at which sessions begin, taken with every
+    renewal."""
 
-    __slots__ = ("_entries", "_now_ms", "_stats")
+    __slots__ = ("_clock_ms", "_entries", "_last", "_stats", "now_ms")
 
     def __init__(self, clock: Clock, stats: ConnectionStats) -> None:
-        self._now_ms = clock.monotonic_ms
+        self._clock_ms = clock.monotonic_ms
         self._stats = stats
         self._entries: dict[bytes, StoredReply] = {}
+        self._last: StoredReply | None = None
+        """Nearly always the only one."""
+        self.now_ms = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(
-        self, request: bytes, reply: bytes | bytearray, lease: SteadyReply, api: tuple[int, int]
+        self, request: bytes, reply: bytes | bytearray, lease: SteadyReply, api: ApiVersion
     ) -> None:
         if len(self._entries) >= ENTRIES_MAX:
             self._entries.clear()
-        stored = StoredReply(request, reply, lease, api)
+        self._last = stored = StoredReply(request, reply, lease, self._stats.repeats(api))
         self._entries[stored.rest] = stored
 
     def find(self, request: bytes) -> StoredReply | None:
@@ -66,45 +96,42 @@ class SteadyTable:
         stored = self._entries.get(request[8:])
         if stored is None or stored.start[4:] != request[:4]:
             return None
-        return self._renewed(stored, 1)
+        return stored if self._renewed(stored, 1) else None
 
-    def repeated(self, data: bytes) -> bytes | bytearray | None:
+    def repeated(self, data: bytes) -> bytes | None:
         """The replies to `data`, if it is one stored request, or the same one several times. None:
         it is something else, and nothing has been done."""
-        stored = self._entries.get(data[12:])
-        if stored is not None and stored.start == data[:8]:
-            if self._renewed(stored, 1) is None:
-                return None
-            return stored.head + data[8:12] + stored.tail
+        stored = self._last
+        if stored is None:
+            return None
+        rest = data[12:]
+        if stored.rest != rest:
+            stored = self._entries.get(rest) if len(data) <= SEVERAL_BYTES_MAX else None
+            if stored is None:
+                return self._several(data)
+            self._last = stored
+        if stored.start != data[:8] or not self._renewed(stored, 1):
+            return None
+        return stored.head + data[8:12] + stored.tail
+
+    def _several(self, data: bytes) -> bytes | None:
         size = int.from_bytes(data[:4], "big") + 4
-        if not 12 <= size < len(data) <= REPEATED_BYTES_MAX or len(data) % size:
+        if not 12 <= size < len(data) <= SEVERAL_BYTES_MAX or len(data) % size:
             return None
         stored = self._entries.get(data[12:size])
-        return None if stored is None else self._several(stored, data, size)
-
-    def _several(self, stored: StoredReply, data: bytes, size: int) -> bytearray | None:
-        """All of them at once, a byte of the correlation ids at a time: pipelined heartbeats are
-        many, and each by itself would cost ten times as much."""
-        count = len(data) // size
-        without_ids = bytearray(data)
-        for at in _CORRELATION_ID:
-            without_ids[at::size] = bytes(count)
-        if without_ids != (stored.start + bytes(4) + stored.rest) * count:
+        if stored is None:
             return None
-        if self._renewed(stored, count) is None:
+        ids = stored.ids(data)
+        if not ids or not self._renewed(stored, len(ids)):
             return None
-        replies = bytearray((stored.head + bytes(4) + stored.tail) * count)
-        reply_size = 8 + len(stored.tail)
-        for at in _CORRELATION_ID:
-            replies[at - 4 :: reply_size] = data[at::size]
-        return replies
+        return stored.replies(ids)
 
-    def _renewed(self, stored: StoredReply, count: int) -> StoredReply | None:
-        """`count` requests have come; None: the lease has ended."""
-        if stored.lease.renew(self._now_ms()):
-            stats, api = self._stats, stored.api
-            stats.repeated += count
-            stats.requests[api] = stats.requests.get(api, 0) + count
-            return stored
-        del self._entries[stored.rest]
-        return None
+    def _renewed(self, stored: StoredReply, count: int) -> bool:
+        """`count` requests have come; False: the lease has ended."""
+        self.now_ms = now_ms = self._clock_ms()
+        if not stored.lease.renew(now_ms):
+            del self._entries[stored.rest]
+            self._last = next(iter(self._entries.values()), None)
+            return False
+        stored.repeats.count += count
+        return True
