@@ -122,12 +122,11 @@ class Daemon:
 
     @property
     def broker(self) -> Broker:
-        """There once the store is open."""
+        """There once the store is open, as is the data plane."""
         return self._broker
 
     @property
     def data_plane(self) -> DataPlane:
-        """There once the store is open."""
         return self._data_plane
 
     # Start --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from coordinator.core.types import Completion, RequestToken
 from coordinator.transactions.api import Marker
 from protocol.records.batch import encode_batch, encode_marker
-from protocol.records.codec import encode_key, encode_value
+from protocol.records.codec import encode_records
 from protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -107,7 +107,7 @@ class Journal:
 
     def encode(self, records: Sequence[Record]) -> list[EncodedRecord]:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        encoded: list[EncodedRecord] = [(encode_key(r.key), encode_value(r)) for r in records]
+        encoded: list[EncodedRecord] = [*encode_records(records)]
         if BATCH_OVERHEAD_BYTES + _size(encoded) > self._batch_bytes_max:
             raise RecordsTooLarge
         return encoded
@@ -123,13 +123,14 @@ class Journal:
     ) -> None:
         """Append records (at least one) as one atomic write and park what rests on them.
         `producer`: (id, epoch) whose transaction they belong to."""
+        size = _size(encoded)
         if producer is None:
-            batch = self._batch_for(_size(encoded), now_ms)
+            batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         batch.records += encoded
-        batch.size_bytes += _size(encoded)
+        batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)

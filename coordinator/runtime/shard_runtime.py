@@ -23,7 +23,6 @@ from coordinator.core.partitioning import offsets_log_name
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import (
     AppendError,
-    AppliedAt,
     Completion,
     Event,
     Instant,
@@ -54,8 +53,6 @@ from storage.log import Append, LogCorrupt, LogError, PartitionLogs
 __all__ = ["ShardRuntime", "ShardState"]
 
 log = structlog.get_logger("groupd.shard")
-
-NO_PRODUCER = (-1, -1)
 
 
 class ShardRuntime:
@@ -252,7 +249,7 @@ class ShardRuntime:
 
     def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
-        now_ms = self._clock.now().monotonic_ms
+        now_ms = self._clock.monotonic_ms()
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
             encoded = [self._journal.encode(part) for part in parts]
@@ -284,10 +281,8 @@ class ShardRuntime:
 
     def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> bool:
         offset = self._journal.next_offset
-        producer = transaction or NO_PRODUCER
         try:
-            for index, record in enumerate(records):
-                self.shard.replay(record, AppliedAt(offset + index, *producer))
+            self.shard.replay_all(records, offset, transaction)
             if transaction is not None:
                 wall_ms = self._clock.now().wall_ms
                 self.producers.written(*transaction, offset, len(records), wall_ms)
