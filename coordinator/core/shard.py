@@ -6,7 +6,7 @@ an append's outcome. It leads to an `Outcome`; hard state changes only in `repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coordinator.core import admin
@@ -157,6 +157,20 @@ class GroupCoordinatorShard:
             classic_replay.apply(self.state, record, at)
         else:
             consumer_replay.apply(self.state, record, at)
+
+    def replay_all(
+        self, records: Iterable[Record], offset: int, producer: tuple[int, int] | None
+    ) -> None:
+        """`replay` of records at consecutive log offsets; `producer`: of their transaction."""
+        for at, record in enumerate(records, offset):
+            key, value = record.key, record.value
+            if producer is not None:
+                self.replay(record, AppliedAt(at, *producer))
+            elif isinstance(key, OffsetCommitKey):
+                assert value is None or isinstance(value, OffsetCommitValue)
+                self.offsets.replay_at((key.group, key.topic, key.partition), value, at)
+            else:
+                self.replay(record, AppliedAt(at))
 
     def replay_offset(
         self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int

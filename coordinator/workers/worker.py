@@ -23,7 +23,7 @@ from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import KafkaListener
 from coordinator.server.logs import configure_logging

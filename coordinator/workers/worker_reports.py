@@ -9,7 +9,7 @@ from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import HttpRequest
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.workers.messages import AdminAnswer

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.bench import assignors, stalls, storm
+from tests.bench import assignors, growth, stalls
 from tests.bench.load import measure as load
 from tests.bench.plan import Part
+from tests.bench.storm.workloads import measure as storm_measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,10 @@ PARTS: Sequence[Entry] = (
     Entry("b", "Steady heartbeats, classic protocol", load.classic_heartbeats),
     Entry("c", "OffsetCommit", load.commits),
     Entry("d", "OffsetFetch", load.fetches),
-    Entry("ef", "Join storms, and a member that leaves", storm.measure),
+    Entry("ef", "Join storms, and a member that leaves", storm_measure),
     Entry("i", "Assignors", assignors.measure),
     Entry("i", "Stalls of the event loop", stalls.measure),
+    Entry("j", "Growth", growth.measure),
 )
 
 

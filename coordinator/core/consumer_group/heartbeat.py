@@ -74,10 +74,10 @@ def _regular(
     outcome = Outcome(records=joined.records, gate=group.group_id)
     if updated is before and _is_settled(group, before, now):
         _answer(state, context, group, request, before, before, now, outcome)
-        key = (SESSION, group.group_id, before.member_id)
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
-        if before.member_id not in group.unacknowledged:
-            outcome.steady = SteadyHeartbeat(state, group, before, key, timeout_ms)
+        session = state.deadlines.get((SESSION, group.group_id, before.member_id))
+        if session is not None and before.member_id not in group.unacknowledged:
+            outcome.steady = SteadyHeartbeat(state, group, before, session, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))

@@ -78,7 +78,11 @@ def peer_at(name: str, bootstrap: str, pid: int) -> Peer:
 def _groupd(
     stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
 ) -> Peer:
-    values = {"group.consumer.assignment.interval.ms": "0", **settings}
+    values = {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.initial.rebalance.delay.ms": "0",
+        **settings,
+    }
     flags = [flag for key, value in values.items() for flag in ("--set", f"{key}={value}")]
     flags += [flag for name, count in topics.items() for flag in ("--topic", f"{name}:{count}")]
     if not durable:

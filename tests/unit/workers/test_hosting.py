@@ -17,7 +17,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.partitioning import offsets_log_name, partition_for
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.runtime.clock import SystemClock
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.workers import log_bytes
 from coordinator.workers.channel import Channel
 from coordinator.workers.cluster import Cluster
