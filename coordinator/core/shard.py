@@ -30,6 +30,7 @@ from coordinator.core.interop import classic_join, classic_leave, classic_sync, 
 from coordinator.core.interop import timers as interop_timers
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from coordinator.core.offsets.store import StoredOffset
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.state import ShardState
 from coordinator.core.types import (
@@ -162,6 +163,12 @@ class GroupCoordinatorShard:
         """`replay` of an offset outside transactions, given as (group, topic, partition): the
         quick way for loaders, nearly all of whose records are that."""
         self.offsets.replay_at(place, value, log_offset)
+
+    def replay_offsets(
+        self, group_id: str, topic: str, offsets: dict[int, StoredOffset]
+    ) -> None:
+        """The same for many of one topic; the dict is the store's from here on."""
+        self.offsets.replay_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""
