@@ -61,6 +61,7 @@ from protocol.records.schema import (
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
+    RecordValue,
 )
 
 Handler = Callable[[RequestContext, Any, Instant], Outcome]
@@ -157,6 +158,13 @@ class GroupCoordinatorShard:
         else:
             consumer_replay.apply(self.state, record, at)
 
+    def replay_group(
+        self, kind: type[Any], group_id: str, name: str, value: RecordValue | None
+    ) -> None:
+        """`replay` of a record of a consumer group, taken apart: the class of its key, the member
+        id or regular expression in it or ""."""
+        consumer_replay.apply_parts(self.state, kind, group_id, name, value)
+
     def replay_offset(
         self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
     ) -> None:
@@ -164,9 +172,7 @@ class GroupCoordinatorShard:
         quick way for loaders, nearly all of whose records are that."""
         self.offsets.replay_at(place, value, log_offset)
 
-    def replay_offsets(
-        self, group_id: str, topic: str, offsets: dict[int, StoredOffset]
-    ) -> None:
+    def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
         """The same for many of one topic; the dict is the store's from here on."""
         self.offsets.replay_many(group_id, topic, offsets)
 

@@ -30,6 +30,7 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
+from protocol.records.group_reader import GroupReader
 from protocol.records.offset_records import CommitReader
 from protocol.records.scan import check_end, key_value, records_data
 from storage.log import LogCorrupt, PartitionLogs, StoredBatch
@@ -144,6 +145,7 @@ class _Replay:
         self._logs = logs
         self._commits = CommitReader()
         self._runs = CommitRuns()
+        self._groups = GroupReader()
         self._since = 0
         self._skipped: dict[int, int] = {}
         self._applied = 0
@@ -207,7 +209,7 @@ class _Replay:
         while left > 0:
             run = None
             if plain:
-                most = min(left, TURN_RECORDS)
+                most = min(left, TURN_RECORDS - self._since)
                 run = self._runs.take(data, at, header.base_offset, most)
             if run is not None:
                 self._shard.replay_offsets(run.group, run.topic, run.offsets)
@@ -217,7 +219,7 @@ class _Replay:
                 offset, key, value, at = key_value(header, data, at)
                 read = 1
                 if key is not None and not (plain and self._commit(key, value, offset)):
-                    self._record(key, value, AppliedAt(offset, producer_id, header.producer_epoch))
+                    self._record(key, value, offset, producer_id, header.producer_epoch)
             left -= read
             self._since += read
             if self._since >= TURN_RECORDS:
@@ -240,13 +242,20 @@ class _Replay:
         self._applied += 1
         return True
 
-    def _record(self, key: bytes, value: bytes | None, at: AppliedAt) -> None:
+    def _record(
+        self, key: bytes, value: bytes | None, offset: int, producer_id: int, epoch: int
+    ) -> None:
         """A record of any other kind than a plain offset commit."""
+        found = self._groups.read(key, value)
+        if found is not None:
+            self._shard.replay_group(found.kind, found.group, found.name, found.value)
+            self._applied += 1
+            return
         try:
             record = decode_record(key, value)
         except UnknownRecordType as unknown:
             number = unknown.record_type
             self._skipped[number] = self._skipped.get(number, 0) + 1
             return
-        self._shard.replay(record, at)
+        self._shard.replay(record, AppliedAt(offset, producer_id, epoch))
         self._applied += 1

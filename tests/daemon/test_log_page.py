@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from coordinator.core.partitioning import partition_for

@@ -3,7 +3,7 @@ record, so that states come up often which clients reach only now and then."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from protocol.messages import NO_TOPIC_ID
