@@ -15,6 +15,7 @@ from coordinator.cli import serve as serving
 from coordinator.cli.main import main
 from coordinator.cli.plain_flags import serve_arguments
 
+SIGNATURE = inspect.signature(serving.serve)
 ROOT = Path(__file__).resolve().parents[3]
 ALL = [
     ["--listen", "127.0.0.1:0"],
@@ -53,7 +54,7 @@ FOR_TYPER = [
 
 
 def bound(arguments: dict[str, Any]) -> dict[str, Any]:
-    call = inspect.signature(serving.serve).bind(**arguments)
+    call = SIGNATURE.bind(**arguments)
     call.apply_defaults()
     return {name: value or None for name, value in call.arguments.items()}
 
