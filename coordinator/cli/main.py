@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -31,6 +32,9 @@ def _served(words: Sequence[str]) -> bool:
     arguments = serve_arguments(words)
     if arguments is None:
         return False
+    # What a start makes is here to stay, and `serve` keeps it from the collector once it is done:
+    # collections on the way would find nothing.
+    gc.disable()
     from coordinator.cli.serve import serve
 
     serve(**arguments)

@@ -149,8 +149,8 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
     if not await _started(daemon, stop):
         return
     # What is loaded stays: the collector need not look at it again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
         print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
