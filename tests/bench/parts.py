@@ -1,0 +1,36 @@
+"""The parts of the suite, by the letters that they have in its reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.bench.load import measure as load
+from tests.bench.plan import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`letters`: one for every kind of workload that the part measures."""
+
+    letters: str
+    title: str
+    measure: Part
+
+
+PARTS: Sequence[Entry] = (
+    Entry("a", "Steady heartbeats, consumer protocol", load.consumer_heartbeats),
+    Entry("b", "Steady heartbeats, classic protocol", load.classic_heartbeats),
+    Entry("c", "OffsetCommit", load.commits),
+    Entry("d", "OffsetFetch", load.fetches),
+)
+
+
+def chosen(letters: str) -> Iterator[Entry]:
+    """Those with one of these letters ("a,c"); all of none. Raises ValueError."""
+    wanted = {letter for letter in letters.split(",") if letter}
+    if unknown := wanted - {letter for part in PARTS for letter in part.letters}:
+        raise ValueError(f"no part {', '.join(sorted(unknown))}")
+    for part in PARTS:
+        if not wanted or wanted & set(part.letters):
+            yield part
