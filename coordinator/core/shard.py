@@ -30,6 +30,7 @@ from coordinator.core.interop import classic_join, classic_leave, classic_sync, 
 from coordinator.core.interop import timers as interop_timers
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from coordinator.core.offsets.store import StoredOffset
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.state import ShardState
 from coordinator.core.types import (
@@ -60,6 +61,7 @@ from protocol.records.schema import (
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
+    RecordValue,
 )
 
 Handler = Callable[[RequestContext, Any, Instant], Outcome]
@@ -172,12 +174,23 @@ class GroupCoordinatorShard:
             else:
                 self.replay(record, AppliedAt(at))
 
+    def replay_group(
+        self, kind: type[Any], group_id: str, name: str, value: RecordValue | None
+    ) -> None:
+        """`replay` of a record of a consumer group, taken apart: the class of its key, the member
+        id or regular expression in it or ""."""
+        consumer_replay.apply_parts(self.state, kind, group_id, name, value)
+
     def replay_offset(
         self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
     ) -> None:
         """`replay` of an offset outside transactions, given as (group, topic, partition): the
         quick way for loaders, nearly all of whose records are that."""
         self.offsets.replay_at(place, value, log_offset)
+
+    def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
+        """The same for many of one topic; the dict is the store's from here on."""
+        self.offsets.replay_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""

@@ -58,13 +58,13 @@ class CorruptRecord(Exception):
 
 
 # Keys of one string (the group) and of two (group and member, or group and regex).
-_GROUP_KEYS: dict[int, type[Any]] = {
+GROUP_KEYS: dict[int, type[Any]] = {
     2: GroupMetadataKey,
     3: ConsumerGroupMetadataKey,
     4: ConsumerGroupPartitionMetadataKey,
     6: ConsumerGroupTargetMetadataKey,
 }
-_PAIR_KEYS: dict[int, type[Any]] = {
+PAIR_KEYS: dict[int, type[Any]] = {
     5: ConsumerGroupMemberMetadataKey,
     7: ConsumerGroupTargetMemberKey,
     8: ConsumerGroupCurrentMemberKey,
@@ -88,8 +88,8 @@ def _encode_regex_key(key: ConsumerGroupRegexKey) -> bytes:
 
 _KEY_ENCODERS: dict[type[Any], Callable[[Any], bytes]] = {
     OffsetCommitKey: offset_records.encode_key,
-    **{key: _group_key_encoder(number) for number, key in _GROUP_KEYS.items()},
-    **{key: _member_key_encoder(number) for number, key in _PAIR_KEYS.items()},
+    **{key: _group_key_encoder(number) for number, key in GROUP_KEYS.items()},
+    **{key: _member_key_encoder(number) for number, key in PAIR_KEYS.items()},
     ConsumerGroupRegexKey: _encode_regex_key,
 }
 
@@ -179,10 +179,10 @@ def decode_key(data: bytes) -> RecordKey:
     try:
         if number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
             key = offset_records.decode_key(reader)
-        elif number in _GROUP_KEYS:
-            key = _GROUP_KEYS[number](reader.string())
-        elif number in _PAIR_KEYS:
-            key = _PAIR_KEYS[number](reader.string(), reader.string())
+        elif number in GROUP_KEYS:
+            key = GROUP_KEYS[number](reader.string())
+        elif number in PAIR_KEYS:
+            key = PAIR_KEYS[number](reader.string(), reader.string())
         else:
             raise UnknownRecordType(number)
         reader.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.bench import assignors, growth, stalls
+from tests.bench import assignors, growth, recovery, stalls
 from tests.bench.load import measure as load
 from tests.bench.plan import Part
 from tests.bench.storm.workloads import measure as storm_measure
@@ -26,6 +26,7 @@ PARTS: Sequence[Entry] = (
     Entry("c", "OffsetCommit", load.commits),
     Entry("d", "OffsetFetch", load.fetches),
     Entry("ef", "Join storms, and a member that leaves", storm_measure),
+    Entry("gh", "Recovery, start-up, memory", recovery.measure),
     Entry("i", "Assignors", assignors.measure),
     Entry("i", "Stalls of the event loop", stalls.measure),
     Entry("j", "Growth", growth.measure),

@@ -277,6 +277,8 @@ class ConsumerGroup:
     def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
         """Move the member from its old to its new place in every count."""
         move(self._stable_at, _stable_epoch(old), _stable_epoch(new))
+        if old is not None and new is not None and new.is_described_as(old):
+            return
         move(
             self.assignor_votes,
             None if old is None else old.server_assignor,
