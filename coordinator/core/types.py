@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
 from protocol.records.schema import Record
+from protocol.values import value
 
 RequestToken = int
 """Names one waiting request; the shell maps it to a connection's reply slot."""
@@ -16,7 +17,7 @@ RequestToken = int
 NO_TOKEN: RequestToken = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Instant:
     """Deadlines use `monotonic_ms`; persisted timestamps use `wall_ms`."""
 
@@ -51,7 +52,7 @@ def allow_all(operation: Operation, resource: Resource, name: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestContext:
     """Who asks. `client_host` has Kafka's form "/127.0.0.1"; a null client id is "".
 
@@ -96,7 +97,7 @@ class EventKind(Enum):
     OFFSETS_FORGOTTEN = "offsets-forgotten"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Event:
     """`cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
 
@@ -163,7 +164,7 @@ class Outcome:
     transaction: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AppliedAt:
     """Where a replayed record stands in the log. `producer_id` >= 0 only inside a transaction."""
 

@@ -5,13 +5,12 @@ A topic is named by `name`, by `topic_id`, or (after the front end resolved it) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitPartition:
     partition: int
     offset: int
@@ -19,14 +18,14 @@ class CommitPartition:
     metadata: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitTopic:
     name: str
     partitions: tuple[CommitPartition, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetCommitRequest:
     group_id: str
     topics: tuple[CommitTopic, ...]
@@ -36,25 +35,25 @@ class OffsetCommitRequest:
     retention_time_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionError:
     partition: int
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicErrors:
     name: str
     partitions: tuple[PartitionError, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetCommitReply:
     topics: tuple[TopicErrors, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TxnOffsetCommitRequest:
     transactional_id: str
     group_id: str
@@ -66,19 +65,19 @@ class TxnOffsetCommitRequest:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TxnOffsetCommitReply:
     topics: tuple[TopicErrors, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchTopic:
     name: str
     partitions: tuple[int, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetFetchGroup:
     """`topics` None = all. `member_id` None and epoch -1 = an anonymous reader."""
 
@@ -89,7 +88,7 @@ class OffsetFetchGroup:
     require_stable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetFetchRequest:
     """v1-7 carry one group; it stands here as the only entry.
 
@@ -100,7 +99,7 @@ class OffsetFetchRequest:
     groups: tuple[OffsetFetchGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchedOffset:
     partition: int
     offset: int = -1
@@ -109,14 +108,14 @@ class FetchedOffset:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchedTopic:
     name: str
     partitions: tuple[FetchedOffset, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchedGroup:
     """`topics` of a group-level error are empty here; v1 wants the error on each partition
     asked for, which the dispatcher fills in."""
@@ -126,18 +125,18 @@ class FetchedGroup:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetFetchReply:
     groups: tuple[FetchedGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetDeleteRequest:
     group_id: str
     topics: tuple[FetchTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetDeleteReply:
     error: ErrorCode = ErrorCode.NONE
     topics: tuple[TopicErrors, ...] = ()

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetCommitKey:
     """Type 1; type 0 (legacy) is read into it too."""
 
@@ -229,7 +230,7 @@ RecordValue = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Record:
     """A change to hard state; `value` None = tombstone."""
 
