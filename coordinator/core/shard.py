@@ -30,6 +30,7 @@ from coordinator.core.interop import classic_join, classic_leave, classic_sync, 
 from coordinator.core.interop import timers as interop_timers
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from coordinator.core.offsets.replay import replay_runs
 from coordinator.core.offsets.store import StoredOffset
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.state import ShardState
@@ -164,15 +165,11 @@ class GroupCoordinatorShard:
         self, records: Iterable[Record], offset: int, producer: tuple[int, int] | None
     ) -> None:
         """`replay` of records at consecutive log offsets; `producer`: of their transaction."""
-        for at, record in enumerate(records, offset):
-            key, value = record.key, record.value
-            if producer is not None:
+        if producer is not None:
+            for at, record in enumerate(records, offset):
                 self.replay(record, AppliedAt(at, *producer))
-            elif isinstance(key, OffsetCommitKey):
-                assert value is None or isinstance(value, OffsetCommitValue)
-                self.offsets.replay_at((key.group, key.topic, key.partition), value, at)
-            else:
-                self.replay(record, AppliedAt(at))
+            return
+        replay_runs(records, offset, self.offsets.replay_many, self.replay)
 
     def replay_group(
         self, kind: type[Any], group_id: str, name: str, value: RecordValue | None

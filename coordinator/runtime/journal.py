@@ -219,6 +219,5 @@ class Journal:
 
 
 def _size(encoded: Sequence[EncodedRecord]) -> int:
-    return sum(
-        RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") for key, value in encoded
-    )
+    sizes = [len(key or b"") + len(value or b"") for key, value in encoded]
+    return RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes)

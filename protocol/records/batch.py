@@ -54,7 +54,8 @@ _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 
 # zigzag(n) = 2n for n >= 0; most lengths and deltas are small.
-_ZIGZAG = [uvarint(2 * value) for value in range(2048)]
+_SMALL = 2048
+_ZIGZAG = [uvarint(2 * value) for value in range(_SMALL)]
 _NULL = b"\x01"
 
 Buffer = bytes | bytearray | memoryview
@@ -140,7 +141,7 @@ class Marker(NamedTuple):
 
 def zigzag(value: int) -> bytes:
     """A signed varint of up to 64 bits."""
-    if 0 <= value < 2048:
+    if 0 <= value < _SMALL:
         return _ZIGZAG[value]
     return uvarint(2 * value if value >= 0 else -2 * value - 1)
 
@@ -153,17 +154,23 @@ def pack_batch(header: BatchHeader, records: bytes) -> bytes:
     return before + tail
 
 
-def _record(offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"".join(
-        (
-            b"\x00\x00",
-            zigzag(offset_delta),
-            _NULL if key is None else zigzag(len(key)) + key,
-            _NULL if value is None else zigzag(len(value)) + value,
-            b"\x00",
+def _records(records: Sequence[KeyValue]) -> bytes:
+    parts: list[bytes] = []
+    for delta, (key, value) in enumerate(records):
+        body = (
+            b"\x00\x00"
+            + (_ZIGZAG[delta] if delta < _SMALL else zigzag(delta))
+            + (_NULL if key is None else _sized(key))
+            + (_NULL if value is None else _sized(value))
+            + b"\x00"
         )
-    )
-    return zigzag(len(body)) + body
+        parts += (zigzag(len(body)), body)
+    return b"".join(parts)
+
+
+def _sized(data: bytes) -> bytes:
+    size = len(data)
+    return (_ZIGZAG[size] if size < _SMALL else zigzag(size)) + data
 
 
 def encode_batch(
@@ -181,20 +188,16 @@ def encode_batch(
     """An uncompressed create-time batch at consecutive offsets, all at `timestamp_ms`."""
     if not records:
         raise ValueError("a batch needs a record")
-    body = b"".join([_record(delta, key, value) for delta, (key, value) in enumerate(records)])
-    tail = (
-        _AFTER_CRC.pack(
-            (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
-            len(records) - 1,
-            timestamp_ms,
-            timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(records),
-        )
-        + body
-    )
+    tail = _AFTER_CRC.pack(
+        (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
+        len(records) - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    ) + _records(records)
     length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
     return _BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(tail)) + tail
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol.records import classic_records, consumer_records, offset_records
+from protocol.records.offset_records import encode_written
 from protocol.records.primitives import INT16, INT32, Reader, string
 from protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -140,27 +141,26 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     if value is None:
         return None
     if isinstance(value, OffsetCommitValue):
-        version = offset_value_version
-        if version is None:
-            version = offset_records.written_version(value)
-        return offset_records.encode_value(value, version)
+        if offset_value_version is None:
+            return encode_written(value)
+        return offset_records.encode_value(value, offset_value_version)
     return _VALUE_ENCODERS[type(value)](value)
 
 
 def encode_records(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
     """Keys and values; offsets of many partitions of a topic, one after the other, cost less."""
     encoded: list[tuple[bytes, bytes | None]] = []
-    of: tuple[str, str] | None = None
-    prefix = b""
+    group = topic = prefix = None
     for record in records:
-        key = record.key
-        if type(key) is OffsetCommitKey:
-            if of != (key.group, key.topic):
-                of = key.group, key.topic
-                prefix = offset_records.key_prefix(*of)
-            encoded.append((prefix + INT32.pack(key.partition), encode_value(record)))
-        else:
+        key, value = record.key, record.value
+        if type(key) is not OffsetCommitKey:
             encoded.append((encode_key(key), encode_value(record)))
+            continue
+        if prefix is None or key.topic != topic or key.group != group:
+            group, topic = key.group, key.topic
+            prefix = offset_records.key_prefix(group, topic)
+        data = encode_written(value) if type(value) is OffsetCommitValue else encode_value(record)
+        encoded.append((prefix + INT32.pack(key.partition), data))
     return encoded
 
 

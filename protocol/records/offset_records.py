@@ -56,19 +56,17 @@ def written_version(value: OffsetCommitValue) -> int:
     return 1 if value.expire_timestamp_ms >= 0 else 4
 
 
+def encode_written(value: OffsetCommitValue) -> bytes:
+    """In the version that is written."""
+    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
+    if not metadata and expire_ms < 0 and topic_id != NO_TOPIC_ID:  # nearly all of them
+        return _V4_BARE(4, offset, leader_epoch, 1, commit_ms, _TOPIC_ID_FIELD, topic_id)
+    return encode_value(value, written_version(value))
+
+
 def encode_value(value: OffsetCommitValue, version: int) -> bytes:
     """`version` 1, 3 or 4; what a version cannot hold is dropped."""
     if version == 4:
-        if not value.metadata and value.topic_id != NO_TOPIC_ID:  # nearly all of them
-            return _V4_BARE(
-                4,
-                value.offset,
-                value.leader_epoch,
-                1,
-                value.commit_timestamp_ms,
-                _TOPIC_ID_FIELD,
-                value.topic_id,
-            )
         return (
             _OFFSET_EPOCH.pack(4, value.offset, value.leader_epoch)
             + compact_string(value.metadata)

@@ -62,7 +62,17 @@ def admit_commit(
     def finish(reply: OffsetCommitReply | None) -> OffsetCommitReply:
         return OffsetCommitReply(local.merged(reply.topics if reply else ()))
 
-    return (replace(request, topics=topics) if topics else None), finish
+    if not topics:
+        return None, finish
+    kept = OffsetCommitRequest(
+        request.group_id,
+        topics,
+        request.generation_or_epoch,
+        request.member_id,
+        request.group_instance_id,
+        request.retention_time_ms,
+    )
+    return kept, finish
 
 
 def admit_txn_commit(
@@ -132,7 +142,13 @@ def admit_fetch(
     admitted: OffsetFetchGroup = request
     if request.topics is not None:
         topics = tuple(_admit_fetch_topics(context, request.topics, image, failed, by_id=by_id))
-        admitted = replace(request, topics=topics)
+        admitted = OffsetFetchGroup(
+            request.group_id,
+            topics,
+            request.member_id,
+            request.member_epoch,
+            request.require_stable,
+        )
 
     def finish(reply: FetchedGroup | None) -> FetchedGroup:
         if reply is None or reply.error:
@@ -201,7 +217,7 @@ def _admit_topics(
     for topic in topics:
         known = _by_id(image, topic.topic_id) if by_id else image.by_name.get(topic.name)
         topic_id = topic.topic_id if by_id else NO_TOPIC_ID
-        partitions = tuple(entry.partition for entry in topic.partitions)
+        partitions = [entry.partition for entry in topic.partitions]
         if by_id and known is None:
             local.add("", topic_id, partitions, ErrorCode.UNKNOWN_TOPIC_ID)
             continue
@@ -227,9 +243,9 @@ def _by_id(image: MetadataImage, topic_id: TopicId) -> TopicImage | None:
 def _split(partitions: Sequence[int], known: TopicImage | None) -> tuple[list[int], list[int]]:
     """(present, absent) in the metadata."""
     count = known.partitions if known else 0
+    if partitions and min(partitions) >= 0 and max(partitions) < count:
+        return list(partitions), []
     good = [partition for partition in partitions if 0 <= partition < count]
-    if len(good) == len(partitions):
-        return good, []
     return good, [partition for partition in partitions if not 0 <= partition < count]
 
 

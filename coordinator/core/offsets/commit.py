@@ -16,7 +16,6 @@ from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestCo
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID
 from protocol.messages.offsets import (
-    CommitPartition,
     CommitTopic,
     OffsetCommitReply,
     OffsetCommitRequest,
@@ -144,36 +143,24 @@ def _too_long(topics: Sequence[CommitTopic], units_max: int) -> set[tuple[str, i
 def _records(
     request: Request, too_long: set[tuple[str, int]], now: Instant, expire_at: int
 ) -> list[Record]:
-    group_id = request.group_id
-    return [
-        Record(
-            OffsetCommitKey(group_id, topic.name, entry.partition),
-            _value(topic, entry, now, expire_at),
-        )
-        for topic in request.topics
-        for entry in topic.partitions
-        if not too_long or (topic.name, entry.partition) not in too_long
-    ]
-
-
-def _value(
-    topic: CommitTopic, entry: CommitPartition, now: Instant, expire_at: int
-) -> OffsetCommitValue:
-    metadata = entry.metadata or ""
-    if expire_at != -1:
-        # Such a record is written as version 1, which has neither leader epoch nor topic id.
-        # Leaving them out keeps memory equal to what a reload gives.
-        return OffsetCommitValue(
-            entry.offset,
-            metadata=metadata,
-            commit_timestamp_ms=now.wall_ms,
-            expire_timestamp_ms=expire_at,
-            topic_id=NO_TOPIC_ID,
-        )
-    # By position: this is made for every partition of every commit.
-    return OffsetCommitValue(
-        entry.offset, entry.leader_epoch, metadata, now.wall_ms, -1, topic.topic_id
-    )
+    group_id, wall_ms = request.group_id, now.wall_ms
+    new = tuple.__new__  # this is done for every partition of every commit
+    records: list[Record] = []
+    for topic in request.topics:
+        name, topic_id = topic.name, topic.topic_id
+        for entry in topic.partitions:
+            partition, metadata = entry.partition, entry.metadata or ""
+            if too_long and (name, partition) in too_long:
+                continue
+            if expire_at == -1:
+                fields = (entry.offset, entry.leader_epoch, metadata, wall_ms, -1, topic_id)
+            else:
+                # Such a record is written as version 1, which has neither leader epoch nor topic
+                # id. Leaving them out keeps memory equal to what a reload gives.
+                fields = (entry.offset, -1, metadata, wall_ms, expire_at, NO_TOPIC_ID)
+            key = OffsetCommitKey(group_id, name, partition)
+            records.append(Record(key, new(OffsetCommitValue, fields)))
+    return records
 
 
 def _results(

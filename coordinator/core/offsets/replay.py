@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from coordinator.core.group import Group
-from coordinator.core.offsets.store import OffsetStore, StoredOffset
+from coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset
 from coordinator.core.types import AppliedAt
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 
 def replay_offset(
@@ -45,6 +45,35 @@ def apply_offset(
         store.put_pending(producer_id, group, topic, partition, stored)
     else:
         store.put(group, topic, partition, stored)
+
+
+def replay_runs(
+    records: Iterable[Record],
+    offset: int,
+    replay_many: Callable[[str, str, ByPartition], None],
+    replay: Callable[[Record, AppliedAt], None],
+) -> None:
+    """Records outside transactions, at consecutive log offsets: those commits of a group to one
+    topic that follow each other at once, whatever else there is one by one."""
+    new = tuple.__new__  # without a call of Python
+    group = topic = ""
+    run: ByPartition = {}
+    for at, record in enumerate(records, offset):
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey) and value is not None:
+            if key.topic != topic or key.group != group:
+                if run:
+                    replay_many(group, topic, run)
+                    run = {}
+                group, topic = key.group, key.topic
+            run[key.partition] = new(StoredOffset, (value, at))
+            continue
+        if run:
+            replay_many(group, topic, run)
+            run = {}
+        replay(record, AppliedAt(at))
+    if run:
+        replay_many(group, topic, run)
 
 
 def apply_marker(store: OffsetStore, producer_id: int, *, commit: bool) -> None:

@@ -53,13 +53,35 @@ def _read_topic(reader: Reader) -> CommitTopic:
     name = "" if by_id else reader.string()
     topic_id = reader.uuid() if by_id else NO_TOPIC_ID
     if reader.flexible:
-        partitions = reader.array(_read_partition_flexible)
+        partitions = _read_bare_partitions(reader) or reader.array(_read_partition_flexible)
     elif reader.version >= 6:
         partitions = reader.array(_read_partition)
     else:
         partitions = reader.array(_read_partition_without_epoch)
     reader.end()
     return CommitTopic(name, partitions, topic_id)
+
+
+def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
+    """All at once, if they are as nearly always: without metadata, which makes them one fixed
+    layout. Else nothing has been read."""
+    start = reader.at
+    count = reader.uvarint() - 1
+    at = reader.at
+    end = at + count * _COMMIT_FLEXIBLE.size
+    if count > 0 and end <= len(reader.data) and reader.data[at + 16] <= 1:
+        found = [
+            CommitPartition(index, offset, leader_epoch, "" if length else None)
+            for index, offset, leader_epoch, length, tags in _COMMIT_FLEXIBLE.iter_unpack(
+                reader.data[at:end]
+            )
+            if length <= 1 and not tags
+        ]
+        if len(found) == count:
+            reader.at = end
+            return tuple(found)
+    reader.at = start
+    return ()
 
 
 def _read_partition_flexible(reader: Reader) -> CommitPartition:
