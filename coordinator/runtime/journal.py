@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from coordinator.core.types import Completion, RequestToken
 from coordinator.transactions.api import Marker
-from protocol.records.batch import encode_batch, encode_marker
+from protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
+from protocol.records.batch_records import encode_body
 from protocol.records.codec import encode_records
 from protocol.records.schema import Record
 
@@ -41,7 +42,9 @@ class JournalBatch:
 
     base_offset: int
     opened_at_ms: int
-    records: list[EncodedRecord] = field(default_factory=list)
+    count: int = 0
+    bodies: list[bytes] = field(default_factory=list)
+    """Records of one write after the other, `count` in all."""
     size_bytes: int = BATCH_OVERHEAD_BYTES
     replies: Replies = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
@@ -53,7 +56,7 @@ class JournalBatch:
 
     @property
     def end_offset(self) -> int:
-        return self.base_offset + (len(self.records) if self.marker is None else 1)
+        return self.base_offset + (self.count if self.marker is None else 1)
 
     @property
     def alone(self) -> bool:
@@ -72,10 +75,15 @@ class JournalBatch:
                 commit=marker.committed,
             )
         if self.producer is None:
-            return encode_batch(self.base_offset, 0, wall_ms, self.records)
-        producer_id, epoch = self.producer
-        return encode_batch(
-            self.base_offset, 0, wall_ms, self.records, producer_id, epoch, 0, transactional=True
+            return seal_batch(self.base_offset, 0, wall_ms, self.count, b"".join(self.bodies))
+        return seal_batch(
+            self.base_offset,
+            0,
+            wall_ms,
+            self.count,
+            b"".join(self.bodies),
+            (*self.producer, 0),
+            TRANSACTIONAL,
         )
 
 
@@ -129,7 +137,9 @@ class Journal:
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
-        batch.records += encoded
+        # At once: bytes of one write weigh less than its many keys and values.
+        batch.bodies.append(encode_body(encoded, batch.count))
+        batch.count += len(encoded)
         batch.size_bytes += size
         batch.replies += replies
         if completion is not None:

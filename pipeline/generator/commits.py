@@ -12,7 +12,8 @@ from random import Random
 from struct import Struct
 
 from pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, Turn, World
-from protocol.records.batch import TRANSACTIONAL, encode_batch, encode_marker, pack_batch, zigzag
+from protocol.records.batch import TRANSACTIONAL, encode_batch, encode_marker, pack_batch
+from protocol.records.batch_records import zigzag
 from protocol.records.codec import encode_key
 from protocol.records.primitives import tagged
 from protocol.records.rebuild import bare_header

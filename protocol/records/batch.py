@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from protocol.records.batch_records import KeyValue, encode_body
 from protocol.records.compression import BadCompression, decompress
-from protocol.records.primitives import uvarint
 
 MAGIC = 2
 HEADER_BYTES = 61
@@ -53,13 +53,7 @@ _MARKER_VALUE = Struct(">hi")
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 
-# zigzag(n) = 2n for n >= 0; most lengths and deltas are small.
-_SMALL = 2048
-_ZIGZAG = [uvarint(2 * value) for value in range(_SMALL)]
-_NULL = b"\x01"
-
 Buffer = bytes | bytearray | memoryview
-KeyValue = tuple[bytes | None, bytes | None]
 
 
 class CorruptBatch(Exception):
@@ -139,38 +133,12 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-def zigzag(value: int) -> bytes:
-    """A signed varint of up to 64 bits."""
-    if 0 <= value < _SMALL:
-        return _ZIGZAG[value]
-    return uvarint(2 * value if value >= 0 else -2 * value - 1)
-
-
 def pack_batch(header: BatchHeader, records: bytes) -> bytes:
     """A batch of `header` and encoded records; length and checksum are made anew."""
     tail = _AFTER_CRC.pack(*header[5:]) + records
     length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
     before = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
     return before + tail
-
-
-def _records(records: Sequence[KeyValue]) -> bytes:
-    parts: list[bytes] = []
-    for delta, (key, value) in enumerate(records):
-        body = (
-            b"\x00\x00"
-            + (_ZIGZAG[delta] if delta < _SMALL else zigzag(delta))
-            + (_NULL if key is None else _sized(key))
-            + (_NULL if value is None else _sized(value))
-            + b"\x00"
-        )
-        parts += (zigzag(len(body)), body)
-    return b"".join(parts)
-
-
-def _sized(data: bytes) -> bytes:
-    size = len(data)
-    return (_ZIGZAG[size] if size < _SMALL else zigzag(size)) + data
 
 
 def encode_batch(
@@ -188,16 +156,30 @@ def encode_batch(
     """An uncompressed create-time batch at consecutive offsets, all at `timestamp_ms`."""
     if not records:
         raise ValueError("a batch needs a record")
-    tail = _AFTER_CRC.pack(
-        (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
-        len(records) - 1,
+    attributes = (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
+    return seal_batch(
+        base_offset,
+        leader_epoch,
         timestamp_ms,
-        timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
         len(records),
-    ) + _records(records)
+        encode_body(records),
+        (producer_id, producer_epoch, base_sequence),
+        attributes,
+    )
+
+
+def seal_batch(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    count: int,
+    body: bytes,
+    producer: tuple[int, int, int] = (-1, -1, 0),
+    attributes: int = 0,
+) -> bytes:
+    """A batch of `count` encoded records; `producer`: id, epoch and base sequence."""
+    delta = count - 1
+    tail = _AFTER_CRC.pack(attributes, delta, timestamp_ms, timestamp_ms, *producer, count) + body
     length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
     return _BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(tail)) + tail
 

@@ -22,8 +22,8 @@ from protocol.records.batch import (
     decode_marker,
     iter_records,
     pack_batch,
-    zigzag,
 )
+from protocol.records.batch_records import zigzag
 from protocol.records.scan import RawRecord, raw_records, records_data
 from protocol.records.survey import TURN_RECORDS, Survey, identity
 

@@ -12,8 +12,8 @@ from protocol.records.batch import (
     BatchHeader,
     BatchRecord,
     pack_batch,
-    zigzag,
 )
+from protocol.records.batch_records import zigzag
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
