@@ -147,6 +147,9 @@ def _admitted(
     if kept is None:
         broker.reply(context, finish(None))
         return
+    if finish is offsets.as_answered:
+        broker.to_shard(context, kept, group_id)
+        return
     broker.ask(
         context,
         broker.shard_of(group_id),

@@ -72,7 +72,13 @@ def admit_commit(
         request.group_instance_id,
         request.retention_time_ms,
     )
-    return kept, finish
+    return kept, as_answered if len(topics) == len(request.topics) and local.none else finish
+
+
+def as_answered(reply: Reply | None) -> Reply:
+    """A `Finish`: the shard was asked for everything, its reply is the client's."""
+    assert reply is not None
+    return reply
 
 
 def admit_txn_commit(
@@ -262,6 +268,10 @@ class _LocalFailures:
     def add(self, name: str, topic_id: TopicId, partitions: Iterable[int], code: ErrorCode) -> None:
         errors = tuple(PartitionError(partition, code) for partition in partitions)
         self._failed.append(TopicErrors(name, errors, topic_id))
+
+    @property
+    def none(self) -> bool:
+        return not self._failed
 
     def merged(self, answered: tuple[TopicErrors, ...]) -> tuple[TopicErrors, ...]:
         if not self._failed:

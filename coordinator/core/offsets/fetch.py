@@ -4,14 +4,17 @@ until what the group has pending is durable, for plain and for stable readers al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 
 from coordinator.core.group import GroupType
-from coordinator.core.offsets.store import OffsetStore, StoredOffset
+from coordinator.core.offsets.store import OffsetStore, StoredOffset, TopicPartition
 from coordinator.core.state import ShardState
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic, OffsetFetchGroup
+
+_NOTHING: Mapping[int, StoredOffset] = {}
+_NOTHING_PENDING: Mapping[TopicPartition, Set[int]] = {}
 
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
@@ -59,19 +62,23 @@ class _Reader:
     def partitions(
         self, topic: str, topic_id: TopicId, partitions: Iterable[int]
     ) -> tuple[FetchedOffset, ...]:
-        return tuple(self._read(topic, topic_id, partition) for partition in partitions)
+        get = self._store.topics(self._group_id).get(topic, _NOTHING).get
+        pending = self._store.pending(self._group_id) if self._stable else _NOTHING_PENDING
+        found: list[FetchedOffset] = []
+        for partition in partitions:
+            stored = get(partition)
+            if pending and (topic, partition) in pending:
+                found.append(FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            elif stored is None or _of_another_topic(stored.value.topic_id, topic_id):
+                found.append(FetchedOffset(partition))
+            else:
+                value = stored.value
+                found.append(
+                    FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
+                )
+        return tuple(found)
 
-    def _read(self, topic: str, topic_id: TopicId, partition: int) -> FetchedOffset:
-        if self._stable and self._store.is_pending(self._group_id, topic, partition):
-            return FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        stored = self._store.get(self._group_id, topic, partition)
-        if stored is None or _of_another_topic(stored, topic_id):
-            return FetchedOffset(partition)
-        value = stored.value
-        return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
 
-
-def _of_another_topic(stored: StoredOffset, topic_id: TopicId) -> bool:
+def _of_another_topic(own: TopicId, asked: TopicId) -> bool:
     """The topic was re-created under its name since the commit."""
-    own = stored.value.topic_id
-    return own != topic_id and NO_TOPIC_ID not in (own, topic_id)
+    return own != asked and own != NO_TOPIC_ID and asked != NO_TOPIC_ID
