@@ -17,7 +17,7 @@ from typing import NamedTuple
 from coordinator.core.types import Completion, RequestToken
 from coordinator.transactions.api import Marker
 from protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
-from protocol.records.batch_records import encode_body
+from protocol.records.batch_records import KeyValue, encode_body
 from protocol.records.codec import encode_records
 from protocol.records.schema import Record
 
@@ -29,11 +29,22 @@ RECORD_OVERHEAD_BYTES = 24
 """Upper bounds: batch header; varints, attributes and lengths of one record."""
 
 Replies = list[tuple[RequestToken, object]]
-EncodedRecord = tuple[bytes | None, bytes | None]
+
+
+class EncodedWrite(NamedTuple):
+    """Keys and values of one atomic write; `size_bytes`: what they take of a batch, at most."""
+
+    records: Sequence[KeyValue]
+    size_bytes: int
 
 
 class RecordsTooLarge(Exception):
     """One atomic write does not fit into a batch of `max.message.bytes`."""
+
+
+def measured(records: Sequence[KeyValue]) -> EncodedWrite:
+    sizes = [len(key or b"") + len(value or b"") for key, value in records]
+    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes))
 
 
 @dataclass(slots=True)
@@ -113,16 +124,16 @@ class Journal:
     def idle(self) -> bool:
         return not self._open and not self._in_flight
 
-    def encode(self, records: Sequence[Record]) -> list[EncodedRecord]:
+    def encode(self, records: Sequence[Record]) -> EncodedWrite:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        encoded: list[EncodedRecord] = [*encode_records(records)]
-        if BATCH_OVERHEAD_BYTES + _size(encoded) > self._batch_bytes_max:
+        encoded = measured(encode_records(records))
+        if BATCH_OVERHEAD_BYTES + encoded.size_bytes > self._batch_bytes_max:
             raise RecordsTooLarge
         return encoded
 
     def accept(
         self,
-        encoded: list[EncodedRecord],
+        encoded: EncodedWrite,
         groups: Sequence[str],
         replies: Replies,
         completion: Completion | None,
@@ -131,20 +142,20 @@ class Journal:
     ) -> None:
         """Append records (at least one) as one atomic write and park what rests on them.
         `producer`: (id, epoch) whose transaction they belong to."""
-        size = _size(encoded)
+        records, size = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         # At once: bytes of one write weigh less than its many keys and values.
-        batch.bodies.append(encode_body(encoded, batch.count))
-        batch.count += len(encoded)
+        batch.bodies.append(encode_body(records, batch.count))
+        batch.count += len(records)
         batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
-        self.next_offset += len(encoded)
+        self.next_offset += len(records)
         self._gate(batch, groups)
 
     def accept_marker(
@@ -226,8 +237,3 @@ class Journal:
         for group in groups:
             batch.groups.add(group)
             self._last_batch[group] = batch
-
-
-def _size(encoded: Sequence[EncodedRecord]) -> int:
-    sizes = [len(key or b"") + len(value or b"") for key, value in encoded]
-    return RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes)

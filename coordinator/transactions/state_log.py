@@ -16,7 +16,12 @@ import structlog
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Completion
 from coordinator.runtime.clock import Clock
-from coordinator.runtime.journal import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES, Journal
+from coordinator.runtime.journal import (
+    BATCH_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES,
+    Journal,
+    measured,
+)
 from coordinator.runtime.loader import LoadFailed
 from coordinator.runtime.reload import BACKOFF_MS, Reload
 from coordinator.runtime.shard_state import REFUSALS, ShardState
@@ -185,7 +190,7 @@ class StateLog:
     ) -> None:
         self.table.entries[transactional_id].offset = self._journal.next_offset
         now_ms = self._clock.now().monotonic_ms
-        self._journal.accept([record], (transactional_id,), [], completion, now_ms)
+        self._journal.accept(measured([record]), (transactional_id,), [], completion, now_ms)
         self._writer.mark(self)
 
     def take(self) -> list[Append]:
