@@ -19,8 +19,13 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from coordinator.logtools.segments import offsets_partitions, read_segment
+from pipeline.decode import EntryRows
 from pipeline.inputs import Origin, read_entries
+from pipeline.options import parse_options
+from pipeline.plan import segment_files
+from pipeline.reading import read_partition
 from pipeline.session import spark_session
+from pipeline.wanted import EVERYTHING
 from protocol.records.batch import iter_batches, iter_records
 from protocol.records.codec import decode_record
 from storage.open import create_reader
@@ -30,6 +35,7 @@ _PAGE_BYTES = 1024 * 1024
 MODES = (
     "python-segments",
     "python-store",
+    "decoder-segments",
     "spark-segments",
     "spark-store",
     "spark-kafka",
@@ -74,8 +80,19 @@ async def of_store(directory: str) -> int:
         await reader.close()
 
 
+def in_arrow(directory: str) -> int:
+    """Just what a task of the data source does, with all columns."""
+    options, count = parse_options({"segments": directory}), 0
+    for part in segment_files(directory, EVERYTHING):
+        for rows in read_partition(options, part, EntryRows(), EVERYTHING):
+            count += rows.num_rows
+    return count
+
+
 def in_python(mode: str) -> Callable[[str], int]:
     """What reads a log."""
+    if mode == "decoder-segments":
+        return in_arrow
     if mode == "python-segments":
         return lambda log: decoded(of_segments(log))
     return lambda log: asyncio.run(of_store(log))
@@ -106,7 +123,7 @@ def in_spark(mode: str, arguments: Sequence[str]) -> Callable[[str], int]:
 
 def main() -> None:
     mode, log, warm_up, root, *settings = sys.argv[1:]
-    read = in_python(mode) if mode.startswith("python") else in_spark(mode, settings)
+    read = in_spark(mode, settings) if mode.startswith("spark") else in_python(mode)
     read(warm_up)
     cpu_before, started = cpu_seconds(int(root)), time.perf_counter()
     count = read(log)

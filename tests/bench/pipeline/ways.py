@@ -43,6 +43,7 @@ class Way:
 WAYS = (
     Way("plain Python, segments", "python-segments"),
     Way("plain Python, store", "python-store"),
+    Way("the pipeline's decoder without Spark, segments", "decoder-segments"),
     Way("Spark local[1], segments", "spark-segments", ("master=local[1]",)),
     Way("Spark local[2], segments", "spark-segments", ("master=local[2]",)),
     Way("Spark local[1], store", "spark-store", ("master=local[1]",)),
