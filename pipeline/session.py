@@ -35,6 +35,15 @@ RESULTS = {
 }
 """Settings that results depend on, wherever it runs."""
 
+TRANSFER = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""From the JVM to Python workers. With a limit of bytes Spark 4.1 and newer measure a batch after
+every row, and with lists in columns that are mostly null, as here, every measurement goes over all
+rows of the batch: for batches of 10,000 that is most of the time of a job. The greatest number means
+no limit; fewer rows bound the memory instead."""
+
 _LOCAL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
@@ -94,7 +103,7 @@ def spark_session(
     Spark's own, over all others.
     """
     builder = SparkSession.builder.appName(name)
-    values = dict(RESULTS)
+    values = RESULTS | TRANSFER
     if not submitted():
         java_version()
         _let_workers_import()
