@@ -39,10 +39,10 @@ TRANSFER = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""From the JVM to Python workers. With a limit of bytes Spark 4.1 and newer measure a batch after
-every row, and with lists in columns that are mostly null, as here, every measurement goes over all
-rows of the batch: for batches of 10,000 that is most of the time of a job. The greatest number means
-no limit; fewer rows bound the memory instead."""
+"""Rows for Python workers. With a limit of bytes Spark measures a batch after every row, and where
+lists are in columns that are mostly null, as here, each time goes over all rows of the batch: of
+batches with 10,000 rows that is most of a job. The greatest number means no limit; what bounds the
+memory instead is that there are fewer rows."""
 
 _LOCAL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
