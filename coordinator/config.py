@@ -70,7 +70,16 @@ class CoordinatorConfig:
         "group.consumer.max.assignment.interval.ms", 15000, "Largest assignment interval.", low=0
     )
     consumer_assignor_offload_enable: bool = setting(
-        "group.consumer.assignor.offload.enable", True, "Accepted for compatibility."
+        "group.consumer.assignor.offload.enable",
+        True,
+        "Whether the target of a large group is computed in slices between requests, instead of "
+        "in the heartbeat that finds it due.",
+    )
+    consumer_assignor_offload_min_size: int = setting(
+        "group.consumer.assignor.offload.min.size",
+        6000,
+        "From where on a group is large: its partitions, and 30 for each member.",
+        low=0,
     )
     consumer_max_size: int = setting(
         "group.consumer.max.size", _INT_MAX, "Most members in a consumer group.", low=1

@@ -30,7 +30,8 @@ from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.server.connection import ConnectionStats, Requests
+from coordinator.server.connection import Requests
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from coordinator.topics.data_plane import DataPlane
@@ -121,12 +122,11 @@ class Daemon:
 
     @property
     def broker(self) -> Broker:
-        """There once the store is open."""
+        """There once the store is open, as is the data plane."""
         return self._broker
 
     @property
     def data_plane(self) -> DataPlane:
-        """There once the store is open."""
         return self._data_plane
 
     # Start --------------------------------------------------------------------------------

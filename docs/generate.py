@@ -56,7 +56,7 @@ CONFIG_FOOT = """
 
 IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
 `consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms` and
-`consumer.assignor.offload.enable` (which has no effect). They are checked against the bounds above,
+`consumer.assignor.offload.enable`. They are checked against the bounds above,
 survive a restart, and take effect at the group's next heartbeat.
 
 ## Topic configs

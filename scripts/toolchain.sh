@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm,
-# PostgreSQL (13 or newer), of which the tests start a server of their own, and Chromium with its driver. With an
+# PostgreSQL (13 or newer), of which the tests start a server of their own, Chromium with its driver, and a C compiler. With an
 # argument, postgresql, java or chromium: that alone. Root gets what is missing from Debian's packages; anybody else is told the one command.
 # Go 1.21 or newer will do: it fetches the toolchain that tests/clients/go/go.mod names by itself.
 set -euo pipefail
@@ -62,6 +62,7 @@ missing_packages() {
     go_is_new_enough || echo golang-go
     node_is_new_enough || echo nodejs
     command -v npm >/dev/null || echo npm
+    command -v cc >/dev/null || printf '%s\n' gcc libc6-dev
 }
 
 mapfile -t missing < <(missing_packages)

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from storage.async_engine import AsyncConnection, AsyncEngine
 from storage.log import LogError, LogUnavailable
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Transactions:
     async def _transaction(self, work: Callable[[Connection], T]) -> T:
         connection = await self._connection()
         try:
-            return await connection.run_sync(_transact, work)
+            return await connection.run_sync(lambda sync: _transact(sync, work))
         finally:
             self._idle.append(connection)
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.async_engine import AsyncConnection, AsyncEngine
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from storage.migrate import check_readable, migrate
@@ -185,10 +185,10 @@ class PostgresReadBackend(EngineBackend):
 
 
 def _engine(creator: Callable[..., Any]) -> AsyncEngine:
-    return create_async_engine(
+    return AsyncEngine(
         # No credentials: what SQLAlchemy knows may end in messages.
         URL.create("postgresql+asyncpg"),
-        async_creator=creator,
+        creator,
         # `Transactions` keeps the connections, and no transaction outlives its `run`.
         poolclass=NullPool,
         pool_reset_on_return=None,
@@ -196,6 +196,5 @@ def _engine(creator: Callable[..., Any]) -> AsyncEngine:
 
 
 def _is_dead(connection: AsyncConnection) -> bool:
-    assert connection.sync_connection is not None
     session: Session | None = connection.sync_connection.connection.driver_connection
     return session is None or session.is_closed()

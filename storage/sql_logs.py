@@ -1,7 +1,7 @@
 """`PartitionLogs` over SQL, for every dialect.
 
 All SQL stands in synchronous functions that get a connection inside a transaction; a `Backend`
-runs them (`AsyncConnection.run_sync`, see `engine`).
+runs them (`AsyncConnection.run_sync`, see `async_engine`).
 One append is one call of such a function, so it is all or nothing, and it is never left halfway
 when the caller is cancelled.
 """

@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from storage.async_engine import AsyncEngine
 from storage.disk import FULL, NO_SPACE, is_full
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
@@ -178,9 +178,9 @@ def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine
         await connection.open()
         return connection
 
-    engine = create_async_engine(
+    engine = AsyncEngine(
         URL.create("sqlite+aiosqlite", database=str(path)),
-        async_creator=connect,
+        connect,
         # `Transactions` keeps the connections.
         poolclass=NullPool,
     )

@@ -1,4 +1,5 @@
-"""`groupd serve`: run the daemon until a signal."""
+"""`groupd serve`: run the daemon until a signal. Its flags stand in `serve_command`, which is not
+loaded when `plain_flags` can read the command line."""
 
 from __future__ import annotations
 
@@ -8,15 +9,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, directory, host_port, one_of, real_port, topic
+from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from coordinator.failures import DaemonFailed
 
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
@@ -26,103 +26,30 @@ if TYPE_CHECKING:
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
 
-WORKERS_MAX = 64
-
-DataDirOption = Annotated[
-    Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")
-]
-StoreUrl = Annotated[
-    str | None,
-    typer.Option(
-        envvar="GROUPD_STORE",
-        help="Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
-        "default SQLite in the data directory.",
-    ),
-]
-Record = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write every request, reply, timer and fault to a new file, for `groupd replay`.",
-    ),
-]
-RecordMax = Annotated[
-    int, typer.Option(metavar="MIB", min=1, help="Size at which the recording ends.")
-]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", help="NAME:PARTITIONS, created at start; repeatable."),
-]
-Control = Annotated[
-    bool,
-    typer.Option(
-        "--control",
-        help="Testing: faults, time and waits under /control of the admin port, which must be on "
-        "a loopback address; the store is in memory.",
-    ),
-]
-ControlAnywhere = Annotated[
-    bool,
-    typer.Option(
-        "--control-anywhere",
-        help="Allow --control on an address that others reach: they can do anything.",
-    ),
-]
-UntilStdinEnds = Annotated[
-    bool,
-    typer.Option(
-        "--until-stdin-ends",
-        help="Stop when stdin ends, so that the daemon does not outlive the program that started "
-        "it with a pipe there, however that ends.",
-    ),
-]
-
-Workers = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=WORKERS_MAX,
-        help="Processes that the groups are spread over, each a node on a port of its own above "
-        "--listen; 1: everything in one process.",
-    ),
-]
-
 
 def serve(
-    listen: Annotated[
-        str, typer.Option(help="Kafka address, HOST:PORT; port 0 takes any free port.")
-    ] = "127.0.0.1:9092",
-    advertised: Annotated[
-        str | None, typer.Option(help="Address that clients are told, HOST:PORT.")
-    ] = None,
-    admin: Annotated[
-        str, typer.Option(help="Admin HTTP address (/healthz /readyz /groups /metrics /config).")
-    ] = "127.0.0.1:9644",
-    data_dir: DataDirOption = Path("./groupd-data"),
-    store: StoreUrl = None,
-    topics: Topics = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Config file: TOML, or Kafka-style .properties.")
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="KEY=VALUE with Kafka's config names; repeatable."),
-    ] = None,
-    profile: Annotated[str, typer.Option(help="default or test; below --set.")] = "default",
-    workers: Workers = 1,
-    control: Control = False,
-    control_anywhere: ControlAnywhere = False,
-    record: Record = None,
-    record_max: RecordMax = 1024,
-    until_stdin_ends: UntilStdinEnds = False,
-    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    *,
+    listen: str = "127.0.0.1:9092",
+    advertised: str | None = None,
+    admin: str = "127.0.0.1:9644",
+    data_dir: Path = Path("./groupd-data"),
+    store: str | None = None,
+    topics: Sequence[str] | None = None,
+    config: Path | None = None,
+    sets: Sequence[str] | None = None,
+    profile: str = "default",
+    workers: int = 1,
+    control: bool = False,
+    control_anywhere: bool = False,
+    record: Path | None = None,
+    record_max: int = 1024,
+    until_stdin_ends: bool = False,
+    log_format: str = "text",
+    log_level: str = "info",
 ) -> None:
-    """Serve Kafka clients until SIGTERM or SIGINT.
-
-    Prints one line on stdout once it serves; logs go to stderr.
-    """
-    # Imported late: `groupd --help` and usage errors need none of it.
+    """Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
+    taken the store over."""
+    # Imported late: usage errors need none of it.
     from coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from storage.log import StoreRefused
 
@@ -198,13 +125,9 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_run(daemon, until_stdin_ends))
-        except _StoreLost as error:
+        except DaemonFailed as error:
             print(f"groupd: {error}: stopped", file=sys.stderr)
-            raise typer.Exit(1) from None
-
-
-class _StoreLost(Exception):
-    """`str()` is one line."""
+            sys.exit(1)
 
 
 async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
@@ -223,8 +146,8 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
     if not await _started(daemon, stop):
         return
     # What is loaded stays: the collector need not look at it again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
         print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
@@ -253,14 +176,14 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
 
 
 async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
-    """A signal. Raises _StoreLost if another daemon takes the store over: groups and offsets are
+    """A signal. Raises DaemonFailed if another daemon takes the store over: groups and offsets are
     its business now, and what this one still knows is old."""
     stopping = asyncio.ensure_future(stop.wait())
     losing = asyncio.ensure_future(daemon.lost())
     await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
     if losing.done() and not stopping.done():
         stopping.cancel()
-        raise _StoreLost(losing.result())
+        raise DaemonFailed(losing.result())
     losing.cancel()
 
 

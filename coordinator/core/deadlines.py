@@ -1,8 +1,8 @@
 """Deadlines of a shard: a lazy heap.
 
 The heap holds a lower bound for each key; moving a deadline later (every heartbeat does) is one
-dict write. `next_deadline` may therefore be early: a popped key whose true deadline lies ahead
-goes back with it. Equal deadlines fire in the order of their keys.
+assignment. `next_deadline` may therefore be early: a key that comes up while its true deadline
+lies ahead goes back with it. Equal deadlines fire in the order of their keys.
 """
 
 from __future__ import annotations
@@ -12,77 +12,115 @@ from heapq import heappop, heappush
 DeadlineKey = tuple[str, str, str]
 """(kind, group id, member id or "")."""
 
+OFF = -(1 << 62)
+"""A time that never is."""
+
+
+class Deadline:
+    """One key's. Whoever keeps it may assign a later `at_ms`, unless that is OFF: then it is
+    cancelled or has fired, and may have been forgotten."""
+
+    __slots__ = ("at_ms", "queued_ms")
+
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+        self.queued_ms = at_ms
+        """Of the entry that counts among those of its key in the heap; never after `at_ms`."""
+
 
 class Deadlines:
     """Keyed deadlines in monotonic milliseconds; setting a key again replaces it."""
 
-    __slots__ = ("_due", "_heap", "_queued")
+    __slots__ = ("_cancelled", "_heap", "_known")
 
     def __init__(self) -> None:
-        self._due: dict[DeadlineKey, int] = {}
-        self._queued: dict[DeadlineKey, int] = {}
+        self._known: dict[DeadlineKey, Deadline] = {}
+        self._cancelled = 0
         self._heap: list[tuple[int, DeadlineKey]] = []
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self._known) - self._cancelled
 
     def __contains__(self, key: DeadlineKey) -> bool:
-        return key in self._due
+        return self.due(key) is not None
 
     def set(self, key: DeadlineKey, at_ms: int) -> None:
-        self._due[key] = at_ms
-        queued = self._queued.get(key)
-        if queued is None or queued > at_ms:
-            self._queued[key] = at_ms
+        deadline = self._known.get(key)
+        if deadline is None:
+            self._known[key] = Deadline(at_ms)
+            heappush(self._heap, (at_ms, key))
+            return
+        if deadline.at_ms == OFF:
+            self._cancelled -= 1
+        deadline.at_ms = at_ms
+        if deadline.queued_ms > at_ms:
+            deadline.queued_ms = at_ms
             heappush(self._heap, (at_ms, key))
 
     def cancel(self, key: DeadlineKey) -> bool:
         """True if it was set. Its heap entry goes when it comes up."""
-        return self._due.pop(key, None) is not None
+        deadline = self._known.get(key)
+        if deadline is None or deadline.at_ms == OFF:
+            return False
+        deadline.at_ms = OFF
+        self._cancelled += 1
+        return True
+
+    def get(self, key: DeadlineKey) -> Deadline | None:
+        """What to move later without a look-up; None if it is not set."""
+        deadline = self._known.get(key)
+        return None if deadline is None or deadline.at_ms == OFF else deadline
 
     def due(self, key: DeadlineKey) -> int | None:
-        return self._due.get(key)
+        deadline = self.get(key)
+        return None if deadline is None else deadline.at_ms
 
     def cancel_group(self, group_id: str) -> None:
-        for key in [key for key in self._due if key[1] == group_id]:
-            del self._due[key]
+        for key in self._known:
+            if key[1] == group_id:
+                self.cancel(key)
 
     def items(self) -> list[tuple[DeadlineKey, int]]:
         """All deadlines, sorted by key; for display and tests."""
-        return sorted(self._due.items())
+        return sorted((key, d.at_ms) for key, d in self._known.items() if d.at_ms != OFF)
 
     def of_group(self, group_id: str) -> list[tuple[DeadlineKey, int]]:
         """Those of one group, sorted by key."""
-        return sorted(entry for entry in self._due.items() if entry[0][1] == group_id)
+        found = [key for key in self._known if key[1] == group_id]
+        return sorted((key, at_ms) for key in found if (at_ms := self.due(key)) is not None)
 
     def next_deadline(self) -> int | None:
         """A time not after the earliest deadline; None when there is none."""
         while self._heap:
-            at_ms, key = self._heap[0]
-            due = self._due.get(key)
-            if due is not None and self._queued.get(key) == at_ms:
-                if due <= at_ms:
-                    return at_ms
-                self._requeue(key, due)
+            queued_ms, key = self._heap[0]
+            deadline = self._known.get(key)
+            if deadline is None or deadline.queued_ms != queued_ms:
+                heappop(self._heap)  # set to an earlier time since
+            elif deadline.at_ms == OFF:
+                self._forget(key)
+            elif deadline.at_ms <= queued_ms:
+                return queued_ms
             else:
-                self._drop()
+                self._requeue(key, deadline)
         return None
 
     def pop_due(self, now_ms: int) -> list[DeadlineKey]:
         """Remove and return the keys whose deadline is at or before `now_ms`, earliest first."""
         fired: list[DeadlineKey] = []
         while (at_ms := self.next_deadline()) is not None and at_ms <= now_ms:
-            _, key = heappop(self._heap)
-            del self._queued[key], self._due[key]
+            key = self._heap[0][1]
+            self.cancel(key)
+            self._forget(key)
             fired.append(key)
         return fired
 
-    def _requeue(self, key: DeadlineKey, due: int) -> None:
+    def _requeue(self, key: DeadlineKey, deadline: Deadline) -> None:
         heappop(self._heap)
-        self._queued[key] = due
-        heappush(self._heap, (due, key))
+        deadline.queued_ms = deadline.at_ms
+        heappush(self._heap, (deadline.at_ms, key))
 
-    def _drop(self) -> None:
-        at_ms, key = heappop(self._heap)
-        if self._queued.get(key) == at_ms:
-            del self._queued[key]
+    def _forget(self, key: DeadlineKey) -> None:
+        """`key`, which is off, is first in the heap."""
+        heappop(self._heap)
+        del self._known[key]
+        self._cancelled -= 1

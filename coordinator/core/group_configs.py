@@ -35,7 +35,7 @@ _DOCUMENTATION = {
     SESSION_TIMEOUT: "Session timeout of the group's consumer members.",
     HEARTBEAT_INTERVAL: "Heartbeat interval that the group's members are told.",
     ASSIGNMENT_INTERVAL: "Least time between two target assignments of the group.",
-    ASSIGNOR_OFFLOAD: "Accepted for compatibility.",
+    ASSIGNOR_OFFLOAD: "Whether targets of a large group are computed between requests.",
 }
 
 
@@ -62,6 +62,12 @@ def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> i
     if not overrides:
         return config.consumer_assignment_interval_ms
     return _clamped(config, ASSIGNMENT_INTERVAL, overrides.get(ASSIGNMENT_INTERVAL))
+
+
+def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
+    """Whether the target of a large group is computed between requests."""
+    text = overrides.get(ASSIGNOR_OFFLOAD) if overrides else None
+    return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
 
 
 def alter(
@@ -108,7 +114,7 @@ def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValu
     for name in sorted(NAMES):
         is_default = name not in given
         if name == ASSIGNOR_OFFLOAD:
-            text, kind = str(_offload(config, given)).lower(), _TYPE_BOOLEAN
+            text, kind = str(offloads_assignor(config, given)).lower(), _TYPE_BOOLEAN
         else:
             text, kind = str(_clamped(config, name, given.get(name))), _TYPE_INT
         values.append(
@@ -132,11 +138,6 @@ def _broker(config: CoordinatorConfig, name: str, part: str = "") -> int:
 def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
     value = _broker(config, name) if text is None else int(text)
     return min(max(value, _broker(config, name, "min_")), _broker(config, name, "max_"))
-
-
-def _offload(config: CoordinatorConfig, overrides: Mapping[str, str]) -> bool:
-    text = overrides.get(ASSIGNOR_OFFLOAD)
-    return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
 
 
 def _check_value(config: CoordinatorConfig, name: str, text: str) -> None:

@@ -15,7 +15,7 @@ from coordinator.core.offsets.delete import all_tombstones, delete_offsets
 from coordinator.core.offsets.expire import Sweep, forget_topics
 from coordinator.core.offsets.fetch import fetch_offsets
 from coordinator.core.offsets.replay import apply_marker, apply_offset, replay_offset
-from coordinator.core.offsets.store import OffsetStore
+from coordinator.core.offsets.store import OffsetStore, StoredOffset
 from coordinator.core.state import ShardState
 from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from protocol.messages import TopicId
@@ -105,6 +105,13 @@ class OffsetMetadataManager:
         its value."""
         groups, simple = self._state.groups, self._simple_group
         apply_offset(self.store, groups, simple, place, value, log_offset, -1)
+
+    def replay_many(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
+        """`replay_at` for values of one topic, by partition; the dict is the store's now."""
+        groups = self._state.groups
+        if group_id not in groups:
+            groups[group_id] = self._simple_group(group_id)
+        self.store.put_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """COMMIT or ABORT of a producer; an unknown one changes nothing."""

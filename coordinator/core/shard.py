@@ -6,7 +6,7 @@ an append's outcome. It leads to an `Outcome`; hard state changes only in `repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coordinator.core import admin
@@ -17,9 +17,9 @@ from coordinator.core.classic_group import replay as classic_replay
 from coordinator.core.classic_group import timers as classic_timers
 from coordinator.core.classic_group.appended import appended
 from coordinator.core.classic_group.group import ClassicGroup
+from coordinator.core.consumer_group import deferred_target, metadata, regex
 from coordinator.core.consumer_group import describe as consumer_describe
 from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
-from coordinator.core.consumer_group import metadata, regex
 from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
 from coordinator.core.consumer_group.group import ConsumerGroup
@@ -30,6 +30,7 @@ from coordinator.core.interop import classic_join, classic_leave, classic_sync, 
 from coordinator.core.interop import timers as interop_timers
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from coordinator.core.offsets.store import StoredOffset
 from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from coordinator.core.state import ShardState
 from coordinator.core.types import (
@@ -60,6 +61,7 @@ from protocol.records.schema import (
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
+    RecordValue,
 )
 
 Handler = Callable[[RequestContext, Any, Instant], Outcome]
@@ -111,6 +113,8 @@ class GroupCoordinatorShard:
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """`result` is an Exception when the task failed."""
+        if task.kind == deferred_target.TASK_KIND:
+            return deferred_target.complete(self.state, task, result, now)
         return regex.complete(self.state, task, result, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
@@ -156,12 +160,37 @@ class GroupCoordinatorShard:
         else:
             consumer_replay.apply(self.state, record, at)
 
+    def replay_all(
+        self, records: Iterable[Record], offset: int, producer: tuple[int, int] | None
+    ) -> None:
+        """`replay` of records at consecutive log offsets; `producer`: of their transaction."""
+        for at, record in enumerate(records, offset):
+            key, value = record.key, record.value
+            if producer is not None:
+                self.replay(record, AppliedAt(at, *producer))
+            elif isinstance(key, OffsetCommitKey):
+                assert value is None or isinstance(value, OffsetCommitValue)
+                self.offsets.replay_at((key.group, key.topic, key.partition), value, at)
+            else:
+                self.replay(record, AppliedAt(at))
+
+    def replay_group(
+        self, kind: type[Any], group_id: str, name: str, value: RecordValue | None
+    ) -> None:
+        """`replay` of a record of a consumer group, taken apart: the class of its key, the member
+        id or regular expression in it or ""."""
+        consumer_replay.apply_parts(self.state, kind, group_id, name, value)
+
     def replay_offset(
         self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
     ) -> None:
         """`replay` of an offset outside transactions, given as (group, topic, partition): the
         quick way for loaders, nearly all of whose records are that."""
         self.offsets.replay_at(place, value, log_offset)
+
+    def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
+        """The same for many of one topic; the dict is the store's from here on."""
+        self.offsets.replay_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""

@@ -64,6 +64,11 @@ class RequestContext:
     client_host: str = "/127.0.0.1"
     allows: Callable[[Operation, Resource, str], bool] = allow_all
 
+    def with_token(self, token: RequestToken) -> RequestContext:
+        return RequestContext(
+            token, self.api_version, self.client_id, self.client_host, self.allows
+        )
+
 
 class EventKind(Enum):
     """Facts worth counting, logging or showing to an operator."""

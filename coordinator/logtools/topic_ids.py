@@ -143,7 +143,7 @@ class Translation:
 
     def _value(self, record: Record, value: Any) -> Any:
         if isinstance(value, OffsetCommitValue) and isinstance(record.key, OffsetCommitKey):
-            return replace(value, topic_id=self._offset_id(record.key.topic, value.topic_id))
+            return value._replace(topic_id=self._offset_id(record.key.topic, value.topic_id))
         if isinstance(value, ConsumerGroupTargetMemberValue):
             topics = [
                 replace(t, topic_id=self._by_id.get(t.topic_id, t.topic_id)) for t in value.topics

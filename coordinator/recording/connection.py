@@ -100,6 +100,9 @@ class RecordedConnection(Connection):
         if not before and self.number >= 0:
             self.traffic.closing(self)
 
+    def data_received(self, data: bytes) -> None:
+        self._take_in(data)  # every frame is an input
+
     def _start(self, frame: bytes) -> None:
         self._frame = frame
         self.traffic.frame(self, frame, partial(super()._start, frame))

@@ -33,7 +33,8 @@ from coordinator.recording.store import OutsideStore
 from coordinator.recording.virtual_transport import VirtualTransport
 from coordinator.recording.world import Elapsed, WorldClock
 from coordinator.runtime.clock import Clock
-from coordinator.server.connection import ConnectionStats, Requests
+from coordinator.server.connection import Requests
+from coordinator.server.connection_stats import ConnectionStats
 from protocol.messages import TopicId
 from storage.log import Store
 

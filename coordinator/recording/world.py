@@ -99,6 +99,9 @@ class WorldClock:
     def now(self) -> Instant:
         return self._world.instant if self._world.inside else self._outside()
 
+    def monotonic_ms(self) -> int:
+        return self.now().monotonic_ms
+
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> TimerHandle:
         return WorldTimer(self._world.set_timer("clock", monotonic_ms, callback))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -192,7 +191,7 @@ class Broker:
         token = self.waiting.add(
             Waiter(request, self._failure_for(request, failure), resolve, on_steady)
         )
-        context = replace(context, token=token)
+        context = context.with_token(token)
         route = self._routes.get(type(request))
         if route is None:
             self._start_data(context, request)
@@ -252,7 +251,7 @@ class Broker:
             self.waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             started_ns = elapsed_ns()
-            shard.handle(replace(context, token=token), request)
+            shard.handle(context.with_token(token), request)
             self.processing.add(elapsed_ns() - started_ns)
 
     def reply(self, context: RequestContext, reply: Any) -> None:

@@ -30,6 +30,10 @@ class Clock(Protocol):
 
     def now(self) -> Instant: ...
 
+    def monotonic_ms(self) -> int:
+        """`now().monotonic_ms`, for those who ask often."""
+        ...
+
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> TimerHandle:
         """Run `callback` once, at or after `monotonic_ms`."""
         ...
@@ -40,6 +44,9 @@ class SystemClock:
 
     def now(self) -> Instant:
         return Instant(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> TimerHandle:
         delay_ms = monotonic_ms - time.monotonic_ns() // 1_000_000

@@ -10,14 +10,14 @@ and nothing joins them (offsets spec, sections 6 and 7).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.core.types import Completion, RequestToken
 from coordinator.transactions.api import Marker
 from protocol.records.batch import encode_batch, encode_marker
-from protocol.records.codec import encode_key, encode_value
+from protocol.records.codec import encode_records
 from protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -98,6 +98,8 @@ class Journal:
         self._open: list[JournalBatch] = []
         self._in_flight: list[JournalBatch] = []
         self._last_batch: dict[str, JournalBatch] = {}
+        self.pending: Container[str] = self._last_batch
+        """Groups with records that are not durable yet."""
 
     @property
     def idle(self) -> bool:
@@ -105,7 +107,7 @@ class Journal:
 
     def encode(self, records: Sequence[Record]) -> list[EncodedRecord]:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        encoded: list[EncodedRecord] = [(encode_key(r.key), encode_value(r)) for r in records]
+        encoded: list[EncodedRecord] = [*encode_records(records)]
         if BATCH_OVERHEAD_BYTES + _size(encoded) > self._batch_bytes_max:
             raise RecordsTooLarge
         return encoded
@@ -121,13 +123,14 @@ class Journal:
     ) -> None:
         """Append records (at least one) as one atomic write and park what rests on them.
         `producer`: (id, epoch) whose transaction they belong to."""
+        size = _size(encoded)
         if producer is None:
-            batch = self._batch_for(_size(encoded), now_ms)
+            batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         batch.records += encoded
-        batch.size_bytes += _size(encoded)
+        batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
@@ -156,9 +159,6 @@ class Journal:
         batch.replies += replies
         return True
 
-    def pending(self, group: str) -> bool:
-        return group in self._last_batch
-
     def take(self, wall_ms: int) -> list[TakenBatch]:
         """Close and encode the open batches; they are in flight from now on."""
         taken = []
@@ -183,7 +183,8 @@ class Journal:
     def failed(self) -> list[JournalBatch]:
         """The append failed: every batch, in flight or open, is lost. The journal is dead."""
         lost = self._in_flight + self._open
-        self._in_flight, self._open, self._last_batch = [], [], {}
+        self._in_flight, self._open = [], []
+        self._last_batch.clear()
         return lost
 
     def overdue(self, before_ms: int) -> list[Replies]:

@@ -18,6 +18,7 @@ from coordinator.core.types import AppliedAt, Outcome
 from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime import collector
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.commit_runs import CommitRuns
 from coordinator.runtime.shard_log import ShardLog
 from protocol.records.batch import (
     Batch,
@@ -29,8 +30,9 @@ from protocol.records.batch import (
     iter_records,
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
+from protocol.records.group_reader import GroupReader
 from protocol.records.offset_records import CommitReader
-from protocol.records.scan import key_values, records_data
+from protocol.records.scan import check_end, key_value, records_data
 from storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
@@ -142,6 +144,8 @@ class _Replay:
         self._producers = ProducerStates()
         self._logs = logs
         self._commits = CommitReader()
+        self._runs = CommitRuns()
+        self._groups = GroupReader()
         self._since = 0
         self._skipped: dict[int, int] = {}
         self._applied = 0
@@ -198,33 +202,60 @@ class _Replay:
             self._shard.replay_marker(producer_id, marker.committed)
 
     def _data(self, batch: Batch) -> Iterator[None]:
-        header = batch.header
+        header, data = batch.header, records_data(batch)
         plain = not header.is_transactional
         producer_id = -1 if plain else header.producer_id
-        place_of, value_of = self._commits.place, self._commits.value
-        replay_offset = self._shard.replay_offset
-        for offset, key, value in key_values(header, records_data(batch)):
-            if key is None:
-                continue
-            place = place_of(key) if plain else None
-            committed = value_of(value) if place is not None and value is not None else None
-            if place is not None and (value is None or committed is not None):
-                replay_offset(place, committed, offset)
-                self._applied += 1
+        at, left = 0, header.record_count
+        while left > 0:
+            run = None
+            if plain:
+                most = min(left, TURN_RECORDS - self._since)
+                run = self._runs.take(data, at, header.base_offset, most)
+            if run is not None:
+                self._shard.replay_offsets(run.group, run.topic, run.offsets)
+                at, read = run.position, run.records
+                self._applied += read
             else:
-                self._record(key, value, AppliedAt(offset, producer_id, header.producer_epoch))
-            self._since += 1
+                offset, key, value, at = key_value(header, data, at)
+                read = 1
+                if key is not None and not (plain and self._commit(key, value, offset)):
+                    self._record(key, value, offset, producer_id, header.producer_epoch)
+            left -= read
+            self._since += read
             if self._since >= TURN_RECORDS:
                 self._since = 0
                 yield
+        check_end(header, data, at)
 
-    def _record(self, key: bytes, value: bytes | None, at: AppliedAt) -> None:
+    def _commit(self, key: bytes, value: bytes | None, offset: int) -> bool:
+        """A plain offset commit in today's form or its tombstone; False: it is another record."""
+        place = self._commits.place(key)
+        if place is None:
+            return False
+        committed = None
+        if value is not None:
+            committed = self._commits.value(value)
+            if committed is None:
+                return False
+            self._runs.learn(key, place, committed)
+        self._shard.replay_offset(place, committed, offset)
+        self._applied += 1
+        return True
+
+    def _record(
+        self, key: bytes, value: bytes | None, offset: int, producer_id: int, epoch: int
+    ) -> None:
         """A record of any other kind than a plain offset commit."""
+        found = self._groups.read(key, value)
+        if found is not None:
+            self._shard.replay_group(found.kind, found.group, found.name, found.value)
+            self._applied += 1
+            return
         try:
             record = decode_record(key, value)
         except UnknownRecordType as unknown:
             number = unknown.record_type
             self._skipped[number] = self._skipped.get(number, 0) + 1
             return
-        self._shard.replay(record, at)
+        self._shard.replay(record, AppliedAt(offset, producer_id, epoch))
         self._applied += 1

@@ -23,7 +23,6 @@ from coordinator.core.partitioning import offsets_log_name
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import (
     AppendError,
-    AppliedAt,
     Completion,
     Event,
     Instant,
@@ -54,8 +53,6 @@ from storage.log import Append, LogCorrupt, LogError, PartitionLogs
 __all__ = ["ShardRuntime", "ShardState"]
 
 log = structlog.get_logger("groupd.shard")
-
-NO_PRODUCER = (-1, -1)
 
 
 class ShardRuntime:
@@ -229,7 +226,7 @@ class ShardRuntime:
             written = self._write(outcome, context)
         else:
             if outcome.steady and context and self._config.steady_replies_enable:
-                lease = ShardLease(self, self.shard, outcome.steady)
+                lease = ShardLease(self, self._journal.pending, outcome.steady)
                 self._waiting.steady(context.token, lease)
             self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
@@ -246,14 +243,13 @@ class ShardRuntime:
                 asyncio.get_running_loop().call_soon(self._run_task, self.shard, task)
         self._deadlines.arm()
 
-    def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
-        """Whether `shard` still serves and nothing of the group waits for the log."""
-        active = self.shard is shard and self.state is ShardState.ACTIVE
-        return active and not self._journal.pending(group_id)
+    def rests(self, group_id: str) -> bool:
+        """Whether the shard serves and nothing of the group waits for the log."""
+        return self.state is ShardState.ACTIVE and group_id not in self._journal.pending
 
     def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
-        now_ms = self._clock.now().monotonic_ms
+        now_ms = self._clock.monotonic_ms()
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
             encoded = [self._journal.encode(part) for part in parts]
@@ -285,10 +281,8 @@ class ShardRuntime:
 
     def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> bool:
         offset = self._journal.next_offset
-        producer = transaction or NO_PRODUCER
         try:
-            for index, record in enumerate(records):
-                self.shard.replay(record, AppliedAt(offset + index, *producer))
+            self.shard.replay_all(records, offset, transaction)
             if transaction is not None:
                 wall_ms = self._clock.now().wall_ms
                 self.producers.written(*transaction, offset, len(records), wall_ms)

@@ -6,10 +6,12 @@ shard is the one that gave it and serves, and nothing of the group waits for the
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Protocol
 
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import Steady
+from coordinator.runtime.shard_state import ShardState
 
 
 class SteadyReply(Protocol):
@@ -23,21 +25,28 @@ class SteadyReply(Protocol):
 class LeaseHolder(Protocol):
     """The shard runtime, as far as a lease asks it."""
 
-    def rests(self, shard: GroupCoordinatorShard, group_id: str) -> bool:
-        """Whether `shard` still serves and nothing of the group waits for the log."""
-        ...
+    shard: GroupCoordinatorShard
+    state: ShardState
 
 
 class ShardLease:
-    """A core lease, bound to the shard that gave it."""
+    """A core lease, bound to the shard that gave it. `pending`: the groups with records that are
+    not durable yet, as the journal of that shard knows them."""
 
-    __slots__ = ("_holder", "_lease", "_shard")
+    __slots__ = ("_group_id", "_holder", "_pending", "_renew", "_shard")
 
-    def __init__(self, holder: LeaseHolder, shard: GroupCoordinatorShard, lease: Steady) -> None:
+    def __init__(self, holder: LeaseHolder, pending: Container[str], lease: Steady) -> None:
         self._holder = holder
-        self._shard = shard
-        self._lease = lease
+        self._shard = holder.shard
+        self._pending = pending
+        self._group_id = lease.group_id
+        self._renew = lease.renew
 
     def renew(self, now_ms: int) -> bool:
-        lease = self._lease
-        return self._holder.rests(self._shard, lease.group_id) and lease.renew(now_ms)
+        holder = self._holder
+        return (
+            holder.shard is self._shard
+            and holder.state is ShardState.ACTIVE
+            and self._group_id not in self._pending
+            and self._renew(now_ms)
+        )

@@ -1,6 +1,8 @@
 """The last events of each group, for the admin port and for failing tests.
 
-Bounded twice: events per group, and groups (the one that has been quiet for longest goes first).
+Bounded three times: events per group, groups, and events of all groups (the group that has been
+quiet for longest goes first): a thousand groups that form would otherwise hold as many megabytes
+of it as of members.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from coordinator.core.types import Event
 
 EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
+EVENTS_MAX = 10_000
 
 
 class Timeline:
     """Events by group, oldest first."""
 
-    __slots__ = ("_groups", "_sequence")
+    __slots__ = ("_count", "_groups", "_sequence")
 
     def __init__(self) -> None:
+        self._count = 0
         self._groups: OrderedDict[str, deque[tuple[int, int, Event]]] = OrderedDict()
         self._sequence = 0
 
@@ -29,11 +33,13 @@ class Timeline:
         events = self._groups.get(event.group_id)
         if events is None:
             events = self._groups[event.group_id] = deque(maxlen=EVENTS_PER_GROUP)
-            if len(self._groups) > GROUPS_MAX:
-                self._groups.popitem(last=False)
         else:
             self._groups.move_to_end(event.group_id)
+        self._count += len(events) < EVENTS_PER_GROUP
         events.append(entry)
+        while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
+            _, gone = self._groups.popitem(last=False)
+            self._count -= len(gone)
 
     def of(self, group_id: str) -> list[dict[str, Any]]:
         """Empty for a group without events."""

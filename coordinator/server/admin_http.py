@@ -23,6 +23,7 @@ from coordinator.server.http_body import READ_BYTES, BodyTooLarge, read_body, re
 log = structlog.get_logger("groupd.admin")
 
 CONTROL = "control"
+JSON = "application/json"
 REQUEST_TIMEOUT_S = 10.0
 CONTROL_TIMEOUT_S = 120.0
 """For what a control request may wait for."""
@@ -55,9 +56,10 @@ def text(body: str, status: int = 200) -> HttpReply:
 
 
 def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
-    """`compact` for what may be long: it is several times quicker, and all else waits for it."""
+    """`compact` for what may be long: it is several times quicker, and all else waits for it; see
+    `long_json` for what may be very long."""
     body = json.dumps(value, indent=None if compact else 2, ensure_ascii=False).encode() + b"\n"
-    return HttpReply(body, "application/json", status)
+    return HttpReply(body, JSON, status)
 
 
 Handler = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]

@@ -24,6 +24,7 @@ import structlog
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.runtime.steady import SteadyReply
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.steady import SteadyTable, StoredReply
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
@@ -53,33 +54,6 @@ class Requests(Protocol):
     def forget(self, slot: Slot) -> None:
         """The client is gone: the answer may be dropped, its effect stays."""
         ...
-
-
-class ConnectionStats:
-    """Plain counters, collected at scrape."""
-
-    __slots__ = (
-        "accepted",
-        "bytes_in",
-        "bytes_out",
-        "malformed",
-        "open",
-        "refused",
-        "repeated",
-        "requests",
-        "stalled",
-    )
-
-    def __init__(self) -> None:
-        self.open = 0
-        self.accepted = 0
-        self.refused = 0
-        self.malformed = 0
-        self.stalled = 0
-        self.repeated = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.requests: dict[tuple[int, int], int] = {}
 
 
 class Slot:
@@ -156,11 +130,15 @@ class Connection(asyncio.Protocol):
         self._stats = stats
         self._registry = registry
         self._splitter = FrameSplitter(config.socket_request_max_bytes)
+        self._partial = self._splitter.buffer
         self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
-        self.steady = SteadyTable(sessions or clock)
+        self.steady = SteadyTable(sessions or clock, stats)
+        self._now_ms = clock.monotonic_ms
+        self._own_ms = clock.monotonic_ms if sessions not in (None, clock) else None
+        self._quiet = True
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -194,6 +172,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._quiet = False
         if self in self._registry:
             self._registry.discard(self)
             self._stats.open -= 1
@@ -206,9 +185,21 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
 
     def data_received(self, data: bytes) -> None:
+        # Nearly all that comes is a settled heartbeat, with nothing before it.
+        if self._quiet:
+            replies = self.steady.repeated(data)
+            if replies is not None:
+                self.last_active_ms = self._own_ms() if self._own_ms else self.steady.now_ms
+                self._stats.bytes_in += len(data)
+                self._write(replies)
+                return
+        self._take_in(data)
+
+    def _take_in(self, data: bytes) -> None:
         if self.closed or self._stopped:
             return
-        self.last_active_ms = self._clock.now().monotonic_ms
+        self._quiet = False
+        self.last_active_ms = self._now_ms()
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
@@ -235,24 +226,27 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection now."""
         self.closed = True
+        self._quiet = False
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         """Close once what is written has left."""
         self.closed = True
+        self._quiet = False
         if self._transport is not None:
             self._transport.close()
 
     def stop_reading(self) -> None:
         """For shutdown: take nothing new, keep answering what is under way."""
         self._stopped = True
+        self._quiet = False
         self._frames.clear()
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply; send every reply that is ready in order."""
-        self.last_active_ms = self._clock.now().monotonic_ms
+        self.last_active_ms = self._now_ms()
         if slot is self._barrier:
             self._barrier = None
         if self._pumping:
@@ -308,8 +302,7 @@ class Connection(asyncio.Protocol):
         except MalformedRequest as error:
             self._refuse(str(error))
             return
-        counts, key = self._stats.requests, (header.api_key, header.api_version)
-        counts[key] = counts.get(key, 0) + 1
+        self._stats.requests[header.api_key, header.api_version] += 1
         slot = self._slot(api, header, frame)
         self._slots.append(slot)
         if header.api_key in _BARRIERS:
@@ -321,9 +314,6 @@ class Connection(asyncio.Protocol):
 
     def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
         """A settled heartbeat: the stored reply, in its place in the order."""
-        counts = self._stats.requests
-        counts[stored.api] = counts.get(stored.api, 0) + 1
-        self._stats.repeated += 1
         self._slots.append(ReadySlot(stored.head + correlation_id + stored.tail))
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
@@ -341,12 +331,18 @@ class Connection(asyncio.Protocol):
         if ready and self._transport is not None:
             data = ready[0] if len(ready) == 1 else b"".join(ready)
             if data:
-                self._stats.bytes_out += len(data)
-                self._written += len(data)
-                self._transport.write(data)
+                self._write(data)
+
+    def _write(self, data: bytes | bytearray) -> None:
+        assert self._transport is not None
+        self._stats.bytes_out += len(data)
+        self._written += len(data)
+        self._transport.write(data)
 
     def _regulate(self) -> None:
         """Read on only while there is room for what would come."""
+        waits = self._slots or self._frames or self._partial
+        self._quiet = not (waits or self._stopped or self.closed)
         room = len(self._slots) < self._config.queued_max_requests
         self._set_reading(room and not (self._draining or self._frames or self._stopped))
 

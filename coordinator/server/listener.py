@@ -9,7 +9,8 @@ from socket import socket
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.server.connection import Connection, ConnectionStats, Requests
+from coordinator.server.connection import Connection, Requests
+from coordinator.server.connection_stats import ConnectionStats
 
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0

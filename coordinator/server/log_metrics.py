@@ -32,4 +32,5 @@ class LogCollector(Collector):
         )
         longest = self._stalls.longest_ns() / NS_PER_S
         yield gauge("groupd_event_loop_stall_seconds", "Longest stall of the last minute.", longest)
+        yield total("groupd_event_loop_delays", "Stalls of 10 ms and more.", self._stalls.delays)
         yield total("groupd_event_loop_stalls", "Stalls of 50 ms and more.", self._stalls.stalls)

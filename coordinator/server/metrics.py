@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from coordinator.core.types import EventKind
 from coordinator.runtime.broker import Broker
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.families import gauge, total
 from coordinator.server.group_metrics import GroupMetrics
 from coordinator.server.transaction_metrics import TransactionMetrics
@@ -62,7 +62,7 @@ class CoordinatorCollector(Collector):
         requests = CounterMetricFamily(
             "groupd_requests", "Requests by API and version.", labels=["api", "version"]
         )
-        for (key, version), count in sorted(stats.requests.items()):
+        for (key, version), count in stats.all_requests().items():
             requests.add_metric([API_BY_KEY[key].name, str(version)], count)
         yield requests
         yield gauge("groupd_requests_waiting", "Unanswered requests.", len(self._broker.waiting))

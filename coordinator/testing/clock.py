@@ -35,6 +35,9 @@ class ManualClock:
     def now(self) -> Instant:
         return Instant(self._monotonic_ms, self._wall_ms)
 
+    def monotonic_ms(self) -> int:
+        return self._monotonic_ms
+
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> ManualTimer:
         """`callback` runs inside `advance`, even if its time has come already."""
         timer = ManualTimer(callback)

@@ -71,6 +71,9 @@ class ControlledClock:
         now_ms = self._now_ms()
         return Instant(now_ms, now_ms + self._wall_ahead_ms)
 
+    def monotonic_ms(self) -> int:
+        return self._now_ms()
+
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> ManualTimer:
         """Run `callback` once, at or after `monotonic_ms`."""
         timer = ManualTimer(callback)

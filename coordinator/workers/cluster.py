@@ -53,11 +53,11 @@ class Cluster:
         await asyncio.gather(*(link.launch() for link in self.links))
 
     async def start(self) -> None:
-        """Until every worker serves, however often it must be started for that."""
+        """Until every worker serves. Raises DaemonFailed if one cannot be started."""
         for link in self.links:
             link.supervise()
         for link in self.links:
-            await link.loaded.wait()
+            await link.first_served()
 
     async def stop(self) -> None:
         """In order; the main process's writer must still be at work."""
@@ -70,7 +70,7 @@ class Cluster:
         for link in self.links:
             name = f"worker {link.place.node.node_id}"
             if not link.serving:
-                return f"{name} is {link.state.value}"
+                return f"{name} is {link.state.value}{link.trouble}"
             failed = link.health.failed
             if failed:
                 return (
@@ -95,12 +95,12 @@ class Cluster:
     def link_of(self, group_id: str) -> WorkerLink:
         return self._by_shard[partition_for(group_id, len(self._by_shard))]
 
-    def find_node(self, key_type: int, key: str) -> Node | None:
-        """Groups are the workers', transactional ids are ours. None: the worker is just away."""
-        if key_type != KEY_GROUP:
-            return self._node()
-        link = self.link_of(key)
-        return link.place.node if link.serving else None
+    def find_node(self, key_type: int, key: str) -> Node:
+        """Groups are the workers', transactional ids are ours. Also of a worker that is just away:
+        its socket stays open, so whoever goes there is answered once it is back. A client that is
+        told three times in a row that there is no coordinator may never ask again: librdkafka's
+        send_offsets_to_transaction (its issue 5456)."""
+        return self.link_of(key).place.node if key_type == KEY_GROUP else self._node()
 
     # News ---------------------------------------------------------------------------------
 

@@ -4,6 +4,10 @@ It is started, told who it is, watched, and started again when it has ended, wha
 exit, a signal, or no answer to pings. Pings are counted, not timed: after a machine has slept, all
 of them are late, and nobody is frozen. A worker that was cut off is killed before its successor
 starts, and the successor's owner epochs fence what may still be under way.
+
+One that has never served is given up after some tries: whatever keeps it from starting was there
+when the daemon was started, whose user is still looking. One that has served is never given up: the
+others serve, and what keeps it away may pass.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from socket import socket
 
 import structlog
 
+from coordinator.failures import DaemonFailed
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.workers.channel import Answer, Channel, ChannelLost
 from coordinator.workers.messages import Health, Start
@@ -29,6 +34,8 @@ log = structlog.get_logger("groupd.workers")
 
 PING_INTERVAL_MS = 500
 BACKOFF_MS, BACKOFF_MAX_MS = 200, 10_000
+FIRST_LIVES = 5
+"""So often one that has never served is started."""
 STEADY_MS = 10_000
 """A worker that has served for so long is started again at once."""
 FIRST_PINGS = 120
@@ -69,8 +76,6 @@ class WorkerLink:
         self.health = Health()
         self.restarts = 0
         self.pid: int | None = None
-        self.loaded = asyncio.Event()
-        """It has served once."""
         self._serve = serve
         self._make_start = make_start
         self._spawn = spawn
@@ -81,6 +86,13 @@ class WorkerLink:
         self._told = False
         self._stopping = asyncio.Event()
         self._backoff_ms = 0
+        self._served_once = False
+        """In any life."""
+        self._settled = asyncio.Event()
+        """It has served once, or is given up."""
+        self._failures = 0
+        """Lives in a row in which it did not get as far as to serve."""
+        self._last_reason = ""
         self._reason = ""
         self._task: asyncio.Task[None] | None = None
         self._timer: TimerHandle | None = None
@@ -106,13 +118,29 @@ class WorkerLink:
             self._supervise(), name=f"worker-{self.place.node.node_id}"
         )
 
+    async def first_served(self) -> None:
+        """Waits until it has served once. Raises DaemonFailed when it is given up."""
+        await self._settled.wait()
+        if not self._served_once:
+            raise DaemonFailed(f"worker {self.place.node.node_id} cannot be started{self.trouble}")
+
+    @property
+    def trouble(self) -> str:
+        """What to add to the news that it does not serve."""
+        return f": {self._last_reason} ({self._failures} times in a row)" if self._failures else ""
+
     async def _supervise(self) -> None:
         while not self._stopping.is_set():
             served_ms = await self._one_life()
             if self._stopping.is_set():
                 return
+            self._last_reason = self._reason
+            self._failures = self._failures + 1 if served_ms is None else 0
+            if self._failures == FIRST_LIVES and not self._served_once:
+                self._settled.set()
+                return
             self.restarts += 1
-            steady = served_ms >= STEADY_MS
+            steady = (served_ms or 0) >= STEADY_MS
             self._backoff_ms = (
                 0 if steady else min(max(2 * self._backoff_ms, BACKOFF_MS), BACKOFF_MAX_MS)
             )
@@ -124,8 +152,8 @@ class WorkerLink:
             )
             await self._pause(self._backoff_ms)
 
-    async def _one_life(self) -> int:
-        """Until the worker has ended and its process is gone: how long it has served."""
+    async def _one_life(self) -> int | None:
+        """Until the worker has ended and its process is gone: how long it has served, if it has."""
         since_ms: int | None = None
         self._reason = ""
         self.state = WorkerState.STARTING
@@ -133,7 +161,7 @@ class WorkerLink:
             if self._process is None:
                 await self.launch()
             if self._stopping.is_set():
-                return 0
+                return None
             assert self._channel is not None
             starting = self._channel.start_call(Operation.START, self._make_start().encode())
             self._told = True
@@ -142,7 +170,9 @@ class WorkerLink:
             self.health = Health.decode(await starting)
             since_ms = self._clock.now().monotonic_ms
             self.state = WorkerState.SERVING
-            self.loaded.set()
+            self._failures = 0
+            self._served_once = True
+            self._settled.set()
             log.info("worker serves", worker=self.place.node.node_id, pid=self.pid)
             await self._channel.lost.wait()
         except (LogError, ApiError, ValueError, OSError) as error:
@@ -155,7 +185,7 @@ class WorkerLink:
         finally:
             self.state = WorkerState.STOPPED if self._stopping.is_set() else WorkerState.DOWN
             await self._bury()
-        return 0 if since_ms is None else self._clock.now().monotonic_ms - since_ms
+        return None if since_ms is None else self._clock.now().monotonic_ms - since_ms
 
     async def _bury(self) -> None:
         if self._timer is not None:

@@ -23,7 +23,7 @@ from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.runtime.shard_maker import shard_maker
 from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.frontend import Frontend
 from coordinator.server.listener import KafkaListener
 from coordinator.server.logs import configure_logging
@@ -55,7 +55,7 @@ class Worker:
         self._bound = bound
         self._clock = clock
         self._on_orphaned = on_orphaned
-        self._stopped = False
+        self._assembled = self._stopped = False
         self._logs = RemoteLogs(self.channel)
         self._stalls = LoopStalls()
         self._topics: ReplicatedTopics
@@ -88,7 +88,7 @@ class Worker:
             case Operation.METRICS:
                 return self._reports.metrics()
             case Operation.ADMIN:
-                return self._reports.admin(*messages.decode_path(body)).encode()
+                return self._reports.admin(*messages.decode_path(body))
             case Operation.STOP:
                 return self._stop()
             case _:
@@ -124,6 +124,7 @@ class Worker:
         requests = WorkerFrontend(Frontend(broker), self.channel, local)
         self._listener = KafkaListener(config, self._clock, requests, self.connections)
         self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)
+        self._assembled = True
 
     async def _start(self) -> bytes:
         await self._listener.start_on(self._bound)
@@ -139,6 +140,8 @@ class Worker:
     # At work ------------------------------------------------------------------------------
 
     def _health(self) -> Health:
+        if not self._assembled:
+            return Health()  # the answer to START says why
         return Health(self._broker.loading, tuple(self._broker.failed))
 
     async def _marker(self, body: bytes) -> bytes:

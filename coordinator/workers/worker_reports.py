@@ -9,7 +9,7 @@ from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.server.admin_groups import GroupRoutes
 from coordinator.server.admin_http import HttpRequest
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.workers.messages import AdminAnswer
@@ -31,7 +31,7 @@ class WorkerReports:
     def metrics(self) -> bytes:
         return encode_families(self._registry)
 
-    def admin(self, path: Sequence[str], query: Mapping[str, str]) -> AdminAnswer:
-        """What is below `/groups`."""
-        reply = self._groups(HttpRequest(tuple(path), dict(query)))
-        return AdminAnswer(reply.status, reply.content_type, reply.body)
+    async def admin(self, path: Sequence[str], query: Mapping[str, str]) -> bytes:
+        """What is below `/groups`: an encoded `AdminAnswer`."""
+        reply = await self._groups(HttpRequest(tuple(path), dict(query)))
+        return AdminAnswer(reply.status, reply.content_type, reply.body).encode()

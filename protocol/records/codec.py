@@ -9,11 +9,11 @@ Bytes after the end of a key or value are corruption; unknown tagged fields are 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol.records import classic_records, consumer_records, offset_records
-from protocol.records.primitives import INT16, Reader, string
+from protocol.records.primitives import INT16, INT32, Reader, string
 from protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
@@ -58,13 +58,13 @@ class CorruptRecord(Exception):
 
 
 # Keys of one string (the group) and of two (group and member, or group and regex).
-_GROUP_KEYS: dict[int, type[Any]] = {
+GROUP_KEYS: dict[int, type[Any]] = {
     2: GroupMetadataKey,
     3: ConsumerGroupMetadataKey,
     4: ConsumerGroupPartitionMetadataKey,
     6: ConsumerGroupTargetMetadataKey,
 }
-_PAIR_KEYS: dict[int, type[Any]] = {
+PAIR_KEYS: dict[int, type[Any]] = {
     5: ConsumerGroupMemberMetadataKey,
     7: ConsumerGroupTargetMemberKey,
     8: ConsumerGroupCurrentMemberKey,
@@ -88,8 +88,8 @@ def _encode_regex_key(key: ConsumerGroupRegexKey) -> bytes:
 
 _KEY_ENCODERS: dict[type[Any], Callable[[Any], bytes]] = {
     OffsetCommitKey: offset_records.encode_key,
-    **{key: _group_key_encoder(number) for number, key in _GROUP_KEYS.items()},
-    **{key: _member_key_encoder(number) for number, key in _PAIR_KEYS.items()},
+    **{key: _group_key_encoder(number) for number, key in GROUP_KEYS.items()},
+    **{key: _member_key_encoder(number) for number, key in PAIR_KEYS.items()},
     ConsumerGroupRegexKey: _encode_regex_key,
 }
 
@@ -147,6 +147,23 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     return _VALUE_ENCODERS[type(value)](value)
 
 
+def encode_records(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
+    """Keys and values; offsets of many partitions of a topic, one after the other, cost less."""
+    encoded: list[tuple[bytes, bytes | None]] = []
+    of: tuple[str, str] | None = None
+    prefix = b""
+    for record in records:
+        key = record.key
+        if type(key) is OffsetCommitKey:
+            if of != (key.group, key.topic):
+                of = key.group, key.topic
+                prefix = offset_records.key_prefix(*of)
+            encoded.append((prefix + INT32.pack(key.partition), encode_value(record)))
+        else:
+            encoded.append((encode_key(key), encode_value(record)))
+    return encoded
+
+
 def record_type(key: bytes) -> int:
     """The type number of an encoded key. Raises CorruptRecord."""
     if len(key) < 2:
@@ -162,10 +179,10 @@ def decode_key(data: bytes) -> RecordKey:
     try:
         if number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
             key = offset_records.decode_key(reader)
-        elif number in _GROUP_KEYS:
-            key = _GROUP_KEYS[number](reader.string())
-        elif number in _PAIR_KEYS:
-            key = _PAIR_KEYS[number](reader.string(), reader.string())
+        elif number in GROUP_KEYS:
+            key = GROUP_KEYS[number](reader.string())
+        elif number in PAIR_KEYS:
+            key = PAIR_KEYS[number](reader.string(), reader.string())
         else:
             raise UnknownRecordType(number)
         reader.end()

@@ -35,10 +35,16 @@ _TWO_TIMESTAMPS = Struct(">qq")
 _V4_HEAD = Struct(">hqiB")
 _SHORTEST_V4 = 24
 _TOPIC_ID_FIELD = b"\x01\x00\x10"
+_V4_BARE = Struct(">hqiBq3s16s").pack
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:
-    return b"\x00\x01" + string(key.group) + string(key.topic) + INT32.pack(key.partition)
+    return key_prefix(key.group, key.topic) + INT32.pack(key.partition)
+
+
+def key_prefix(group: str, topic: str) -> bytes:
+    """What the keys of all partitions of a topic begin with."""
+    return b"\x00\x01" + string(group) + string(topic)
 
 
 def decode_key(reader: Reader) -> OffsetCommitKey:
@@ -53,6 +59,16 @@ def written_version(value: OffsetCommitValue) -> int:
 def encode_value(value: OffsetCommitValue, version: int) -> bytes:
     """`version` 1, 3 or 4; what a version cannot hold is dropped."""
     if version == 4:
+        if not value.metadata and value.topic_id != NO_TOPIC_ID:  # nearly all of them
+            return _V4_BARE(
+                4,
+                value.offset,
+                value.leader_epoch,
+                1,
+                value.commit_timestamp_ms,
+                _TOPIC_ID_FIELD,
+                value.topic_id,
+            )
         return (
             _OFFSET_EPOCH.pack(4, value.offset, value.leader_epoch)
             + compact_string(value.metadata)

@@ -31,57 +31,58 @@ def records_data(batch: Batch) -> bytes:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
 
 
-def key_values(
-    header: BatchHeader, data: bytes
-) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """(offset, key, value) of each record in `data`. Raises CorruptBatch."""
-    position, base_offset = 0, header.base_offset
+def key_value(
+    header: BatchHeader, data: bytes, position: int
+) -> tuple[int, bytes | None, bytes | None, int]:
+    """Offset, key and value of the record at `position` in `data`, and where the next one begins.
+    Raises CorruptBatch."""
+    start = position
     try:
-        for _ in range(header.record_count):
-            start = position
+        length, position = read_varint(data, position)
+        end = position + length
+        position += 1  # attributes
+        if data[position] < 0x80:
+            position += 1
+        else:
+            _, position = read_varint(data, position)
+        byte = data[position]
+        if byte < 0x80:
+            offset_delta = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            offset_delta, position = read_varint(data, position)
+        byte = data[position]
+        if byte < 0x80 and not byte & 1:
+            length = byte >> 1
+            position += 1
+        else:
             length, position = read_varint(data, position)
-            end = position + length
-            position += 1  # attributes
-            if data[position] < 0x80:
-                position += 1
-            else:
-                _, position = read_varint(data, position)
-            byte = data[position]
-            if byte < 0x80:
-                offset_delta = (byte >> 1) ^ -(byte & 1)
-                position += 1
-            else:
-                offset_delta, position = read_varint(data, position)
-            byte = data[position]
-            if byte < 0x80 and not byte & 1:
-                length = byte >> 1
-                position += 1
-            else:
-                length, position = read_varint(data, position)
-            key = None
-            if length >= 0:
-                key = data[position : position + length]
-                position += length
-            byte = data[position]
-            if byte < 0x80 and not byte & 1:
-                length = byte >> 1
-                position += 1
-            else:
-                length, position = read_varint(data, position)
-            value = None
-            if length >= 0:
-                value = data[position : position + length]
-                position += length
-            if position + 1 != end or data[position]:
-                # Headers, or bytes that are wrong: this one tells.
-                _, position = read_record(header, data, start)
-            else:
-                position = end
-            yield base_offset + offset_delta, key, value
+        key = None
+        if length >= 0:
+            key = data[position : position + length]
+            position += length
+        byte = data[position]
+        if byte < 0x80 and not byte & 1:
+            length = byte >> 1
+            position += 1
+        else:
+            length, position = read_varint(data, position)
+        value = None
+        if length >= 0:
+            value = data[position : position + length]
+            position += length
+        if position + 1 != end or data[position]:
+            # Headers, or bytes that are wrong: this one tells.
+            _, end = read_record(header, data, start)
     except (IndexError, UnicodeDecodeError) as error:
-        raise CorruptBatch(f"records at offset {base_offset}: {error}") from error
+        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
+    return header.base_offset + offset_delta, key, value, end
+
+
+def check_end(header: BatchHeader, data: bytes, position: int) -> None:
+    """`position`: behind the last record. Raises CorruptBatch."""
     if position != len(data):
-        raise CorruptBatch(f"bytes after the last record of the batch at {base_offset}")
+        raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
 
 
 class RawRecord(NamedTuple):
@@ -118,5 +119,4 @@ def raw_records(header: BatchHeader, data: bytes) -> Iterator[RawRecord]:
             position = end
     except IndexError as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
-    if position != len(data):
-        raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
+    check_end(header, data, position)

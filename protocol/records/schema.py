@@ -8,6 +8,7 @@ GroupMetadata v3, all others v0. Older versions are read into the same classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from protocol.messages import NO_TOPIC_ID, TopicId
 
@@ -21,8 +22,9 @@ class OffsetCommitKey:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitValue:
+class OffsetCommitValue(NamedTuple):
+    """A tuple, since a log makes millions of them."""
+
     offset: int
     leader_epoch: int = -1
     metadata: str = ""

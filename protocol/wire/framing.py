@@ -32,20 +32,21 @@ class MalformedFrame(FrameError):
 
 
 class FrameSplitter:
-    """One direction of one connection. `max_frame_bytes` does not count the length field."""
+    """One direction of one connection. `max_frame_bytes` does not count the length field; `buffer`:
+    the beginning of a frame, always the same object."""
 
-    __slots__ = ("_buffer", "max_frame_bytes")
+    __slots__ = ("buffer", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self._buffer = bytearray()
+        self.buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, without their length fields, possibly none.
 
         Raises FrameTooLarge or MalformedFrame. No further call makes sense after that.
         """
-        buffer = self._buffer
+        buffer = self.buffer
         if not buffer:
             frames, consumed = self._cut(data)
             if consumed < len(data):

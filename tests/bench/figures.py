@@ -16,12 +16,23 @@ Samples = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What was measured of every peer. `notes`: of a peer, why it has no figure, say."""
+    """What was measured of every peer. `notes`: of a peer, why it has no figure, say. `measure`:
+    what of the workload, where several things are measured; workloads of one name share a table.
+    `figure`: the plot that this is a point of, at `size` (of one measure; none = a plot of its
+    own)."""
 
     name: str
     unit: str
     samples: Samples
     notes: Mapping[str, str] | None = None
+    measure: str = ""
+    figure: str = ""
+    size: float = 0
+    higher_is_better: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: {self.measure}" if self.measure else self.name
 
 
 def spread(samples: Sequence[float]) -> tuple[float, float]:
@@ -36,7 +47,7 @@ def table(workload: Workload) -> str:
     """Markdown: peer, median, spread, how many times the first peer's median, number of runs."""
     reference = next(iter(workload.samples))
     lines = [
-        f"**{workload.name}**, {workload.unit}",
+        f"**{workload.title}**, {workload.unit}",
         "",
         f"| peer | median | spread | times {reference} | runs |",
         "|---|---|---|---|---|",
@@ -49,12 +60,12 @@ def table(workload: Workload) -> str:
             continue
         median, (low, high) = statistics.median(samples), spread(samples)
         ratio = f"{median / base:.2f}" if base and peer != reference else ""
-        cells = (_number(median), f"{_number(low)} to {_number(high)}", ratio, str(len(samples)))
+        cells = (number(median), f"{number(low)} to {number(high)}", ratio, str(len(samples)))
         lines.append(f"| {peer}{f' ({note})' if note else ''} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -13,12 +14,17 @@ from tests.bench.figures import Workload
 class Plan:
     """`runs` of every peer in turn; `seconds` of a steady load; `peers`: those that are wanted, by
     their names in `peers.processes.STARTERS`; `quick`: the smallest sizes, once, so that CI sees
-    that everything works: such figures mean nothing."""
+    that everything works: such figures mean nothing; `matching`: a regular expression for the
+    names of the workloads that are wanted, which a part looks at where a workload takes time."""
 
     runs: int = 5
     seconds: float = 5.0
     peers: tuple[str, ...] = ()
     quick: bool = False
+    matching: str = ""
+
+    def wants(self, workload: str) -> bool:
+        return re.search(self.matching, workload) is not None
 
 
 Part = Callable[[Plan], Iterator[Workload]]

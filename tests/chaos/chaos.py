@@ -100,6 +100,7 @@ class Chaos:
         next_at, waiting_since = began + self._random.uniform(*PAUSE_S), 0.0
         while (now := time.monotonic()) < began + seconds or set(self.happened) != set(KINDS):
             topology.feeder.feed(int((now - began) * RECORDS_PER_S) - topology.feeder.given)
+            topology.revive()
             for slot in [slot for slot, until in self._frozen.items() if until <= now]:
                 self._thaw(slot)
             for worker in self._slots:
@@ -167,10 +168,11 @@ class Chaos:
         happened = ", ".join(f"{count} {kind}" for kind, count in sorted(self.happened.items()))
         ended = ", ".join(f"{count} {what}" for what, count in sorted(self.transactions.items()))
         assert self._topology is not None
-        anew = self._topology.told("anew")[0]
+        anew, stuck = self._topology.told("anew")[0], self._topology.told("stuck")[0]
         return (
             f"{self.given} records in, {self.written} out, {self.discarded} more of aborted "
-            f"transactions; {happened}; transactions: {ended}; {anew} fatal errors of clients"
+            f"transactions; {happened}; transactions: {ended}; {anew} fatal errors of clients, "
+            f"{stuck} clients were stuck"
         )
 
     def logs(self) -> str:

@@ -14,11 +14,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tests.clients.drivers.confluent_processor import STUCK_EXIT
 from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import driver_classpath, go_driver, java
@@ -26,7 +27,16 @@ from tests.support.toolchain import driver_classpath, go_driver, java
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST_S = 10.0
 STOP_S = 60.0
-CLIENTS = ("confluent", "java", "franz")
+PROGRAMS: dict[str, Callable[[], list[str]]] = {
+    "confluent": lambda: [sys.executable, "-m", "tests.clients.drivers.confluent_processor"],
+    "java": lambda: [
+        *(java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath()),
+        *("groupd.clients.Main", "process"),
+    ],
+    "franz": lambda: [go_driver(), "franz-process"],
+}
+"""Those that are not asked for need not be built."""
+CLIENTS = tuple(PROGRAMS)
 
 Values = dict[int, list[int]]
 """The records of each partition in the order of their offsets, as numbers."""
@@ -153,7 +163,8 @@ class Feeder:
 
 
 class Worker:
-    """A process that works, and what it has told."""
+    """A process that works, and what it has told. One that has ended because its client was stuck
+    is started again by `revive`, as a service manager would."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
@@ -163,9 +174,13 @@ class Worker:
         self.owned: list[int] = []
         self.told: list[str] = []
         self._freezing = False
-        self.process = ChildProcess(
-            command,
-            stderr_path=log,
+        self._command, self._log = command, log
+        self.process = self._start()
+
+    def _start(self) -> ChildProcess:
+        return ChildProcess(
+            self._command,
+            stderr_path=self._log,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
             cwd=ROOT,
             on_line=self._on_line,
@@ -184,10 +199,19 @@ class Worker:
         elif kind != "committed":
             self.told.append(f"{time.strftime('%H:%M:%S')} {line}")
 
+    def revive(self) -> None:
+        """Start it again, with the same transactional id, if it was stuck."""
+        if not self.process.running and self.process.popen.returncode == STUCK_EXIT:
+            self.process.close()
+            self.process = self._start()
+
     def stop(self) -> None:
-        """SIGTERM: it commits what is open, leaves and exits 0 (143 from a JVM)."""
+        """SIGTERM: it commits what is open, leaves and exits 0 (143 from a JVM). Or it is
+        stuck, and leaves that to the others."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait_exit(STOP_S)
+        if code == STUCK_EXIT:
+            return
         assert code in (0, 143), self.describe()
         assert self.events["closed"] == 1, self.describe()
 
@@ -240,18 +264,11 @@ class Topology:
     def start(
         self, client: str, protocol: str, transactional_id: str, assignor: str = ""
     ) -> Worker:
-        program = {
-            "confluent": [sys.executable, "-m", "tests.clients.drivers.confluent_processor"],
-            "java": [java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath()],
-            "franz": [go_driver(), "franz-process"],
-        }[client]
-        if client == "java":
-            program += ["groupd.clients.Main", "process"]
         number = len(self.workers)
         worker = Worker(
             f"worker {number} {client} {transactional_id}",
             [
-                *program,
+                *PROGRAMS[client](),
                 *self._arguments,
                 *["--protocol", protocol, "--transactional-id", transactional_id],
                 *["--assignor", assignor],
@@ -270,12 +287,17 @@ class Topology:
 
     def wait_written(self, count: int, timeout_s: float) -> None:
         """Until a committed reader has so many records."""
-        wait_until(
-            lambda: self.output.read() >= count,
-            timeout_s,
-            f"{count} records in the output",
-            self.describe,
-        )
+
+        def written() -> bool:
+            self.revive()
+            return self.output.read() >= count
+
+        wait_until(written, timeout_s, f"{count} records in the output", self.describe)
+
+    def revive(self) -> None:
+        """Start workers again whose client was stuck."""
+        for worker in self.workers:
+            worker.revive()
 
     def finish(self, timeout_s: float) -> Values:
         """Until all that was given is written; then all workers leave. What read_uncommitted reads.

@@ -21,8 +21,8 @@ from tests.support.toolchain import driver_classpath, go_driver, java, node_driv
 ROOT = Path(__file__).resolve().parents[2]
 JVM_FLAGS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 JVM_LOG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-SETTLE_S = 30.0
-MOVE_S = SESSION_TIMEOUT_MS / 1000 + 30.0
+SETTLE_S = 60.0
+MOVE_S = SESSION_TIMEOUT_MS / 1000 + SETTLE_S
 
 Partition = tuple[str, int]
 Place = tuple[str, int, int]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.testing import GroupCoordinator
 from tests.clients.conftest import TopicMaker
 from tests.clients.exactly_once import Topology, compare
 from tests.support.peer import Peer, make_peer
@@ -89,6 +90,40 @@ def test_every_record_is_written_once(
         topology.finish(WAIT_S)
     finally:
         topology.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_client_that_waits_for_ever_is_started_again(tmp_path: Path) -> None:
+    """librdkafka's send_offsets_to_transaction does not survive three COORDINATOR_NOT_AVAILABLE one
+    after another, and does not keep to its timeout then. groupd avoids it (docs/compat.md); should
+    it happen all the same, such a worker ends itself, and its successor fences it."""
+    with GroupCoordinator.start({"in": PARTITIONS, "out": PARTITIONS}, SETTINGS) as c:
+        c.faults.add(
+            "error",
+            api="FindCoordinator",
+            client_id="x0",
+            group="eos",
+            code="COORDINATOR_NOT_AVAILABLE",
+            count=3,
+        )
+        topology = Topology(
+            c.bootstrap_servers,
+            tmp_path,
+            "eos",
+            "in",
+            "out",
+            PARTITIONS,
+            session_timeout_ms=SESSION_MS,
+            transaction_timeout_ms=TRANSACTION_MS,
+        )
+        try:
+            topology.feeder.feed(HALF)
+            for number in range(2):
+                topology.start("confluent", "consumer", f"x{number}", "")
+            topology.finish(WAIT_S)
+            assert [worker.events["stuck"] for worker in topology.workers] == [1, 0]
+        finally:
+            topology.close()
 
 
 # The judge itself ---------------------------------------------------------------------------

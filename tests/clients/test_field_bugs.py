@@ -21,6 +21,8 @@ NONE, UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED = 0, 25, 79
 LOADING, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH = 14, 82, 113
 SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
 SWEEP_MS = 300
+BEFORE_JOINS_MS = 3_000
+"""How long offsets live that a group must outlive with members: these have to join until then."""
 MakeMember = Callable[[str, str], RawMember]
 
 
@@ -160,7 +162,7 @@ def test_a_subscription_change_comes_as_a_delta(daemon: Daemon, make_member: Mak
 
     member.beat(subscribed_topic_regex="oth.*")
     member.beat(subscribed_topic_names=[])
-    wait_until(lambda: bool(member.beat()) and member.owned == {"other": [0, 1]}, 10, "regex only")
+    wait_until(lambda: bool(member.beat()) and member.owned == {"other": [0, 1]}, 30, "regex only")
     assert shown_member(daemon, "delta", "m1")["subscribed_topic_regex"] == "oth.*"
     member.beat(server_assignor="uniform")
     after = shown_member(daemon, "delta", "m1")
@@ -280,7 +282,7 @@ def test_offsets_do_not_expire_while_a_group_rebalances(
             assert sync_as_leader(client, group, joined) == NONE
         else:
             member, epoch = "", -1
-        kept_ms = {"retention_time": 600} if group != "classic-keeps" else {"retention_time": 1500}
+        kept_ms = {"retention_time": 1500 if group == "classic-keeps" else BEFORE_JOINS_MS}
         assert commit(client, 4, group, member, epoch, places=places, **kept_ms) == {NONE}
         if group == "kip848-keeps":
             # A rebalance that does not end: m2 waits for what m1 does not give back.
@@ -301,7 +303,7 @@ def test_offsets_do_not_expire_while_a_group_rebalances(
                 fetched(client, "expires", "orders", [0]) == gone
                 and fetched(client, "kip848-keeps", "other", [0]) == gone
             ),
-            10,
+            30,
             "the control offsets expire",
         )
         deadline = time.monotonic() + 1.5 + 3 * SWEEP_MS / 1000
@@ -338,7 +340,7 @@ def test_an_abandoned_pending_member_does_not_stall_the_group_for_its_session(
         again, second = client.receive(), other.receive()
     assert (again["error_code"], second["error_code"]) == (NONE, NONE)
     assert again["generation_id"] == second["generation_id"] == first["generation_id"] + 1
-    assert time.monotonic() - started < 6  # the rebalance timeout, 1.5 s, and room
+    assert time.monotonic() - started < 15  # the rebalance timeout, 1.5 s, and room; not 30 s
 
 
 def test_a_member_that_knows_its_id_is_not_asked_for_one_again(

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.conftest import GroupMaker, TopicMaker
-from tests.clients.group import BY_NAME, MOVE_S
+from tests.clients.group import BY_NAME, MOVE_S, SETTLE_S
 from tests.clients.load import Load
 from tests.clients.timeline import Timeline
 from tests.support.admin import committed, create_topics, end_offsets, produce
@@ -33,7 +33,7 @@ def test_auto_commit_keeps_up_with_rebalances(
     group.wait_covered(counts, [0, 1])
     load = Load(peer.bootstrap, topic, PARTITIONS)
     try:
-        wait_until(lambda: len(group.polled) > PARTITIONS, 10, "records flow", group.describe)
+        wait_until(lambda: len(group.polled) > PARTITIONS, SETTLE_S, "records flow", group.describe)
         third = group.spawn(counts, commit="auto", flavour=BY_NAME[f"confluent-{kind}"])
         group.wait_covered(counts, [0, 1, 2])
         group.leave(java, 1)

@@ -21,6 +21,8 @@ from tests.support.peer import Peer
 from tests.support.process import wait_until
 
 COMPAT = Path(__file__).resolve().parents[2] / "docs" / "compat.md"
+IDLE_MS = "5000"
+"""kafka-console-consumer ends after so long without a record; the first one takes a while, too."""
 LIVE = [BY_NAME["confluent-consumer-uniform"], BY_NAME["confluent-classic-range"]]
 live = pytest.mark.parametrize("flavour", LIVE, ids=lambda flavour: flavour.protocol)
 protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -168,7 +170,7 @@ def test_console_records_go_in_and_come_out(
 
     got = consume(run, topic, f"console-{unique}", protocol, len(sent))
     assert sorted(got) == sent
-    once = ["--topic", topic, "--partition", "0", "--offset", "0", "--timeout-ms", "1000"]
+    once = ["--topic", topic, "--partition", "0", "--offset", "0", "--timeout-ms", IDLE_MS]
     alone = run("kafka-console-consumer", *once).lines
     assert alone
     assert set(alone) < {f"v{number}" for number in range(6)}
@@ -423,7 +425,7 @@ def test_the_official_formatters_read_the_offsets_topic(
     def formatted(formatter: str) -> list[dict[str, object]]:
         said = run(
             "kafka-console-consumer",
-            *["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "1500"],
+            *["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", IDLE_MS],
             *["--formatter", f"org.apache.kafka.tools.consumer.{formatter}"],
         )
         return [found for found in objects(said.out) if found["key"]["data"]["group"] == group]

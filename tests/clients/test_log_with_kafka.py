@@ -212,7 +212,7 @@ def test_what_the_official_formatters_print_is_imported(
             said = tools.call(
                 broker.bootstrap,
                 "kafka-console-consumer",
-                *["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "4000"],
+                *["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "8000"],
                 *["--formatter", f"org.apache.kafka.tools.consumer.{formatter}"],
                 *["--command-property", "isolation.level=read_committed"],
             )

@@ -22,6 +22,7 @@ from tests.support.toolchain import driver_classpath, java
 COUNT = 300
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+READ_S = 30.0
 LARGE = 900_000
 TOO_LARGE = 1_200_000
 
@@ -52,8 +53,8 @@ def read_all(bootstrap: str, topic: str, count: int, partitions: int = PARTITION
     try:
         consumer.assign([TopicPartition(topic, part, 0) for part in range(partitions)])
         while len(found) < count:
-            messages = consumer.consume(count - len(found), 10)
-            assert messages, f"only {len(found)} of {count} records within 10 s"
+            messages = consumer.consume(count - len(found), READ_S)
+            assert messages, f"only {len(found)} of {count} records within {READ_S:.0f} s"
             for message in messages:
                 assert message.error() is None, message.error()
                 headers = tuple((name, bytes(value)) for name, value in message.headers() or ())
@@ -206,7 +207,7 @@ async def test_aiokafka_records_come_back_as_they_were_sent(
         consumer.assign([AioTopicPartition(topic, part) for part in range(PARTITIONS)])
         found = 0
         while found < COUNT:
-            got = await consumer.getmany(timeout_ms=10000)
+            got = await consumer.getmany(timeout_ms=int(READ_S * 1000))
             assert got, f"only {found} records"
             found += sum(len(records) for records in got.values())
         assert found == COUNT

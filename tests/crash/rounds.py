@@ -36,7 +36,7 @@ killed and it stops as it should."""
 WORKER_KINDS = {**KINDS, "worker": 12}
 """With several processes also one of them, which comes back while the others go on."""
 COMMITS_MAX = 120
-PROGRESS_TIMEOUT_S = 20.0
+PROGRESS_TIMEOUT_S = 60.0
 LOAD_S, START_S, STOP_S = (0.0, 0.02), (0.0, 0.2), (0.0, 0.03)
 """When: after so many commits were acknowledged, that is, at the same pace on a slow machine; and
 how long after that, or after a start or a stop began."""
@@ -172,8 +172,10 @@ class Rounds:
         await self._progress(others, self._random.randint(1, COMMITS_MAX))
         assert not any(load.done() for load in others), "they are not concerned"
         async with asyncio.timeout(PROGRESS_TIMEOUT_S):
-            while not await server.finds(drawn.group):
-                await asyncio.sleep(0.01)
+            for worker in self.workers:
+                if self._node(worker) == node:
+                    while not await server.serves(node, getattr(worker, "group", "")):
+                        await asyncio.sleep(0.01)
         for worker in self.workers:
             if self._node(worker) == node:
                 await self._check(worker, server.ports[node])

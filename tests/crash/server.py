@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.crash.wire import Connection
 from tests.support.daemon import READY, ROOT, worker_pids
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 6.0
 
 _PREPARED = """
@@ -80,15 +80,17 @@ class Server:
             await connection.close()
         self.ports = {broker["node_id"]: broker["port"] for broker in reply["brokers"]}
 
-    async def finds(self, group: str) -> bool:
-        """Whether the group's coordinator is there."""
-        connection = await Connection.open(self.port)
+    async def serves(self, node: int, group: str) -> bool:
+        """Whether the group's worker has loaded it. While it is restarted, connections wait."""
+        connection = await Connection.open(self.ports[node])
         try:
-            asked = {"coordinator_keys": [group], "key_type": 0}
-            reply = await connection.ask("FindCoordinator", 4, asked)
+            asked = {"groups": [{"group_id": group, "topics": []}], "require_stable": False}
+            reply = await connection.ask("OffsetFetch", 8, asked)
+        except ConnectionError:
+            return False  # it was just about to end
         finally:
             await connection.close()
-        return bool(reply["coordinators"][0]["error_code"] == 0)
+        return bool(reply["groups"][0]["error_code"] == 0)
 
     def kill_worker(self, node: int) -> None:
         """SIGKILL for one of the processes."""

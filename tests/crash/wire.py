@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.kio_entities import Plain, message_class, read_response, request_bytes
 from tests.support.raw import string
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 

@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from coordinator.core.partitioning import partition_for
@@ -74,7 +73,7 @@ def printed(command: str, directory: Path) -> list[str]:
 def committed(offset: int, group: str, partition: int) -> Record:
     record = commit(offset, group, "orders", partition)
     assert isinstance(record.value, OffsetCommitValue)
-    return Record(record.key, replace(record.value, metadata="", leader_epoch=0))
+    return Record(record.key, record.value._replace(metadata="", leader_epoch=0))
 
 
 async def prepare(directory: Path) -> None:

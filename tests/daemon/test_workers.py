@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,9 +26,9 @@ from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.process import wait_until
 from tests.support.wire_client import NoReply, WireClient
 
-NONE, NOT_LEADER, NOT_AVAILABLE, NOT_COORDINATOR = 0, 6, 15, 16
+NONE, NOT_LEADER, NOT_COORDINATOR = 0, 6, 16
 SHARDS = 50
-RESTART_S = 20.0
+RESTART_S, RETRIES_S = 20.0, 120.0
 GONE_S = 1.0
 USAGE = 2
 
@@ -139,6 +140,12 @@ def get(daemon: Daemon, path: str) -> tuple[int, str]:
 
 def ready(daemon: Daemon) -> bool:
     return get(daemon, "/readyz")[0] == 200
+
+
+def not_ready(daemon: Daemon) -> str:
+    """The reason; "" once it is ready."""
+    status, text = get(daemon, "/readyz")
+    return "" if status == 200 else text
 
 
 def wait_ready(daemon: Daemon) -> None:
@@ -360,7 +367,7 @@ def test_a_worker_that_is_killed_comes_back_with_its_groups(own: Daemon) -> None
                 "the worker",
                 own.logs,
             )
-            assert codes <= {NONE, NOT_AVAILABLE}
+            assert codes == {NONE}, "it is named all the while"
             found = coordinator(lives, group)
     assert (found["node_id"], found["port"]) == (1, own.port + 1), "where it was"
     with at_node(own, 1) as client:
@@ -536,6 +543,65 @@ def test_a_store_that_is_taken_leaves_no_workers(daemon: Daemon) -> None:
     assert time.monotonic() - started < 20
     assert "lock" in line or "in use" in line
     assert len(worker_pids(daemon.pid)) == 2
+
+
+FICKLE = """
+import os, sys
+from coordinator.core.assignors.range_ import RangeAssignor
+
+if "serve" not in sys.argv and os.path.exists(os.environ["FICKLE"]):
+    raise RuntimeError("not in this process")
+
+class Fickle(RangeAssignor):
+    pass
+"""
+"""A module that the main process can load, and workers unless there is a certain file."""
+
+
+def fickle(directory: Path) -> dict[str, Any]:
+    (directory / "fickle.py").write_text(FICKLE)
+    return {
+        "env": {"PYTHONPATH": str(directory), "FICKLE": str(directory / "broken")},
+        "settings": {"group.consumer.assignors": "uniform,fickle:Fickle"},
+    }
+
+
+@pytest.mark.timeout(300)
+def test_workers_that_can_never_start_end_the_daemon(tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    daemon = Daemon(tmp_path / "daemon", workers=2, **fickle(tmp_path))
+    try:
+        with pytest.raises(AssertionError, match="no ready line"):
+            daemon.start(RETRIES_S)
+        assert daemon.process.wait_exit(RESTART_S) == 1
+        log = daemon.process.stderr()
+    finally:
+        daemon.close()
+    assert "Traceback" not in log
+    line = log.splitlines()[-1]
+    assert re.match("groupd: worker [12] cannot be started: ", line)
+    assert "not in this process (5 times in a row)" in line
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_has_served_is_tried_until_it_can(
+    tmp_path: Path, make_daemon: MakeDaemon
+) -> None:
+    daemon = make_daemon(**fickle(tmp_path))
+    (tmp_path / "broken").touch()
+    os.kill(worker_pids(daemon.pid)[2], signal.SIGKILL)
+    wait_until(
+        lambda: "not in this process (6 times in a row)" in not_ready(daemon),
+        RETRIES_S,
+        "more failures than at a start",
+        daemon.logs,
+    )
+    assert "worker 2 is " in not_ready(daemon)
+    with at_node(daemon, 1) as client:
+        assert commit(client, group_at(daemon, 1), 1) == NONE, "the other one serves"
+    (tmp_path / "broken").unlink()
+    wait_until(lambda: ready(daemon), RETRIES_S, "the worker", daemon.logs)
+    daemon.stop()
 
 
 def test_the_benchmark_compares_both(tmp_path: Path) -> None:

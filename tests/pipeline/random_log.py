@@ -3,7 +3,7 @@ record, so that states come up often which clients reach only now and then."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from protocol.messages import NO_TOPIC_ID
@@ -93,8 +93,8 @@ class RandomLog:
         random, now_ms = self.random, self.log.now_ms
         value = OffsetCommitValue(random.randrange(10), -1, random.choice(("", "m")), now_ms)
         if random.random() < 0.1:  # written as version 1, which has no more fields
-            return replace(value, expire_timestamp_ms=now_ms + 60_000)
-        return replace(value, leader_epoch=4, topic_id=random.choice((NO_TOPIC_ID, T_ID, T_ID)))
+            return value._replace(expire_timestamp_ms=now_ms + 60_000)
+        return value._replace(leader_epoch=4, topic_id=random.choice((NO_TOPIC_ID, T_ID, T_ID)))
 
     def _commit(self) -> None:
         self.log.write(self._values())

@@ -113,7 +113,7 @@ class Checks:
                 self._check_consumer_group(runtime.shard, group, state.deadlines)
             elif isinstance(group, ClassicGroup):
                 self._check_classic_group(runtime.shard, group, state.deadlines)
-            if not runtime._journal.pending(group_id):
+            if group_id not in runtime._journal.pending:
                 found = difference(runtime.shard, shadow, group_id)
                 if found:
                     raise Violation(f"replay of the log differs from {group_id}: {found}")

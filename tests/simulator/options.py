@@ -55,6 +55,7 @@ class Options:
     admin_every_ms: int
     commit_every_ms: int
     retention_minutes: int
+    large_group_size: int
 
     def config(self) -> CoordinatorConfig:
         return CoordinatorConfig(
@@ -64,6 +65,7 @@ class Options:
             consumer_heartbeat_interval_ms=self.heartbeat_interval_ms,
             consumer_min_heartbeat_interval_ms=500,
             consumer_assignment_interval_ms=self.assignment_interval_ms,
+            consumer_assignor_offload_min_size=self.large_group_size,
             consumer_assignors=("uniform", "range", "roundrobin", "sticky"),
             consumer_regex_refresh_interval_ms=60_000,
             group_min_session_timeout_ms=1000,
@@ -131,4 +133,5 @@ def draw(seed: int, *, mixed_groups: bool = False) -> Options:
         admin_every_ms=mean(0.5, 3000, 15_000),
         commit_every_ms=random.choice([0, 1000, 3000]) if not large else 5000,
         retention_minutes=random.choice([1, 10_080]),
+        large_group_size=random.choice([0, 120, 6000]),
     )

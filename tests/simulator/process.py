@@ -96,6 +96,9 @@ class SimulatedClock:
         now_ms = self._world.now_ms
         return Instant(now_ms + self._base_ms, now_ms + self.wall_offset_ms)
 
+    def monotonic_ms(self) -> int:
+        return self._world.now_ms + self._base_ms
+
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> VirtualTimer:
         return VirtualTimer(self._world, self._loop, monotonic_ms - self._base_ms, callback)
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
+from tests.support.ports import free_ports
 from tests.support.process import ChildProcess, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"^groupd ready kafka=(\S+):(\d+) admin=(\S+):(\d+)$")
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
 
 
@@ -30,21 +29,6 @@ def worker_pids(pid: int) -> dict[int, int]:
         for child, command in commands.items()
         if b"coordinator.workers" in command
     }
-
-
-def free_ports(host: str, count: int) -> int:
-    """The first of so many ports in a row that nobody listens on now."""
-    while True:
-        with ExitStack() as probes:
-            first = 0
-            try:
-                for number in range(count):
-                    probe = probes.enter_context(socket.socket())
-                    probe.bind((host, first + number if first else 0))
-                    first = first or probe.getsockname()[1]
-            except (OSError, OverflowError):
-                continue
-            return first
 
 
 class Daemon:
@@ -72,8 +56,8 @@ class Daemon:
         self.directory = directory
         self.data_dir = directory / "data"
         self.host = "127.0.0.1"
-        # Those of workers follow, and are to be the same after a restart.
-        self.port = free_ports(self.host, 1 + workers) if workers > 1 else 0
+        # Those of workers follow; all are to be the same after a restart.
+        self.port = free_ports(self.host, self._node_count)
         self.admin_port = 0
         self._topics = dict(topics or {})
         self._settings = dict(settings or {})
@@ -88,8 +72,11 @@ class Daemon:
     @property
     def nodes(self) -> list[str]:
         """Addresses of all nodes that clients see."""
-        count = 1 + (self.workers if self.workers > 1 else 0)
-        return [f"{self.host}:{self.port + number}" for number in range(count)]
+        return [f"{self.host}:{self.port + number}" for number in range(self._node_count)]
+
+    @property
+    def _node_count(self) -> int:
+        return 1 + self.workers if self.workers > 1 else 1
 
     @property
     def admin_url(self) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.admin import create_topics, wait_for_broker
+from tests.support.ports import free_ports
 from tests.support.process import ChildProcess
 from tests.support.toolchain import java, oracle_classpath
 
@@ -50,11 +50,8 @@ BASE = {
 
 
 def free_port() -> int:
-    """A port that nobody listens on now; Kafka cannot be asked for port 0."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Kafka cannot be asked for port 0."""
+    return free_ports("127.0.0.1", 1)
 
 
 class KafkaBroker:
@@ -68,8 +65,10 @@ class KafkaBroker:
         *,
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
+        jvm_flags: Sequence[str] = JVM_FLAGS,
     ) -> None:
         self.directory = directory
+        self._jvm_flags = jvm_flags
         self.host = "127.0.0.1"
         self.port = free_port()
         self.controller_port = free_port()
@@ -93,7 +92,7 @@ class KafkaBroker:
         return self.process.popen.pid
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        return [java(), *JVM_FLAGS, *LOG_FLAGS, "-cp", oracle_classpath(), main, *arguments]
+        return [java(), *self._jvm_flags, *LOG_FLAGS, "-cp", oracle_classpath(), main, *arguments]
 
     def _format(self, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -23,6 +22,7 @@ from urllib.parse import quote
 
 import asyncpg
 
+from tests.support.ports import free_ports
 from tests.support.process import wait_until
 
 USER = "groupd"
@@ -108,7 +108,7 @@ class PostgresServer:
         raise AssertionError(f"PostgreSQL does not start\n{self.logs()}")
 
     def _started(self) -> bool:
-        self.port = self.port or _free_port()
+        self.port = self.port or free_ports("127.0.0.1", 1)
         command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         for name, value in _SETTINGS.items():
             command += ["-c", f"{name}={value}"]
@@ -218,9 +218,3 @@ def _in_a_thread(run: Any) -> Any:
 
     with ThreadPoolExecutor(1) as executor:
         return executor.submit(asyncio.run, run()).result()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from protocol.messages import NO_TOPIC_ID
 from protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
@@ -59,13 +60,15 @@ def records(
     return st.one_of(
         st.tuples(
             st.builds(OffsetCommitKey, _STRING, _STRING, _INT32),
-            st.builds(OffsetCommitValue, _INT64, _INT32, _STRING, times, topic_id=_ID)
+            st.builds(OffsetCommitValue, _INT64, _INT32, _STRING, times, st.just(-1), _ID)
             | st.builds(
                 OffsetCommitValue,
                 _INT64,
-                metadata=_STRING,
-                commit_timestamp_ms=times,
-                expire_timestamp_ms=times.filter(lambda time_ms: time_ms >= 0),
+                st.just(-1),
+                _STRING,
+                times,
+                times.filter(lambda time_ms: time_ms >= 0),
+                st.just(NO_TOPIC_ID),
             ),
         ),
         st.tuples(

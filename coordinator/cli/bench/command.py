@@ -12,12 +12,13 @@ import typer
 
 from coordinator.cli.bench import workloads
 from coordinator.cli.bench.fill import fill
+from coordinator.cli.bench.members import TOPIC
 from coordinator.cli.bench.workloads import Figure
 from coordinator.cli.process import DaemonProcess
 
 WORKERS_MEMBERS = 1000
 
-TEST_FLAGS = ("--topic", f"{workloads.TOPIC}:100")
+TEST_FLAGS = ("--topic", f"{TOPIC}:100")
 
 
 def bench(

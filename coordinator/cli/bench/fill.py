@@ -1,12 +1,17 @@
-"""A store with as many committed offsets as one likes, written past the daemon."""
+"""A store with as many committed offsets and settled members as one likes, written past the
+daemon."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from uuid import uuid4
 
+from coordinator.core.consumer_group import records as group_records
+from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.partitioning import offsets_log_name, partition_for
 from protocol.records.batch import encode_batch
 from protocol.records.codec import encode_key, encode_value
@@ -15,7 +20,10 @@ from storage.log import Append, Store
 from storage.open import create_store
 
 TOPIC = "bench"
+TOPIC_ID = b"groupd-bench-top"
 OFFSETS_PER_GROUP = 10
+MEMBERS_PER_GROUP = 10
+PARTITIONS_PER_MEMBER = 10
 RECORDS_PER_BATCH = 20
 """What group commit makes of a busy shard."""
 
@@ -25,16 +33,18 @@ SHARDS = 50
 EncodedRecord = tuple[bytes, bytes | None]
 
 
-async def fill(directory: Path, store_url: str | None, offsets: int, records: int) -> None:
-    """`records` commits of `offsets` different partitions, evenly; a daemon of 50 shards finds
-    them in its logs."""
+async def fill(
+    directory: Path, store_url: str | None, offsets: int, records: int, members: int = 0
+) -> None:
+    """`records` commits of `offsets` different partitions, evenly, then `members` of the consumer
+    protocol at rest in groups of ten; a daemon of 50 shards finds them in its logs."""
     store = create_store(store_url, directory)
     await store.start()
     try:
         states = await store.open_many([offsets_log_name(shard) for shard in range(SHARDS)])
         ends = {name: state.next_offset for name, state in states.items()}
         waiting: list[Append] = []
-        for name, batch in _batches(offsets, records):
+        for name, batch in chain(_batches(offsets, records), _member_batches(members)):
             base_offset = ends[name]
             ends[name] += len(batch)
             now_ms = time.time_ns() // 1_000_000
@@ -69,3 +79,40 @@ def _batches(offsets: int, records: int) -> Iterator[tuple[str, list[EncodedReco
         if len(batch) == RECORDS_PER_BATCH:
             yield names[group], gathered.pop(names[group])
     yield from gathered.items()
+
+
+def _member_batches(members: int) -> Iterator[tuple[str, list[EncodedRecord]]]:
+    """(log, records of one group), as a group has them in its log once all have joined."""
+    for first in range(0, members, MEMBERS_PER_GROUP):
+        group = f"bench-{first // MEMBERS_PER_GROUP:07d}"
+        found = _group_records(group, min(MEMBERS_PER_GROUP, members - first))
+        encoded = [(encode_key(record.key), encode_value(record)) for record in found]
+        yield offsets_log_name(partition_for(group, SHARDS)), encoded
+
+
+def _group_records(group: str, size: int) -> Iterator[Record]:
+    members = [_member(number, size) for number in range(size)]
+    for member in members:
+        yield group_records.member_metadata(group, member)
+    yield group_records.group_epoch(group, size, 1)
+    for member in members:
+        target = {topic: tuple(partitions) for topic, partitions in member.assigned.items()}
+        yield group_records.target_member(group, member.member_id, target)
+    yield group_records.target_epoch(group, size, 0)
+    for member in members:
+        yield group_records.current_member(group, member)
+
+
+def _member(number: int, epoch: int) -> ConsumerGroupMember:
+    first = number * PARTITIONS_PER_MEMBER
+    owned = dict.fromkeys(range(first, first + PARTITIONS_PER_MEMBER), epoch)
+    return ConsumerGroupMember(
+        str(uuid4()),
+        member_epoch=epoch,
+        previous_member_epoch=epoch - 1,
+        rebalance_timeout_ms=300_000,
+        client_id="bench",
+        client_host="/127.0.0.1",
+        subscribed_topic_names=(TOPIC,),
+        assigned={TOPIC_ID: owned},
+    )

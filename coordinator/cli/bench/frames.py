@@ -1,16 +1,33 @@
-"""Request frames of the load generator, ready to send.
+"""Request frames of the load generator, ready to send, and the one reply that it looks into.
 
 A frame has its correlation id at bytes 8 to 12, so repeating a request is one slice assignment.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from struct import Struct
 
 from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader
 
 _HEAD = Struct(">ihhi")
+_REPLY_BODY_AT = 9
+"""Behind correlation id, tagged fields and throttle time."""
 CLIENT_ID = "groupd-bench"
+
+Assigned = tuple[tuple[bytes, tuple[int, ...]], ...]
+"""Partitions by topic id."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReply:
+    """`assigned` None: nothing new."""
+
+    error: int
+    member: str
+    epoch: int
+    assigned: Assigned | None
 
 
 def request_frame(api_key: int, version: int, body: bytes | bytearray, flexible: bool) -> bytes:
@@ -28,7 +45,7 @@ def consumer_heartbeat(
     member: str,
     epoch: int,
     topics: tuple[str, ...] | None = None,
-    owned: tuple[tuple[bytes, tuple[int, ...]], ...] | None = None,
+    owned: Assigned | None = None,
 ) -> bytes:
     """ConsumerGroupHeartbeat v1. `topics` given = a full request, as at a join."""
     writer = Writer(flexible=True)
@@ -57,6 +74,23 @@ def consumer_heartbeat(
     return request_frame(68, 1, writer.buffer, flexible=True)
 
 
+def heartbeat_reply(frame: bytes) -> HeartbeatReply:
+    """Of ConsumerGroupHeartbeat v1, without its length. After an error the rest is empty."""
+    reader = Reader(frame, _REPLY_BODY_AT, 1, flexible=True)
+    error = reader.int16()
+    reader.nullable_string()
+    member, epoch = reader.nullable_string() or "", reader.int32()
+    reader.int32()  # the interval
+    assigned = None if reader.int8() < 0 else reader.array(_assigned_topic)
+    return HeartbeatReply(error, member, epoch, assigned)
+
+
+def _assigned_topic(reader: Reader) -> tuple[bytes, tuple[int, ...]]:
+    topic = reader.uuid(), reader.int32_array()
+    reader.end()
+    return topic
+
+
 def offset_commit(group: str, topic: str, partitions: int, offset: int) -> bytes:
     """OffsetCommit v9 without a member: what an admin tool or a simple consumer sends."""
     writer = Writer(flexible=True)
@@ -79,13 +113,12 @@ def offset_commit(group: str, topic: str, partitions: int, offset: int) -> bytes
 
 
 def offset_fetch(group: str, topic: str, partitions: int) -> bytes:
-    """OffsetFetch v7 of one topic."""
+    """OffsetFetch v6 of one topic: the newest that librdkafka's mock cluster reads."""
     writer = Writer(flexible=True)
     writer.string(group)
     writer.array_length(1)
     writer.string(topic)
     writer.int32_array(range(partitions))
     writer.end()
-    writer.boolean(False)
     writer.end()
-    return request_frame(9, 7, writer.buffer, flexible=True)
+    return request_frame(9, 6, writer.buffer, flexible=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from coordinator.cli.bench import frames
 from coordinator.cli.bench.load import Address, LoadConnection, connect, run_for
-from coordinator.cli.bench.workloads import GROUP_SIZE, TOPIC, JoinedMembers
+from coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers
 from coordinator.cli.kafka import calls
 from coordinator.cli.kafka.cluster import Cluster
 from coordinator.cli.process import DaemonProcess
@@ -86,7 +86,7 @@ class Target:
         """Settled KIP-848 members, a connection each."""
         groups = self.groups("beat", -(-members // GROUP_SIZE), alone=alone)
         names = [(groups[n // GROUP_SIZE], f"member-{n:07d}") for n in range(members)]
-        joined = JoinedMembers(self.daemon, members, min(members, 50), self.place, names)
+        joined = JoinedMembers(names, min(members, 50), self.place)
         await joined.join()
         await joined.settle()
 
@@ -94,9 +94,7 @@ class Target:
             return [
                 await connect(
                     self.place(group),
-                    itertools.repeat(
-                        frames.consumer_heartbeat(group, member, joined.epochs[member])
-                    ),
+                    itertools.repeat(joined.steady(group, member)),
                     window,
                 )
                 for group, member in joined.members

@@ -10,20 +10,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 from time import perf_counter
 
 from coordinator.cli.bench import frames
-from coordinator.cli.bench.load import Address, LoadConnection, connect, run_all, run_for
+from coordinator.cli.bench.load import LoadConnection, connect, run_for
+from coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
 from coordinator.cli.process import DaemonProcess
 
-TOPIC = "bench"
-GROUP_SIZE = 10
 DIRTY_MAX = 50 * 1000
 """What the cleaner leaves alone in 50 shards."""
-
-_INT16 = Struct(">h")
-_INT32 = Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,81 +32,6 @@ class Figure:
     p50_ms: float | None = None
     p99_ms: float | None = None
     note: str = ""
-
-
-def member_names(count: int) -> list[tuple[str, str]]:
-    """(group, member) for `count` members in groups of `GROUP_SIZE`."""
-    return [(f"bench-{i // GROUP_SIZE}", f"member-{i:07d}") for i in range(count)]
-
-
-class JoinedMembers:
-    """KIP-848 members that have joined; knows each member's epoch. `place(group)`: the address of
-    its coordinator, by default the daemon's only one; `members`: (group, member) of each."""
-
-    def __init__(
-        self,
-        daemon: DaemonProcess,
-        count: int,
-        connections: int,
-        place: Callable[[str], Address] | None = None,
-        members: list[tuple[str, str]] | None = None,
-    ) -> None:
-        self._place = place or (lambda group: daemon.kafka)
-        self.members = members or member_names(count)
-        self.epochs: dict[str, int] = {}
-        self._connections = connections
-
-    async def join(self) -> float:
-        """All members join, each once; seconds until the last answer."""
-        loads = await self._loads(
-            lambda group, member: frames.consumer_heartbeat(group, member, 0, (TOPIC,), ())
-        )
-        seconds = await run_all(loads)
-        for load in loads:
-            load.close()
-        return seconds
-
-    async def settle(self, rounds: int = 6) -> None:
-        """Heartbeat everyone, owning what was assigned, until epochs no longer move."""
-        owned: dict[str, tuple[tuple[bytes, tuple[int, ...]], ...]] = {}
-        for _ in range(rounds):
-            before = dict(self.epochs)
-            await self._round(owned)
-            if before == self.epochs:
-                return
-
-    async def _round(self, owned: dict[str, tuple[tuple[bytes, tuple[int, ...]], ...]]) -> None:
-        loads = await self._loads(
-            lambda group, member: frames.consumer_heartbeat(
-                group, member, self.epochs[member], owned=owned.get(member, ())
-            )
-        )
-        await run_all(loads)
-        for load in loads:
-            load.close()
-
-    async def _loads(self, frame: Callable[[str, str], bytes]) -> list[LoadConnection]:
-        """Connections on which every member sends one frame, made before its turn."""
-        loads = []
-        for first in range(self._connections):
-            by_place: dict[Address, list[bytes]] = {}
-            for group, member in self.members[first :: self._connections]:
-                by_place.setdefault(self._place(group), []).append(frame(group, member))
-            for address, sent in by_place.items():
-                loads.append(await connect(address, iter(sent), 1, self._note))
-        return loads
-
-    def _note(self, reply: bytes) -> None:
-        """Member id and epoch out of a ConsumerGroupHeartbeat reply (correlation, tags,
-        throttle, error, message, member id, epoch)."""
-        error = _INT16.unpack_from(reply, 9)[0]
-        if error:
-            raise RuntimeError(f"join failed with error {error}")
-        at = 11
-        at += max(reply[at], 1)  # compact nullable message
-        length = reply[at] - 1
-        member = reply[at + 1 : at + 1 + length].decode()
-        self.epochs[member] = _INT32.unpack_from(reply, at + 1 + length)[0]
 
 
 def _figure(
@@ -170,12 +90,12 @@ async def steady_heartbeats(
     daemon: DaemonProcess, members: int, window: int, seconds: float
 ) -> Figure:
     """Settled KIP-848 members, a connection each, `window` heartbeats in flight."""
-    joined = JoinedMembers(daemon, members, min(members, 50))
+    joined = JoinedMembers(member_names(members), min(members, 50), lambda _: daemon.kafka)
     await joined.join()
     await joined.settle()
     loads = []
     for group, member in joined.members:
-        frame = frames.consumer_heartbeat(group, member, joined.epochs[member])
+        frame = joined.steady(group, member)
         loads.append(await connect(daemon.kafka, itertools.repeat(frame), window))
     cpu = daemon.cpu_seconds()
     elapsed = await run_for(loads, seconds)
@@ -240,7 +160,7 @@ async def joins_and_memory(daemon: DaemonProcess, members: int) -> list[Figure]:
     """Members join groups of ten; the rate, and the memory that they cost."""
     daemon.settle()
     before = daemon.resident_bytes()
-    joined = JoinedMembers(daemon, members, 50)
+    joined = JoinedMembers(member_names(members), 50, lambda _: daemon.kafka)
     cpu = daemon.cpu_seconds()
     seconds = await joined.join()
     cpu = daemon.cpu_seconds() - cpu

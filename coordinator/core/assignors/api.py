@@ -60,6 +60,9 @@ class PartitionAssignor(Protocol):
     """A pure function with a unique name. An unchanged member should get its prior object back.
 
     `assign` returns an entry per member; a member absent from the result has an empty target.
+
+    For large groups it may also have `assign_steps`, with the same arguments: a generator that
+    returns the same and yields every few milliseconds, so that others are served in between.
     """
 
     @property

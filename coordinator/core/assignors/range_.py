@@ -5,85 +5,95 @@ by instance id, so that a replacement takes its predecessor's place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from coordinator.core.assignors.api import (
     Assignment,
     GroupSpec,
     MemberSpec,
-    SubscriptionType,
     TopicDescriber,
 )
 from coordinator.core.assignors.order import sorted_utf16
-from coordinator.core.assignors.spec import partition_counts, settled
+from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from coordinator.core.slices import chunks, run_through
 from protocol.messages import TopicId
+
+SLICE_MEMBERS = 2048
+"""Members between two stops."""
 
 
 def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
     """Members with an instance id first, by instance id; the rest by member id; compared by
     UTF-16 unit."""
     static = {spec.instance_id: key for key, spec in members.items() if spec.instance_id}
+    if not static:
+        return sorted_utf16(members)
     ranked = [static[instance_id] for instance_id in sorted_utf16(static)]
     taken = set(ranked)
     return ranked + sorted_utf16(key for key in members if key not in taken)
 
 
 class RangeAssignor:
-    """Cost O(M log M + sum of subscriptions + P)."""
+    """Cost O(M log M + subscriptions + P), one subscription of many members counted once."""
 
     __slots__ = ()
 
     name = "range"
 
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
+        return run_through(self.assign_steps(spec, topics))
+
+    def assign_steps(
+        self, spec: GroupSpec, topics: TopicDescriber
+    ) -> Generator[None, None, Mapping[str, Assignment]]:
+        """`assign` with stops."""
         members = spec.members
         ranked = ranked_members(members)
-        if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
-            built = _homogeneous(ranked, members, topics)
-        else:
-            built = _heterogeneous(ranked, members, topics)
-        return {key: settled(members[key].assigned, built[key]) for key in members}
+        yield
+        subscribers = subscribers_of([members[key].topic_ids for key in ranked])
+        counts = partition_counts(sorted(subscribers), topics)
+        built = yield from _built(len(ranked), counts, subscribers)
+        result: dict[str, Assignment] = {}
+        for some in chunks(zip(ranked, built, strict=True), SLICE_MEMBERS):
+            yield
+            for key, mine in some:
+                result[key] = settled(members[key].assigned, mine)
+        return result
 
 
-Built = dict[str, dict[TopicId, tuple[int, ...]]]
+def _built(
+    members: int, counts: dict[TopicId, int], subscribers: dict[TopicId, list[int]]
+) -> Generator[None, None, list[dict[TopicId, tuple[int, ...]]]]:
+    """By rank. Topics of one size with the same subscribers are handed out together."""
+    alike: dict[tuple[int, int], list[TopicId]] = {}
+    for topic_id, count in counts.items():
+        alike.setdefault((id(subscribers[topic_id]), count), []).append(topic_id)
+    built: list[dict[TopicId, tuple[int, ...]]] = [{}] * members
+    mixed: set[int] = set()
+    for (_, count), topic_ids in alike.items():
+        yield
+        owners = subscribers[topic_ids[0]]
+        for position, run in zip(owners, _shares(count, len(owners)), strict=False):
+            mine = built[position]
+            if mine:
+                mixed.add(position)
+                mine.update(dict.fromkeys(topic_ids, run))
+            else:
+                built[position] = dict.fromkeys(topic_ids, run)
+    for position in mixed:
+        mine = built[position]
+        built[position] = {topic_id: mine[topic_id] for topic_id in sorted(mine)}
+    return built
 
 
 def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
     """The consecutive runs in member order; empty ones are left out (they come last)."""
     quota, extras = divmod(partitions, subscribers)
+    numbers = tuple(range(partitions))
     runs: list[tuple[int, ...]] = []
     start = 0
     for position in range(min(partitions, subscribers)):
         end = start + quota + (position < extras)
-        runs.append(tuple(range(start, end)))
+        runs.append(numbers[start:end])
         start = end
     return runs
-
-
-def _homogeneous(
-    ranked: list[str], members: Mapping[str, MemberSpec], topics: TopicDescriber
-) -> Built:
-    built: Built = {key: {} for key in ranked}
-    if not ranked:
-        return built
-    counts = partition_counts(sorted(members[ranked[0]].topic_ids), topics)
-    shares = {count: _shares(count, len(ranked)) for count in set(counts.values())}
-    for topic_id, count in counts.items():
-        for key, run in zip(ranked, shares[count], strict=False):
-            built[key][topic_id] = run
-    return built
-
-
-def _heterogeneous(
-    ranked: list[str], members: Mapping[str, MemberSpec], topics: TopicDescriber
-) -> Built:
-    subscribers: dict[TopicId, list[str]] = {}
-    for key in ranked:
-        for topic_id in members[key].topic_ids:
-            subscribers.setdefault(topic_id, []).append(key)
-    built: Built = {key: {} for key in ranked}
-    for topic_id, count in partition_counts(sorted(subscribers), topics).items():
-        owners = subscribers[topic_id]
-        for key, run in zip(owners, _shares(count, len(owners)), strict=False):
-            built[key][topic_id] = run
-    return built

@@ -6,7 +6,8 @@ inverted map behind `is_assigned` is built on first use, because `range` never a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -85,6 +86,31 @@ class ImageDescriber:
         if topic is None or not 0 <= partition < len(topic.racks):
             return frozenset()
         return frozenset(topic.racks[partition])
+
+
+def subscribers_of(
+    subscriptions: Sequence[frozenset[TopicId]],
+) -> dict[TopicId, list[int]]:
+    """Positions of the subscribers of each topic, ascending, given everybody's subscription.
+
+    Members with the same subscription are taken together, and a topic that only such members
+    subscribe to has their common list: it must not be changed.
+    """
+    alike: dict[frozenset[TopicId], list[int]] = {}
+    for position, topic_ids in enumerate(subscriptions):
+        peers = alike.get(topic_ids)
+        if peers is None:
+            alike[topic_ids] = [position]
+        else:
+            peers.append(position)
+    by_topic: dict[TopicId, list[list[int]]] = {}
+    for topic_ids, peers in alike.items():
+        for topic_id in topic_ids:
+            by_topic.setdefault(topic_id, []).append(peers)
+    return {
+        topic_id: lists[0] if len(lists) == 1 else sorted(chain.from_iterable(lists))
+        for topic_id, lists in by_topic.items()
+    }
 
 
 def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> dict[TopicId, int]:

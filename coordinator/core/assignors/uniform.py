@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -11,8 +11,9 @@ from coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from coordinator.core.assignors.order import CANONICAL, Order
-from coordinator.core.assignors.uniform_heterogeneous import assign_heterogeneous
-from coordinator.core.assignors.uniform_homogeneous import assign_homogeneous
+from coordinator.core.assignors.uniform_heterogeneous import heterogeneous_steps
+from coordinator.core.assignors.uniform_homogeneous import homogeneous_steps
+from coordinator.core.slices import run_through
 
 
 class UniformAssignor:
@@ -26,8 +27,14 @@ class UniformAssignor:
         self._order = order
 
     def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Mapping[str, Assignment]:
+        return run_through(self.assign_steps(spec, topics))
+
+    def assign_steps(
+        self, spec: GroupSpec, topics: TopicDescriber
+    ) -> Generator[None, None, Mapping[str, Assignment]]:
+        """`assign` with stops."""
         if not spec.members:
             return {}
         if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
-            return assign_homogeneous(spec, topics, self._order)
-        return assign_heterogeneous(spec, topics, self._order)
+            return (yield from homogeneous_steps(spec, topics, self._order))
+        return (yield from heterogeneous_steps(spec, topics, self._order))

@@ -9,36 +9,47 @@ next load, which is what picking the extreme (load, position) each time comes to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Mapping
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order, signed_key
-from coordinator.core.assignors.spec import partition_counts, settled
+from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from coordinator.core.slices import chunks
 from protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
 
+SLICE_MEMBERS = 1024
+SLICE_ENTRIES = 8192
+"""Members, or partitions and subscribers together, between two stops."""
 
-def assign_heterogeneous(
+
+def heterogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
-) -> Mapping[str, Assignment]:
+) -> Generator[None, None, Mapping[str, Assignment]]:
     """No member subscribes to anything: no entries."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     table = _Table(spec, member_ids, topics)
     if not table.subscribers:
         return {}
-    for topic_id in table.topic_ids:
-        table.fill(topic_id)
-    _balance(table)
-    built = table.assignments()
-    return {
-        member_id: settled(members[member_id].assigned, built[index])
-        for index, member_id in enumerate(member_ids)
-    }
+    for some in chunks(enumerate(member_ids), SLICE_MEMBERS):
+        yield
+        for index, member_id in some:
+            table.keep(index, members[member_id])
+    yield from table.each(table.fill, table.topic_ids)
+    yield from _balance(table)
+    yield from table.each(table.hand_over, sorted(table.topic_ids))
+    result: dict[str, Assignment] = {}
+    for some in chunks(enumerate(member_ids), SLICE_MEMBERS):
+        yield
+        for index, member_id in some:
+            result[member_id] = settled(members[member_id].assigned, table.built[index])
+    return result
 
 
-def _balance(table: _Table) -> None:
+def _balance(table: _Table) -> Generator[None, None, None]:
     """Rounds over the shared topics until one full turn moves nothing, at most 16."""
     shared = [topic for topic in table.topic_ids if len(table.subscribers[topic]) > 1]
     last_moved = -1
@@ -48,22 +59,22 @@ def _balance(table: _Table) -> None:
                 return
             if table.balance(topic_id) or last_moved < 0:
                 last_moved = index
+            if table.worked(len(table.subscribers[topic_id])):
+                yield
 
 
 class _Table:
     """Who owns what while the assignment is computed; members are indices in member order.
 
-    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics.
+    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `built`: what
+    was handed over, by index.
     """
 
-    __slots__ = ("loads", "owners", "subscribers", "topic_ids")
+    __slots__ = ("_since_stop", "built", "loads", "owners", "subscribers", "topic_ids")
 
     def __init__(self, spec: GroupSpec, member_ids: list[str], topics: TopicDescriber) -> None:
-        self.subscribers: dict[TopicId, list[int]] = {}
         members = [spec.members[member_id] for member_id in member_ids]
-        for index, member in enumerate(members):
-            for topic_id in member.topic_ids:
-                self.subscribers.setdefault(topic_id, []).append(index)
+        self.subscribers = subscribers_of([member.topic_ids for member in members])
         counts = partition_counts(sorted(self.subscribers), topics)
         self.owners = {topic_id: [-1] * count for topic_id, count in counts.items()}
         self.loads = [0] * len(members)
@@ -75,10 +86,31 @@ class _Table:
                 signed_key(topic),
             ),
         )
-        for index, member in enumerate(members):
-            for topic_id, partitions in member.assigned.items():
-                if topic_id in member.topic_ids:
-                    self._keep(index, topic_id, partitions)
+        self.built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in members]
+        self._since_stop = 0
+
+    def worked(self, count: int) -> bool:
+        """`count` more entries were looked at: whether it is time for a stop."""
+        self._since_stop += count
+        if self._since_stop < SLICE_ENTRIES:
+            return False
+        self._since_stop = 0
+        return True
+
+    def each(
+        self, work: Callable[[TopicId], None], topic_ids: list[TopicId]
+    ) -> Generator[None, None, None]:
+        """`work` of every topic, in that order."""
+        for topic_id in topic_ids:
+            work(topic_id)
+            if self.worked(len(self.owners[topic_id]) + len(self.subscribers[topic_id])):
+                yield
+
+    def keep(self, index: int, member: MemberSpec) -> None:
+        """The still valid part of a member's prior."""
+        for topic_id, partitions in member.assigned.items():
+            if topic_id in member.topic_ids:
+                self._keep(index, topic_id, partitions)
 
     def _keep(self, index: int, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
         owners = self.owners[topic_id]
@@ -98,23 +130,30 @@ class _Table:
         free = [partition for partition, owner in enumerate(owners) if owner < 0]
         if not free:
             return
-        receivers = _Receivers(self._by_load(topic_id), self.loads)
-        for partition in free:
-            index = receivers.take()
-            owners[partition] = index
-            self.loads[index] += 1
+        loads = self.loads
+        receivers = _Receivers(self._by_load(topic_id), loads)
+        done = 0
+        while done < len(free):
+            taken = receivers.take_many(len(free) - done)
+            for index in taken:
+                loads[index] += 1
+            if len(free) == len(owners):
+                owners[done : done + len(taken)] = taken
+            else:
+                for partition, index in zip(free[done:], taken, strict=False):
+                    owners[partition] = index
+            done += len(taken)
 
     def balance(self, topic_id: TopicId) -> bool:
         """Move partitions of one topic from its most to its least loaded subscribers until they
         differ by one or no loaded one owns any. True if something moved."""
         loads = self.loads
-        ranked = self._by_load(topic_id)
-        if loads[ranked[-1]] - loads[ranked[0]] <= 1:
+        of_subscribers = [loads[index] for index in self.subscribers[topic_id]]
+        if max(of_subscribers) - min(of_subscribers) <= 1:
             return False
+        ranked = self._by_load(topic_id)
         owners = self.owners[topic_id]
-        held: dict[int, list[int]] = {}
-        for partition, owner in enumerate(owners):
-            held.setdefault(owner, []).append(partition)
+        held = _by_owner(owners)
         donors = _Donors(ranked, loads, held)
         receivers = _Receivers(ranked, loads)
         moved = False
@@ -128,19 +167,27 @@ class _Table:
             moved = True
         return moved
 
-    def assignments(self) -> list[dict[TopicId, tuple[int, ...]]]:
-        """Per member index; topics and partitions ascending."""
-        lists: list[dict[TopicId, list[int]]] = [{} for _ in self.loads]
-        for topic_id in sorted(self.owners):
-            for partition, owner in enumerate(self.owners[topic_id]):
-                mine = lists[owner]
-                if topic_id in mine:
-                    mine[topic_id].append(partition)
-                else:
-                    mine[topic_id] = [partition]
-        return [
-            {topic_id: tuple(partitions) for topic_id, partitions in mine.items()} for mine in lists
-        ]
+    def hand_over(self, topic_id: TopicId) -> None:
+        """Note the topic's partitions, ascending, with their owners."""
+        owners, built = self.owners[topic_id], self.built
+        if len(set(owners)) == len(owners):
+            for partition, owner in enumerate(owners):
+                built[owner][topic_id] = (partition,)
+        else:
+            for owner, partitions in _by_owner(owners).items():
+                built[owner][topic_id] = tuple(partitions)
+
+
+def _by_owner(owners: list[int]) -> dict[int, list[int]]:
+    """Ascending partitions of each owner of a topic."""
+    held: dict[int, list[int]] = {}
+    for partition, owner in enumerate(owners):
+        mine = held.get(owner)
+        if mine is None:
+            held[owner] = [partition]
+        else:
+            mine.append(partition)
+    return held
 
 
 class _Receivers:
@@ -157,10 +204,9 @@ class _Receivers:
         self._extend()
 
     def _extend(self) -> None:
-        ranked, loads, end = self._ranked, self._loads, self._end
-        while end < len(ranked) and loads[ranked[end]] <= self._level:
-            end += 1
-        self._end = end
+        # Nobody behind the prefix has been taken: there the list is still sorted by load.
+        key = self._loads.__getitem__
+        self._end = bisect_right(self._ranked, self._level, self._end, key=key)
 
     def level(self) -> int:
         """Load of the next receiver."""
@@ -175,6 +221,13 @@ class _Receivers:
         index = self._ranked[self._next]
         self._next += 1
         return index
+
+    def take_many(self, count: int) -> list[int]:
+        """At most `count` (at least one) of the next ones, none of them twice."""
+        self.level()
+        first = self._next
+        self._next = min(self._end, first + count)
+        return self._ranked[first : self._next]
 
 
 class _Donors:

@@ -2,87 +2,113 @@
 
 Each member may hold q = P div M partitions, the first e = P mod M claimants one more. A member
 that already has more than q keeps its extra; otherwise extras fall on the last members. Cost
-O(P + M).
+O(P + M); partitions are handled in runs of a topic, one by one only to mark the taken ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import compress
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
+from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order
 from coordinator.core.assignors.spec import partition_counts, with_added
 from protocol.messages import TopicId
 
-TopicPartition = tuple[TopicId, int]
+SLICE_MEMBERS = 2048
+"""Members between two stops."""
+
+Run = tuple[TopicId, tuple[int, ...]]
+"""Some partitions of a topic, in the order in which they are handed out."""
 
 
-@dataclass(slots=True)
-class _Need:
-    """A member below its cap; `kept` of its prior, `missing` partitions to hand it."""
-
-    member_id: str
-    kept: Assignment
-    missing: int
+Need = tuple[str, Assignment, int]
+"""A member below its cap, what it keeps of its prior, and how many partitions it still gets."""
 
 
-def assign_homogeneous(
+def homogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
-) -> Mapping[str, Assignment]:
+) -> Generator[None, None, Mapping[str, Assignment]]:
     """No subscription: no entries, so every target becomes empty."""
     first = next(iter(spec.members.values()))
     topic_ids = order.topics(first.topic_ids)
     if not topic_ids:
         return {}
-    counts = partition_counts(topic_ids, topics)
-    is_assigned = spec.is_assigned
-    unassigned = [
-        (topic_id, partition)
-        for topic_id, count in counts.items()
-        for partition in range(count)
-        if not is_assigned(topic_id, partition)
-    ]
-    result, needs = _keep(spec, counts, unassigned, order)
-    _hand_out(result, needs, unassigned)
+    free = _Free(partition_counts(topic_ids, topics))
+    result, needs = yield from _keep(spec, free, order)
+    yield from _hand_out(result, needs, free.runs())
     return result
 
 
+class _Free:
+    """The partitions that nobody keeps: those in no prior, by topic, then those revoked."""
+
+    __slots__ = ("_flags", "_revoked", "counts")
+
+    def __init__(self, counts: dict[TopicId, int]) -> None:
+        self.counts = counts
+        self._flags: dict[TopicId, bytearray] = {}
+        self._revoked: list[Run] = []
+
+    def take(self, topic_id: TopicId, partitions: Sequence[int]) -> None:
+        """They stand in some prior."""
+        flags = self._flags.get(topic_id)
+        if flags is None:
+            flags = self._flags[topic_id] = bytearray(b"\1") * self.counts[topic_id]
+        for partition in partitions:
+            flags[partition] = 0
+
+    def revoke(self, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
+        self._revoked.append((topic_id, partitions))
+
+    def runs(self) -> Iterator[Run]:
+        # One set of numbers for all: making them anew is most of the work of a fresh target.
+        numbers = tuple(range(max(self.counts.values(), default=0)))
+        for topic_id, count in self.counts.items():
+            flags = self._flags.get(topic_id)
+            if flags is None:
+                if count:
+                    yield topic_id, numbers[:count]
+            elif 1 in flags:
+                yield topic_id, tuple(compress(numbers, flags))
+        yield from self._revoked
+
+
 def _keep(
-    spec: GroupSpec, counts: Mapping[TopicId, int], unassigned: list[TopicPartition], order: Order
-) -> tuple[dict[str, Assignment], list[_Need]]:
-    """Keep what fits of each prior; the revoked partitions join `unassigned`."""
+    spec: GroupSpec, free: _Free, order: Order
+) -> Generator[None, None, tuple[dict[str, Assignment], list[Need]]]:
+    """Keep what fits of each prior."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
-    quota, extras = divmod(sum(counts.values()), len(member_ids))
+    quota, extras = divmod(sum(free.counts.values()), len(member_ids))
     result: dict[str, Assignment] = {}
-    needs: list[_Need] = []
+    needs: list[Need] = []
     left = len(member_ids)
     for member_id in member_ids:
         candidate = extras > 0
         cap = quota + candidate
-        kept, size = _trim(members[member_id], counts, cap, unassigned, order)
-        result[member_id] = kept
+        kept = members[member_id].assigned
+        size = 0
+        if kept:
+            kept, size = _trim(kept, cap, free, order)
         if candidate and size < cap and left > extras:
             cap -= 1
             candidate = False
         if candidate:
             extras -= 1
         if size < cap:
-            needs.append(_Need(member_id, kept, cap - size))
+            needs.append((member_id, kept, cap - size))
+        else:
+            result[member_id] = kept
         left -= 1
+        if left % SLICE_MEMBERS == 0:
+            yield
     return result, needs
 
 
-def _trim(
-    member: MemberSpec,
-    counts: Mapping[TopicId, int],
-    cap: int,
-    unassigned: list[TopicPartition],
-    order: Order,
-) -> tuple[Assignment, int]:
+def _trim(prior: Assignment, cap: int, free: _Free, order: Order) -> tuple[Assignment, int]:
     """The kept part of a prior (the prior itself if all of it) and its size."""
-    prior = member.assigned
+    counts = free.counts
     size = 0
     for topic_id, partitions in prior.items():
         if partitions[-1] >= counts.get(topic_id, 0):
@@ -90,6 +116,8 @@ def _trim(
         size += len(partitions)
     else:
         if size <= cap:
+            for topic_id, partitions in prior.items():
+                free.take(topic_id, partitions)
             return prior, size
     kept: dict[TopicId, tuple[int, ...]] = {}
     size = 0
@@ -97,8 +125,12 @@ def _trim(
         count = counts.get(topic_id, 0)
         # A partition that no longer exists is dropped.
         held = [number for number in order.partitions(prior[topic_id]) if number < count]
+        if not held:
+            continue
+        free.take(topic_id, held)
         fits = held[: cap - size]
-        unassigned.extend((topic_id, number) for number in held[len(fits) :])
+        if len(fits) < len(held):
+            free.revoke(topic_id, tuple(held[len(fits) :]))
         if fits:
             kept[topic_id] = tuple(sorted(fits))
             size += len(fits)
@@ -106,17 +138,30 @@ def _trim(
 
 
 def _hand_out(
-    result: dict[str, Assignment], needs: list[_Need], unassigned: list[TopicPartition]
-) -> None:
+    result: dict[str, Assignment], needs: list[Need], runs: Iterator[Run]
+) -> Generator[None, None, None]:
+    topic_id, run = next(runs, (b"", ()))
     start = 0
-    for need in needs:
-        end = start + need.missing
+    for number, (member_id, kept, missing) in enumerate(needs):
+        if number % SLICE_MEMBERS == 0:
+            yield
+        if not kept and start + missing <= len(run):
+            result[member_id] = {topic_id: run[start : start + missing]}
+            start += missing
+            continue
         added: dict[TopicId, list[int]] = {}
-        for topic_id, partition in unassigned[start:end]:
+        while missing:
+            part = run[start : start + missing]
+            if not part:
+                topic_id, run = next(runs)
+                start = 0
+                continue
+            start += len(part)
+            missing -= len(part)
             if topic_id in added:
-                added[topic_id].append(partition)
+                added[topic_id].extend(part)
             else:
-                added[topic_id] = [partition]
-        start = end
-        result[need.member_id] = with_added(need.kept, added)
-    assert start == len(unassigned), "caps do not add up to the partitions"
+                added[topic_id] = list(part)
+        result[member_id] = with_added(kept, added)
+    assert start == len(run), "caps do not add up to the partitions"
+    assert next(runs, None) is None, "caps do not add up to the partitions"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from coordinator.core.classic_group import answers
 from coordinator.core.classic_group.group import State
 from coordinator.core.classic_group.lookup import require_classic
+from coordinator.core.classic_group.steady import SteadyHeartbeat
 from coordinator.core.classic_group.turn import arm_session
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant, Outcome, RequestContext
@@ -25,7 +26,9 @@ def handle(
     except ApiError as error:
         reply = answers.heartbeat_failure(request, error)
         return Outcome(replay=False, replies=[(context.token, reply)])
-    return Outcome(replay=False, replies=[(context.token, answers.heartbeat(code))])
+    outcome = Outcome(replay=False, replies=[(context.token, answers.heartbeat(code))])
+    outcome.steady = SteadyHeartbeat.of(state, request)
+    return outcome
 
 
 def _beat(state: ShardState, request: HeartbeatRequest, now: Instant) -> ErrorCode:

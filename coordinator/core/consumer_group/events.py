@@ -25,6 +25,16 @@ def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> E
     )
 
 
+def target_installed(group_id: str, epoch: int, assignor: str, moved: int) -> Event:
+    return Event(
+        EventKind.TARGET_INSTALLED,
+        group_id,
+        epoch=epoch,
+        cause=f"computed by {assignor}",
+        details={"assignor": assignor, "moved_members": moved},
+    )
+
+
 def epoch_bumped(group_id: str, epoch: int, causes: list[str], member_id: str = "") -> Event:
     return Event(EventKind.GROUP_EPOCH_BUMPED, group_id, member_id, epoch, "; ".join(causes))
 

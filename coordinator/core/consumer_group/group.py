@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Sequence
 
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group import offset_checks, records
+from coordinator.core.consumer_group.computation import Computation
 from coordinator.core.consumer_group.counts import move, move_all
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap, TargetHolders
@@ -44,6 +45,7 @@ class ConsumerGroup:
         "assignment_epoch",
         "assignment_timestamp_ms",
         "assignor_votes",
+        "computation",
         "group_epoch",
         "group_id",
         "has_partition_metadata",
@@ -87,10 +89,12 @@ class ConsumerGroup:
         self._member_ids: list[str] | None = None
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
         # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
+        # `computation`: of a target that comes later.
         # `unacknowledged`: member id -> heartbeats since it was told what it has not reported.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
         self.rejoin_epoch = 0
+        self.computation: Computation | None = None
         self.rebalance_epochs: dict[str, int] = {}
         self.unacknowledged: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
@@ -273,6 +277,8 @@ class ConsumerGroup:
     def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
         """Move the member from its old to its new place in every count."""
         move(self._stable_at, _stable_epoch(old), _stable_epoch(new))
+        if old is not None and new is not None and new.is_described_as(old):
+            return
         move(
             self.assignor_votes,
             None if old is None else old.server_assignor,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from coordinator.core.consumer_group import events, leave
 from coordinator.core.consumer_group.acknowledgement import must_tell_again
+from coordinator.core.consumer_group.deferred_target import come_back_ms
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
@@ -73,10 +74,10 @@ def _regular(
     outcome = Outcome(records=joined.records, gate=group.group_id)
     if updated is before and _is_settled(group, before, now):
         _answer(state, context, group, request, before, before, now, outcome)
-        key = (SESSION, group.group_id, before.member_id)
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
-        if before.member_id not in group.unacknowledged:
-            outcome.steady = SteadyHeartbeat(state, group, before, key, timeout_ms)
+        session = state.deadlines.get((SESSION, group.group_id, before.member_id))
+        if session is not None and before.member_id not in group.unacknowledged:
+            outcome.steady = SteadyHeartbeat(state, group, before, session, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
@@ -89,7 +90,9 @@ def _regular(
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
     # 2. and 3. The target assignment, and the member's way towards it.
-    after = assign(state, group, step, request.topic_partitions, now, outcome)
+    # A converted group has its target at once, in the same write.
+    may_defer = joined.upgrade is None
+    after = assign(state, group, step, request.topic_partitions, now, outcome, may_defer=may_defer)
 
     # Soft state, now that nothing can fail any more.
     step.note(state, group, now, outcome)
@@ -130,10 +133,13 @@ def _answer(
     )
     told = _must_send_assignment(request, before, after)
     told = must_tell_again(group, request, after, told) or told
+    interval_ms = heartbeat_interval_ms(state.config, overrides)
+    if group.group_epoch > group.assignment_epoch or outcome.tasks:
+        interval_ms = come_back_ms(group, after, interval_ms, outcome)
     reply = ConsumerGroupHeartbeatReply(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(state.config, overrides),
+        heartbeat_interval_ms=interval_ms,
         assignment=topic_partitions(after.assigned) if told else None,
     )
     outcome.replies.append((context.token, reply))

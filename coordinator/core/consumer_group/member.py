@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from protocol.messages import TopicId
 from protocol.messages.consumer_group import TopicPartitions
-from protocol.records.schema import ClassicMemberMetadata
+from protocol.records.schema import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 
 LEAVE_EPOCH = -1
 """Member epoch of a leave request, and of a member whose current assignment is tombstoned."""
@@ -21,6 +21,9 @@ LEAVE_STATIC_EPOCH = -2
 
 PartitionEpochs = dict[TopicId, dict[int, int]]
 """Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps."""
+
+NO_PARTITION_EPOCHS: PartitionEpochs = {}
+"""Most members have nothing to revoke: they share this one."""
 
 
 class MemberState(IntEnum):
@@ -33,7 +36,10 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, value: int) -> MemberState:
-        return cls(value) if value in cls._value2member_map_ else cls.UNKNOWN
+        return _STATES.get(value, cls.UNKNOWN)
+
+
+_STATES = {int(state): state for state in MemberState}
 
 
 @dataclass(slots=True)
@@ -53,9 +59,65 @@ class ConsumerGroupMember:
     subscribed_topic_names: tuple[str, ...] = ()
     subscribed_topic_regex: str = ""
     server_assignor: str | None = None
-    assigned: PartitionEpochs = field(default_factory=dict)
-    pending_revocation: PartitionEpochs = field(default_factory=dict)
+    assigned: PartitionEpochs = field(default_factory=lambda: NO_PARTITION_EPOCHS)
+    pending_revocation: PartitionEpochs = field(default_factory=lambda: NO_PARTITION_EPOCHS)
     classic: ClassicMemberMetadata | None = None
+
+    def described_by(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
+        """The member with what a type-5 record says of it."""
+        return ConsumerGroupMember(
+            self.member_id,
+            self.member_epoch,
+            self.previous_member_epoch,
+            self.state,
+            value.instance_id,
+            value.rack_id,
+            value.rebalance_timeout_ms,
+            value.client_id,
+            value.client_host,
+            value.subscribed_topic_names,
+            value.subscribed_topic_regex or "",
+            value.server_assignor,
+            self.assigned,
+            self.pending_revocation,
+            value.classic,
+        )
+
+    def at_epoch(
+        self,
+        member_epoch: int,
+        previous_member_epoch: int,
+        state: MemberState,
+        assigned: PartitionEpochs,
+        pending_revocation: PartitionEpochs,
+    ) -> ConsumerGroupMember:
+        """The member with what a type-8 record says of it."""
+        return ConsumerGroupMember(
+            self.member_id,
+            member_epoch,
+            previous_member_epoch,
+            state,
+            self.instance_id,
+            self.rack_id,
+            self.rebalance_timeout_ms,
+            self.client_id,
+            self.client_host,
+            self.subscribed_topic_names,
+            self.subscribed_topic_regex,
+            self.server_assignor,
+            assigned,
+            pending_revocation,
+            self.classic,
+        )
+
+    def is_described_as(self, other: ConsumerGroupMember) -> bool:
+        """Whether both subscribe to the same and prefer the same assignor: quick, and may say no
+        where it is so."""
+        return (
+            self.subscribed_topic_names is other.subscribed_topic_names
+            and self.server_assignor == other.server_assignor
+            and self.subscribed_topic_regex == other.subscribed_topic_regex
+        )
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state == MemberState.STABLE and self.member_epoch == epoch

@@ -5,10 +5,14 @@ Rule: everything inside a record is sorted, so that equal states give equal byte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group.member import ConsumerGroupMember, PartitionEpochs
+from coordinator.core.consumer_group.member import (
+    NO_PARTITION_EPOCHS,
+    ConsumerGroupMember,
+    PartitionEpochs,
+)
 from protocol.messages import TopicId
 from protocol.records.schema import (
     AssignedTopic,
@@ -139,9 +143,11 @@ def target_of(value: ConsumerGroupTargetMemberValue) -> Assignment:
     return {topic.topic_id: topic.partitions for topic in value.topics if topic.partitions}
 
 
-def partition_epochs(topics: Iterable[OwnedTopic], member_epoch: int) -> PartitionEpochs:
+def partition_epochs(topics: Sequence[OwnedTopic], member_epoch: int) -> PartitionEpochs:
     """The partition map that an R8 holds. Missing assignment epochs, or a list of another length
     (an older writer), stand for the member epoch, at least 0."""
+    if not topics:
+        return NO_PARTITION_EPOCHS
     epochs: PartitionEpochs = {}
     for topic in topics:
         given = topic.assignment_epochs

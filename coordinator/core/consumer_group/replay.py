@@ -9,13 +9,18 @@ contradicts the state is a ReplayError and fails the shard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.errors import ReplayError
 from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import LEAVE_EPOCH, ConsumerGroupMember, MemberState
+from coordinator.core.consumer_group.member import (
+    LEAVE_EPOCH,
+    NO_PARTITION_EPOCHS,
+    ConsumerGroupMember,
+    MemberState,
+)
 from coordinator.core.group import GroupType
 from coordinator.core.state import ShardState
 from coordinator.core.types import AppliedAt
@@ -34,24 +39,36 @@ from protocol.records.schema import (
     ConsumerGroupTargetMetadataKey,
     ConsumerGroupTargetMetadataValue,
     Record,
+    RecordValue,
 )
 
 
 def apply(state: ShardState, record: Record, at: AppliedAt) -> None:
     """Apply one record. Raises ReplayError, also for a record of another kind."""
     key: Any = record.key
-    appliers = _APPLIERS.get(type(key))
-    if appliers is None:
-        raise ReplayError(f"not a consumer group record: {type(key).__name__} at {at.offset}")
-    on_value, on_tombstone = appliers
-    group = _find(state, key.group)
-    if record.value is None:
+    kind = type(key)
+    name_of = _NAMES.get(kind)
+    if name_of is None:
+        raise ReplayError(f"not a consumer group record: {kind.__name__} at {at.offset}")
+    apply_parts(state, kind, key.group, name_of(key), record.value)
+
+
+def apply_parts(
+    state: ShardState, kind: type[Any], group_id: str, name: str, value: RecordValue | None
+) -> None:
+    """`apply` without the record's objects. `kind`: class of the key; `name`: the member id or the
+    regular expression in it, "" if it has none."""
+    on_value, on_tombstone = _APPLIERS[kind]
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        group = _find(state, group_id)
+    if value is None:
         if group is not None:
-            on_tombstone(state, group, key)
+            on_tombstone(state, group, name)
         return
     if group is None:
-        group = state.groups[key.group] = ConsumerGroup(key.group)
-    on_value(group, key, record.value)
+        group = state.groups[group_id] = ConsumerGroup(group_id)
+    on_value(group, name, value)
 
 
 def _find(state: ShardState, group_id: str) -> ConsumerGroup | None:
@@ -64,144 +81,109 @@ def _find(state: ShardState, group_id: str) -> ConsumerGroup | None:
     raise ReplayError(f"group {group_id} is a {group.type.value} group, not a consumer group")
 
 
-def _group_epoch(
-    group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue
-) -> None:
+def _group_epoch(group: ConsumerGroup, name: str, value: ConsumerGroupMetadataValue) -> None:
     group.group_epoch = value.epoch
     group.metadata_hash = value.metadata_hash
 
 
-def _delete_group(state: ShardState, group: ConsumerGroup, key: ConsumerGroupMetadataKey) -> None:
+def _delete_group(state: ShardState, group: ConsumerGroup, name: str) -> None:
     if group.members:
-        raise ReplayError(f"group {key.group} is deleted with {len(group.members)} members")
+        raise ReplayError(f"group {group.group_id} is deleted with {len(group.members)} members")
     if group.targets:
-        raise ReplayError(f"group {key.group} is deleted with {len(group.targets)} targets")
+        raise ReplayError(f"group {group.group_id} is deleted with {len(group.targets)} targets")
     if group.assignment_epoch != LEAVE_EPOCH:
-        raise ReplayError(f"group {key.group} is deleted before its target assignment")
-    del state.groups[key.group]
+        raise ReplayError(f"group {group.group_id} is deleted before its target assignment")
+    del state.groups[group.group_id]
 
 
-def _partition_metadata(
-    group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: object
-) -> None:
+def _partition_metadata(group: ConsumerGroup, name: str, value: object) -> None:
     group.has_partition_metadata = True
 
 
-def _drop_partition_metadata(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey
-) -> None:
+def _drop_partition_metadata(state: ShardState, group: ConsumerGroup, name: str) -> None:
     group.has_partition_metadata = False
 
 
 def _member_metadata(
     group: ConsumerGroup,
-    key: ConsumerGroupMemberMetadataKey,
+    name: str,
     value: ConsumerGroupMemberMetadataValue,
 ) -> None:
-    group.put_member(
-        replace(
-            _member(group, key.member_id),
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            subscribed_topic_names=value.subscribed_topic_names,
-            subscribed_topic_regex=value.subscribed_topic_regex or "",
-            server_assignor=value.server_assignor,
-            classic=value.classic,
-        )
-    )
+    group.put_member(_member(group, name).described_by(value))
 
 
-def _remove_member(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey
-) -> None:
-    member = group.members.get(key.member_id)
+def _remove_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
+    member = group.members.get(name)
     if member is None:
         return
     if member.member_epoch != LEAVE_EPOCH:
         raise ReplayError(
-            f"member {key.member_id} of group {key.group} is removed at epoch {member.member_epoch}"
+            f"member {name} of group {group.group_id} is removed at epoch {member.member_epoch}"
         )
-    if key.member_id in group.targets:
-        raise ReplayError(f"member {key.member_id} of group {key.group} is removed with a target")
+    if name in group.targets:
+        raise ReplayError(f"member {name} of group {group.group_id} is removed with a target")
     group.remove_member(member)
 
 
 def _target_epoch(
     group: ConsumerGroup,
-    key: ConsumerGroupTargetMetadataKey,
+    name: str,
     value: ConsumerGroupTargetMetadataValue,
 ) -> None:
     group.assignment_epoch = value.assignment_epoch
     group.assignment_timestamp_ms = value.assignment_timestamp_ms
 
 
-def _drop_target_epoch(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMetadataKey
-) -> None:
+def _drop_target_epoch(state: ShardState, group: ConsumerGroup, name: str) -> None:
     if group.targets:
-        raise ReplayError(f"the target epoch of group {key.group} is dropped before its targets")
+        raise ReplayError(
+            f"the target epoch of group {group.group_id} is dropped before its targets"
+        )
     group.assignment_epoch = LEAVE_EPOCH
     group.assignment_timestamp_ms = 0
 
 
-def _target_member(
-    group: ConsumerGroup, key: ConsumerGroupTargetMemberKey, value: ConsumerGroupTargetMemberValue
-) -> None:
-    group.set_target(key.member_id, records.target_of(value))
+def _target_member(group: ConsumerGroup, name: str, value: ConsumerGroupTargetMemberValue) -> None:
+    group.set_target(name, records.target_of(value))
 
 
-def _drop_target_member(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMemberKey
-) -> None:
-    group.remove_target(key.member_id)
+def _drop_target_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
+    group.remove_target(name)
 
 
 def _current_member(
     group: ConsumerGroup,
-    key: ConsumerGroupCurrentMemberKey,
+    name: str,
     value: ConsumerGroupCurrentMemberValue,
 ) -> None:
+    epoch = value.member_epoch
     group.put_member(
-        replace(
-            _member(group, key.member_id),
-            member_epoch=value.member_epoch,
-            previous_member_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
-            assigned=records.partition_epochs(value.assigned, value.member_epoch),
-            pending_revocation=records.partition_epochs(
-                value.pending_revocation, value.member_epoch
-            ),
+        _member(group, name).at_epoch(
+            epoch,
+            value.previous_member_epoch,
+            MemberState.of(value.state),
+            records.partition_epochs(value.assigned, epoch),
+            records.partition_epochs(value.pending_revocation, epoch),
         )
     )
 
 
-def _drop_current_member(
-    state: ShardState, group: ConsumerGroup, key: ConsumerGroupCurrentMemberKey
-) -> None:
-    member = group.members.get(key.member_id)
+def _drop_current_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
+    member = group.members.get(name)
     if member is not None:
         group.put_member(
-            replace(
-                member,
-                member_epoch=LEAVE_EPOCH,
-                previous_member_epoch=LEAVE_EPOCH,
-                assigned={},
-                pending_revocation={},
+            member.at_epoch(
+                LEAVE_EPOCH, LEAVE_EPOCH, member.state, NO_PARTITION_EPOCHS, NO_PARTITION_EPOCHS
             )
         )
 
 
-def _regex(
-    group: ConsumerGroup, key: ConsumerGroupRegexKey, value: ConsumerGroupRegexValue
-) -> None:
-    group.set_regex(key.regex, value)
+def _regex(group: ConsumerGroup, name: str, value: ConsumerGroupRegexValue) -> None:
+    group.set_regex(name, value)
 
 
-def _drop_regex(state: ShardState, group: ConsumerGroup, key: ConsumerGroupRegexKey) -> None:
-    group.set_regex(key.regex, None)
+def _drop_regex(state: ShardState, group: ConsumerGroup, name: str) -> None:
+    group.set_regex(name, None)
 
 
 def _member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
@@ -218,4 +200,22 @@ _APPLIERS: dict[type, _Appliers] = {
     ConsumerGroupTargetMemberKey: (_target_member, _drop_target_member),
     ConsumerGroupCurrentMemberKey: (_current_member, _drop_current_member),
     ConsumerGroupRegexKey: (_regex, _drop_regex),
+}
+
+
+def _no_name(key: Any) -> str:
+    return ""
+
+
+_NAMES: dict[type, Callable[[Any], str]] = {
+    **dict.fromkeys(_APPLIERS, _no_name),
+    **dict.fromkeys(
+        (
+            ConsumerGroupMemberMetadataKey,
+            ConsumerGroupTargetMemberKey,
+            ConsumerGroupCurrentMemberKey,
+        ),
+        attrgetter("member_id"),
+    ),
+    ConsumerGroupRegexKey: attrgetter("regex"),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.deadlines import OFF, Deadline
 from coordinator.core.state import ShardState
 
 
@@ -18,10 +18,11 @@ class SteadyHeartbeat:
     heartbeats may have to schedule a resolution."""
 
     __slots__ = (
+        "_deadline",
         "_epoch",
         "_group",
-        "_key",
         "_member",
+        "_member_id",
         "_overrides",
         "_state",
         "_timeout_ms",
@@ -33,31 +34,34 @@ class SteadyHeartbeat:
         state: ShardState,
         group: ConsumerGroup,
         member: ConsumerGroupMember,
-        key: DeadlineKey,
+        deadline: Deadline,
         timeout_ms: int,
     ) -> None:
         self.group_id = group.group_id
         self._state = state
         self._group = group
         self._member = member
+        self._member_id = member.member_id
         self._epoch = group.group_epoch
         self._overrides = state.group_configs.get(group.group_id)
-        self._key = key
+        self._deadline = deadline
         self._timeout_ms = timeout_ms
 
     def renew(self, now_ms: int) -> bool:
         """The request came again at `now_ms`: start its session anew; False if the lease has
         ended and the request must be handled in full."""
         group, state, group_id = self._group, self._state, self.group_id
+        deadline = self._deadline
         if (
-            group.members.get(self._member.member_id) is not self._member
+            group.members.get(self._member_id) is not self._member
             or group.group_epoch != self._epoch
             or group.assignment_epoch != self._epoch
             or now_ms >= group.refresh_deadline_ms
             or state.groups.get(group_id) is not group
             or state.group_configs.get(group_id) is not self._overrides
             or group.regex_subscribers
+            or deadline.at_ms == OFF
         ):
             return False
-        state.deadlines.set(self._key, now_ms + self._timeout_ms)
+        deadline.at_ms = now_ms + self._timeout_ms
         return True

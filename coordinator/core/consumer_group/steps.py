@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group import events, records, regex
+from coordinator.core.consumer_group import deferred_target, events, records, regex
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.metadata import schedule_refresh
@@ -24,7 +24,7 @@ from coordinator.core.consumer_group.target_assignment import compute, current_t
 from coordinator.core.consumer_group.update import EpochDecision, decide_group_epoch
 from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
+from coordinator.core.types import Instant, Outcome, RequestContext, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,11 @@ def assign(
     owned: Owned,
     now: Instant,
     outcome: Outcome,
+    *,
+    may_defer: bool = False,
 ) -> ConsumerGroupMember:
     """2. The target assignment, if it is due, and 3. the member's way towards it: [R7* R6] [R8].
+    `may_defer`: a large group's target is only asked for, and comes later.
 
     The same object as `step.updated` if the member does not change. Raises AssignorFailed, and
     FENCED_MEMBER_EPOCH for a member in an unknown state.
@@ -99,6 +102,9 @@ def assign(
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
     if not is_due(group, step.epoch.epoch, interval_ms, now):
         return settle(state, group, step, owned, outcome)
+    if may_defer and deferred_target.is_large(state, group):
+        deferred_target.request(group, now, outcome)
+        return settle(state, group, step, owned, outcome)
     assignor = preferred_assignor_after(
         group, resolved.member, updated, state.config.consumer_assignors[0]
     )
@@ -106,13 +112,7 @@ def assign(
     decision = compute(state, group, step.epoch.epoch, updated, replaced_id, assignor, now)
     outcome.records += decision.records
     outcome.events.append(
-        Event(
-            EventKind.TARGET_INSTALLED,
-            group.group_id,
-            epoch=decision.epoch,
-            cause=f"computed by {assignor}",
-            details={"assignor": assignor, "moved_members": decision.moved},
-        )
+        events.target_installed(group.group_id, decision.epoch, assignor, decision.moved)
     )
     return _reconciled(state, group, step, decision.epoch, decision.assignment, owned, outcome)
 

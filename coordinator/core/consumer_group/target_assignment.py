@@ -7,9 +7,9 @@ only members, only topics they subscribe to, only partitions that exist, none of
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -21,13 +21,16 @@ from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.partition_epochs import TargetHolders
 from coordinator.core.consumer_group.subscription import effective_subscription
 from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.slices import run_through
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 from protocol.messages import TopicId
 from protocol.records.schema import Record
+
+SLICE_MEMBERS = 256
+"""So many members are looked at between two chances for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,19 @@ class TargetDecision:
     moved: int = 0
 
 
+class Holders(Protocol):
+    def holder(self, topic_id: TopicId, partition: int) -> str | None:
+        """Whose target has the partition."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """Implements `GroupSpec` over the group as it will be."""
 
     members: Mapping[str, MemberSpec]
     subscription_type: SubscriptionType
-    holders: TargetHolders
+    holders: Holders
 
     def is_assigned(self, topic_id: TopicId, partition: int) -> bool:
         return self.holders.holder(topic_id, partition) is not None
@@ -145,10 +154,10 @@ def _view(
         else:
             assigned = group.targets.get(member_id, NO_TARGET)
         specs[member_id] = MemberSpec(subscribed, assigned, member.instance_id, member.rack_id)
-    return GroupView(specs, _subscription_type(list(topic_ids)), group.target_holders)
+    return GroupView(specs, subscription_type(list(topic_ids)), group.target_holders)
 
 
-def _subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> SubscriptionType:
+def subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> SubscriptionType:
     """HOMOGENEOUS: all members give the same names, or all the same expression and no names."""
     if len(subscriptions) > 1 or any(names and pattern for names, pattern in subscriptions):
         return SubscriptionType.HETEROGENEOUS
@@ -170,9 +179,16 @@ def _run(state: ShardState, name: str, view: GroupView) -> dict[str, Assignment]
 
 
 def checked(result: Any, view: GroupView, topics: TopicView) -> dict[str, Assignment]:
-    """The assignor's result with an entry per member, in canonical form. Raises AssignorError
-    that names the first fault."""
-    strangers = sorted(map(str, set(result) - set(view.members)))
+    """`check_steps` in one go."""
+    return run_through(check_steps(result, view, topics))
+
+
+def check_steps(
+    result: Any, view: GroupView, topics: TopicView
+) -> Generator[None, None, dict[str, Assignment]]:
+    """The assignor's result with an entry per member, in canonical form; stops after every
+    `SLICE_MEMBERS`. Raises AssignorError that names the first fault."""
+    strangers = sorted(map(str, set(result) - view.members.keys()))
     if strangers:
         raise AssignorError(f"{strangers[0]} is not a member of the group")
     taken: dict[TopicId, set[int]] = {}
@@ -182,6 +198,8 @@ def checked(result: Any, view: GroupView, topics: TopicView) -> dict[str, Assign
         targets[member_id] = spec.assigned if given is spec.assigned else _canonical(given)
         for topic_id, partitions in targets[member_id].items():
             _check_topic(member_id, spec, topic_id, partitions, topics, taken)
+        if len(targets) % SLICE_MEMBERS == 0:
+            yield
     return targets
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.metadata_image import MetadataImage
@@ -13,10 +14,25 @@ from protocol.messages import TopicId
 Partition = tuple[TopicId, int]
 
 
+class _Snapshot:
+    """What is shown of a group, at one moment: members and targets are immutable."""
+
+    __slots__ = ("image", "members", "targets")
+
+    def __init__(self, group: ConsumerGroup, image: MetadataImage) -> None:
+        self.members = [group.members[member_id] for member_id in group.sorted_member_ids()]
+        self.targets = dict(group.targets)
+        self.image = image
+
+    def target(self, member: ConsumerGroupMember) -> Assignment:
+        return self.targets.get(member.member_id, NO_TARGET)
+
+
 def inspect_consumer_group(group: ConsumerGroup, image: MetadataImage) -> dict[str, Any]:
     """`blocked`: per member that waits, each wanted partition with the member that still holds
-    it, and whether that one has been told to give it up."""
-    holders = _holders(group)
+    it, and whether that one has been told to give it up. The lists are iterators: of this moment,
+    but made when they are read, as they may be long."""
+    snapshot = _Snapshot(group, image)
     return {
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
@@ -24,21 +40,13 @@ def inspect_consumer_group(group: ConsumerGroup, image: MetadataImage) -> dict[s
         "resolved_regexes": {
             pattern: list(group.regexes.topics_of(pattern)) for pattern in sorted(group.regexes)
         },
-        "members": [
-            _member(group, group.members[member_id], image)
-            for member_id in group.sorted_member_ids()
-        ],
-        "blocked": [
-            entry
-            for member_id in group.sorted_member_ids()
-            for entry in _blocked(group, group.members[member_id], holders, image)
-        ],
+        "members": (_member(snapshot, member) for member in snapshot.members),
+        "blocked": _blocked(snapshot),
     }
 
 
-def _member(
-    group: ConsumerGroup, member: ConsumerGroupMember, image: MetadataImage
-) -> dict[str, Any]:
+def _member(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
+    image = snapshot.image
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -55,40 +63,46 @@ def _member(
         "server_assignor": member.server_assignor,
         "owned": named(member.assigned, image),
         "pending_revocation": named(member.pending_revocation, image),
-        "target": named(group.targets.get(member.member_id, NO_TARGET), image),
+        "target": named(snapshot.target(member), image),
     }
 
 
-def _holders(group: ConsumerGroup) -> dict[Partition, str]:
+def _blocked(snapshot: _Snapshot) -> Iterator[dict[str, Any]]:
+    holders: dict[Partition, ConsumerGroupMember] = {}
+    for member, topic_id, partition in _wanted(snapshot):
+        if not holders:
+            holders = _holders(snapshot)
+        holder = holders.get((topic_id, partition))
+        if holder is None or holder is member:
+            continue
+        yield {
+            "member_id": member.member_id,
+            "topic": topic_name(topic_id, snapshot.image),
+            "partition": partition,
+            "held_by": holder.member_id,
+            "revoking": partition in holder.pending_revocation.get(topic_id, {}),
+        }
+
+
+def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int]]:
+    """What members do not have of their targets."""
+    for member in snapshot.members:
+        target = snapshot.target(member)
+        for topic_id in sorted(target):
+            mine = member.assigned.get(topic_id, {})
+            for partition in target[topic_id]:
+                if partition not in mine:
+                    yield member, topic_id, partition
+
+
+def _holders(snapshot: _Snapshot) -> dict[Partition, ConsumerGroupMember]:
     return {
-        (topic_id, partition): member.member_id
-        for member in group.members.values()
+        (topic_id, partition): member
+        for member in snapshot.members
         for holdings in (member.assigned, member.pending_revocation)
         for topic_id, partitions in holdings.items()
         for partition in partitions
     }
-
-
-def _blocked(
-    group: ConsumerGroup,
-    member: ConsumerGroupMember,
-    holders: Mapping[Partition, str],
-    image: MetadataImage,
-) -> Iterable[dict[str, Any]]:
-    target = group.targets.get(member.member_id, NO_TARGET)
-    for topic_id in sorted(target):
-        for partition in target[topic_id]:
-            holder = holders.get((topic_id, partition))
-            if holder is None or holder == member.member_id:
-                continue
-            pending = group.members[holder].pending_revocation.get(topic_id, {})
-            yield {
-                "member_id": member.member_id,
-                "topic": topic_name(topic_id, image),
-                "partition": partition,
-                "held_by": holder,
-                "revoking": partition in pending,
-            }
 
 
 def topic_name(topic_id: TopicId, image: MetadataImage) -> str:

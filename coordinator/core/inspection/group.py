@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.group import Group
 from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.inspection.classic import inspect_classic_group
 from coordinator.core.inspection.consumer import inspect_consumer_group
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
+
+LONG_MEMBERS = 50
 
 
 def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
@@ -21,9 +25,26 @@ def list_group_summaries(state: ShardState) -> list[dict[str, Any]]:
     ]
 
 
+def is_long(state: ShardState, group_id: str) -> bool:
+    """Whether there is much to show of the group."""
+    group = state.groups.get(group_id)
+    return isinstance(group, ConsumerGroup) and len(group.members) > LONG_MEMBERS
+
+
 def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
+    """`inspect_group_lazily`, with lists."""
+    shown = inspect_group_lazily(state, group_id, now)
+    if shown is None:
+        return None
+    return {
+        name: list(value) if isinstance(value, Iterator) else value for name, value in shown.items()
+    }
+
+
+def inspect_group_lazily(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
     """None when there is no such group. `deadlines`: what runs, and in how many ms;
-    "consumer-next-target" when the group epoch is ahead of its target."""
+    "consumer-next-target" when the group epoch is ahead of its target. What may be long is an
+    iterator."""
     group = state.groups.get(group_id)
     if group is None:
         return None
@@ -37,13 +58,15 @@ def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, A
     elif isinstance(group, ClassicGroup):
         shown.update(inspect_classic_group(group))
     shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
-    shown["deadlines"] = [
-        {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
-        for (kind, _, member_id), due in state.deadlines.of_group(group_id)
-    ]
-    if isinstance(group, ConsumerGroup) and group.assignment_epoch < group.group_epoch:
-        shown["deadlines"].append(_next_target(state, group, now))
+    shown["deadlines"] = _deadlines(state, group, now)
     return shown
+
+
+def _deadlines(state: ShardState, group: Group, now: Instant) -> Iterator[dict[str, Any]]:
+    for (kind, _, member_id), due in state.deadlines.of_group(group.group_id):
+        yield {"kind": kind, "member_id": member_id, "in_ms": due - now.monotonic_ms}
+    if isinstance(group, ConsumerGroup) and group.assignment_epoch < group.group_epoch:
+        yield _next_target(state, group, now)
 
 
 def _next_target(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:

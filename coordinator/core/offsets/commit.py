@@ -7,6 +7,7 @@ own partition only. Names are resolved to ids by the front end before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from coordinator.core.group import Group
 from coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
@@ -124,9 +125,9 @@ def _check(
         )
 
 
-def _is_too_long(metadata: str | None, units_max: int) -> bool:
+def _is_too_long(metadata: str, units_max: int) -> bool:
     """Longer than the limit in UTF-16 code units."""
-    if not metadata or 2 * len(metadata) <= units_max:
+    if 2 * len(metadata) <= units_max:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * units_max
 
@@ -136,21 +137,22 @@ def _too_long(topics: Sequence[CommitTopic], units_max: int) -> set[tuple[str, i
         (topic.name, entry.partition)
         for topic in topics
         for entry in topic.partitions
-        if _is_too_long(entry.metadata, units_max)
+        if entry.metadata and _is_too_long(entry.metadata, units_max)
     }
 
 
 def _records(
     request: Request, too_long: set[tuple[str, int]], now: Instant, expire_at: int
 ) -> list[Record]:
+    group_id = request.group_id
     return [
         Record(
-            OffsetCommitKey(request.group_id, topic.name, entry.partition),
+            OffsetCommitKey(group_id, topic.name, entry.partition),
             _value(topic, entry, now, expire_at),
         )
         for topic in request.topics
         for entry in topic.partitions
-        if (topic.name, entry.partition) not in too_long
+        if not too_long or (topic.name, entry.partition) not in too_long
     ]
 
 
@@ -168,12 +170,9 @@ def _value(
             expire_timestamp_ms=expire_at,
             topic_id=NO_TOPIC_ID,
         )
+    # By position: this is made for every partition of every commit.
     return OffsetCommitValue(
-        entry.offset,
-        entry.leader_epoch,
-        metadata,
-        now.wall_ms,
-        topic_id=topic.topic_id,
+        entry.offset, entry.leader_epoch, metadata, now.wall_ms, -1, topic.topic_id
     )
 
 
@@ -185,16 +184,22 @@ def _results(
         TopicErrors(
             topic.name,
             tuple(
-                PartitionError(
-                    entry.partition,
-                    refused if (topic.name, entry.partition) in too_long else ErrorCode.NONE,
-                )
-                for entry in topic.partitions
+                [
+                    PartitionError(entry.partition, refused)
+                    if too_long and (topic.name, entry.partition) in too_long
+                    else _accepted(entry.partition)
+                    for entry in topic.partitions
+                ]
             ),
             topic.topic_id,
         )
         for topic in topics
     )
+
+
+@lru_cache(maxsize=1024)
+def _accepted(partition: int) -> PartitionError:
+    return PartitionError(partition, ErrorCode.NONE)
 
 
 def _events(

@@ -83,6 +83,18 @@ class OffsetStore:
         self._count += partition not in partitions
         partitions[partition] = stored
 
+    def put_many(self, group_id: str, topic: str, offsets: ByPartition) -> None:
+        """Offsets of one topic; the dict is the store's from here on."""
+        topics = self._committed.setdefault(group_id, {})
+        partitions = topics.get(topic)
+        if partitions is None:
+            topics[topic] = offsets
+            self._count += len(offsets)
+        else:
+            before = len(partitions)
+            partitions.update(offsets)
+            self._count += len(partitions) - before
+
     def put_pending(
         self, producer_id: int, group_id: str, topic: str, partition: int, stored: StoredOffset
     ) -> None:

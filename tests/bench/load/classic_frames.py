@@ -5,10 +5,11 @@ from __future__ import annotations
 from coordinator.cli.bench.frames import request_frame
 from protocol.wire.encode import Writer
 
-SESSION_MS = 300_000
 REBALANCE_MS = 60_000
 TYPE = "consumer"
 PROTOCOL = "range"
+ASSIGNMENT = bytes(10)
+"""Version 0, no topics, no user data."""
 
 
 def _subscription(topic: str) -> bytes:
@@ -19,11 +20,11 @@ def _subscription(topic: str) -> bytes:
     return bytes(writer.buffer)
 
 
-def join(group: str, topic: str, member: str = "") -> bytes:
+def join(group: str, topic: str, member: str, session_ms: int) -> bytes:
     """JoinGroup v3, to which Kafka gives a member id at once; others want it asked for."""
     writer = Writer(flexible=False)
     writer.string(group)
-    writer.int32(SESSION_MS)
+    writer.int32(session_ms)
     writer.int32(REBALANCE_MS)
     writer.string(member)
     writer.string(TYPE)
@@ -34,14 +35,15 @@ def join(group: str, topic: str, member: str = "") -> bytes:
 
 
 def sync(group: str, generation: int, member: str) -> bytes:
-    """SyncGroup v2 of a leader who gives itself nothing."""
+    """SyncGroup v2 of a leader who gives itself no partitions, in so many words: Tansu does not
+    take an assignment of no bytes."""
     writer = Writer(flexible=False)
     writer.string(group)
     writer.int32(generation)
     writer.string(member)
     writer.array_length(1)
     writer.string(member)
-    writer.bytes_(b"")
+    writer.bytes_(ASSIGNMENT)
     return request_frame(14, 2, writer.buffer, flexible=False)
 
 

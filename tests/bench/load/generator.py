@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 GENERATOR = Path(__file__).parent / "target" / "generator"
 SLACK_S = 60.0
+ONCE_S = 20.0
+ONCE_PER_S = 200.0
+"""Slower is unanswered."""
+SIGNS = (b"counting\n", b"counted\n")
+"""Begin and end of the timed part."""
 
 
 class LoadFailed(Exception):
@@ -19,10 +25,10 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one run. `count`: replies in the timed part, `answered`: all; `changed`: those that were
-    not as the first one of their connection; `replies`: the first of every connection, or all,
-    without length and correlation id; `peer_cpu_us`: of the peer for each answer, its new
-    connections included."""
+    """Of one run. `count`: replies in the timed part, which took `seconds` and `cpu_seconds` of the
+    generator; `answered`: all; `changed`: those of the timed part that were not as the one of their
+    connection before it; `replies`: that one of every connection, or all, without length and
+    correlation id; `peer_cpu_us`: of the peer for each reply of the timed part."""
 
     count: int
     answered: int
@@ -42,22 +48,25 @@ def repeat(
     *,
     window: int,
     seconds: float,
+    warmup_s: float,
     peer_cpu_s: Callable[[], float],
-    warmup_s: float = 0.3,
 ) -> Result:
-    """A connection for every frame, which sends nothing else, `window` at a time."""
+    """A connection for every frame, which sends nothing else, `window` at a time; counted are
+    `seconds` after `warmup_s`."""
     plan = b"".join(struct.pack(">i", 1) + frame for frame in frames)
-    before_s = peer_cpu_s()
-    result = _run(address, "repeat", window, seconds, warmup_s, plan)
-    used_s = peer_cpu_s() - before_s
-    return replace(result, peer_cpu_us=used_s / max(result.answered, 1) * 1e6)
+    seen: list[float] = []
+    result = _run(
+        address, "repeat", window, seconds, warmup_s, plan, lambda: seen.append(peer_cpu_s())
+    )
+    before_s, after_s = seen
+    return replace(result, peer_cpu_us=(after_s - before_s) / max(result.count, 1) * 1e6)
 
 
-def once(
-    address: tuple[str, int], frames: Sequence[bytes], connections: int, *, timeout_s: float = 60.0
-) -> Result:
+def once(address: tuple[str, int], frames: Sequence[bytes], connections: int) -> Result:
     """Every frame once, dealt out over connections with one in flight each; replies in the order
     of the frames."""
+    connections = min(connections, len(frames))
+    timeout_s = ONCE_S + len(frames) / ONCE_PER_S
     dealt = [frames[first::connections] for first in range(connections)]
     plan = b"".join(struct.pack(">i", len(part)) + b"".join(part) for part in dealt)
     result = _run(address, "once", 1, timeout_s, 0.0, plan)
@@ -72,24 +81,60 @@ def once(
 
 
 def _run(
-    address: tuple[str, int], mode: str, window: int, seconds: float, warmup_s: float, plan: bytes
+    address: tuple[str, int],
+    mode: str,
+    window: int,
+    seconds: float,
+    warmup_s: float,
+    plan: bytes,
+    look: Callable[[], None] | None = None,
 ) -> Result:
+    """`look` is called when the timed part begins and when it ends."""
     if not GENERATOR.is_file():
         raise RuntimeError("the load generator is not built: run `make bench-peers`")
     command = [str(GENERATOR), address[0], str(address[1]), mode, str(window)]
-    done = subprocess.run(
+    with subprocess.Popen(
         [*command, str(seconds), str(warmup_s)],
-        input=plan,
-        capture_output=True,
-        check=False,
-        timeout=seconds + warmup_s + SLACK_S,
-    )
-    said = done.stderr.decode(errors="replace").strip()
-    if done.returncode:
-        raise LoadFailed(said)
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        limit_s = seconds + warmup_s + SLACK_S
+        timer = threading.Timer(limit_s, process.kill)
+        timer.start()
+        try:
+            replies, said = _talk(process, plan, look)
+        finally:
+            timer.cancel()
+            process.kill()
+    if process.returncode:
+        raise LoadFailed(said or f"connections and requests not done in {limit_s:.0f} s")
     figures = json.loads(said)
     figures["count"] = figures.pop("replies")
-    return Result(**figures, replies=tuple(_replies(done.stdout)))
+    return Result(**figures, replies=tuple(_replies(replies)))
+
+
+def _talk(
+    process: subprocess.Popen[bytes], plan: bytes, look: Callable[[], None] | None
+) -> tuple[bytes, str]:
+    """What it wrote, and what it said beside its signs."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(plan)
+    process.stdin.close()
+    said = b""
+    if look is not None:
+        for sign in SIGNS:
+            line = process.stderr.readline()
+            if line != sign:
+                said = line
+                break
+            look()
+    replies = process.stdout.read()
+    said += process.stderr.read()
+    process.wait()
+    return replies, said.decode(errors="replace").strip()
 
 
 def _replies(data: bytes) -> Iterable[bytes]:

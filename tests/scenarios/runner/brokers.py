@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,10 @@ DEFAULTS = {
     "auto.create.topics.enable": "false",
 }
 """Under the settings of every scenario: no waiting where a scenario is not about waiting."""
+EVERYWHERE = dict(
+    pair.split("=", 1) for pair in os.environ.get("GROUPD_SCENARIO_SETTINGS", "").split(",") if pair
+)
+"""Over those of every scenario, of a started groupd: `groupd.steady.replies.enable=false`, say."""
 KAFKA_SETTLE_S = 0.3
 WARM_UP_S = 60.0
 WARM_UP_GROUPS = 20
@@ -38,6 +43,8 @@ class Brokers:
     def backend(self, kind: str, settings: Mapping[str, str]) -> Backend:
         """A fresh backend: nothing of other scenarios is visible in it."""
         merged = {**DEFAULTS, **settings}
+        if kind in ("tcp", "workers"):
+            merged |= EVERYWHERE
         if kind == "core":
             return CoreBackend(merged)
         broker = self._broker(kind, merged)

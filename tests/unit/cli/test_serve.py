@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.cli import serve
 from coordinator.daemon import CannotStart
+from coordinator.failures import DaemonFailed
 
 
 class FakeDaemon:
@@ -87,7 +88,7 @@ async def test_a_signal_while_it_serves_stops_it(
 async def test_a_daemon_whose_store_is_taken_over_stops(daemon: FakeDaemon) -> None:
     daemon.go.set()
     daemon.taken.set()
-    with pytest.raises(serve._StoreLost, match="another has it"):
+    with pytest.raises(DaemonFailed, match="another has it"):
         async with asyncio.timeout(5):
             await serve._run(daemon)  # type: ignore[arg-type]
     assert daemon.steps == ["start", "started", "stop"]

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import typer
 
-from coordinator.cli.serve import serve
+from coordinator.cli.serve_command import serve
 from coordinator.config import FIELDS_BY_KEY
 from protocol.wire.apis import API_RANGES
 

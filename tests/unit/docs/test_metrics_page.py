@@ -22,7 +22,7 @@ from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.log_metrics import LogCollector
 from coordinator.server.metrics import make_registry
 from coordinator.transactions.coordinator import TransactionCoordinator

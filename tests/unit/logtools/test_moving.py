@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -424,7 +423,7 @@ async def test_an_id_of_a_deleted_topic_stays(tmp_path: Path) -> None:
     """OF-35: offsets of the topic before it was made again must not come back to life."""
     old = Record(
         OffsetCommitKey(G, "orders", 1),
-        replace(commit(8).value, topic_id=HERE_ID),  # type: ignore[type-var]
+        commit(8).value._replace(topic_id=HERE_ID),  # type: ignore[union-attr]
     )
     write_segment(tmp_path / "k", HOME, batch(0, old), batch(1, commit(5)))
     await take_in(tmp_path / "k", tmp_path / "b")

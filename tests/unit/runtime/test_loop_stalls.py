@@ -5,7 +5,14 @@ from __future__ import annotations
 import gc
 
 from coordinator.runtime import collector
-from coordinator.runtime.loop_stalls import BUCKET_NS, BUCKETS, INTERVAL_S, STALL_NS, LoopStalls
+from coordinator.runtime.loop_stalls import (
+    BUCKET_NS,
+    BUCKETS,
+    DELAY_NS,
+    INTERVAL_S,
+    STALL_NS,
+    LoopStalls,
+)
 from coordinator.runtime.turns import Turns
 
 INTERVAL_NS = int(INTERVAL_S * 1e9)
@@ -23,10 +30,11 @@ async def test_a_stall_is_what_a_timer_comes_too_late_and_is_forgotten_after_a_m
     elapsed = Elapsed()
     stalls = LoopStalls(elapsed)
     stalls.start()
-    for late_ns in (0, STALL_NS - 1, STALL_NS, 3 * STALL_NS, 5):
+    for late_ns in (0, DELAY_NS - 1, DELAY_NS, STALL_NS - 1, STALL_NS, 3 * STALL_NS, 5):
         elapsed.ns += INTERVAL_NS + late_ns
         stalls.tick()
     assert stalls.stalls == 2
+    assert stalls.delays == 4
     assert stalls.longest_ns() == 3 * STALL_NS
     elapsed.ns += BUCKETS * BUCKET_NS
     assert stalls.longest_ns() == 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import AppliedAt
 from coordinator.runtime.reload import BACKOFF_MS
 from coordinator.runtime.shard_runtime import ShardState
 from protocol.errors import ErrorCode
@@ -177,14 +177,16 @@ async def test_closing_ends_the_attempts_to_load() -> None:
 
 async def test_an_error_in_replay_rebuilds_the_shard_without_the_record() -> None:
     def change(shard: GroupCoordinatorShard) -> None:
-        replay = shard.replay
+        replay = shard.replay_all
 
-        def failing(record: Record, at: AppliedAt) -> None:
-            if record.key.group == "bad":
+        def failing(
+            records: Iterable[Record], offset: int, producer: tuple[int, int] | None
+        ) -> None:
+            if any(record.key.group == "bad" for record in records):
                 raise RuntimeError("bug")
-            replay(record, at)
+            replay(records, offset, producer)
 
-        shard.replay = failing  # type: ignore[method-assign]
+        shard.replay_all = failing  # type: ignore[method-assign]
 
     bench = await Bench(change=change).start()
     await bench.answer(commit("good", 1))
@@ -270,14 +272,16 @@ async def test_an_append_that_hung_over_a_reload_changes_nothing_any_more() -> N
     fail = False
 
     def change(shard: GroupCoordinatorShard) -> None:
-        replay = shard.replay
+        replay = shard.replay_all
 
-        def failing(record: Record, at: AppliedAt) -> None:
+        def failing(
+            records: Iterable[Record], offset: int, producer: tuple[int, int] | None
+        ) -> None:
             if fail:
                 raise RuntimeError("bug")
-            replay(record, at)
+            replay(records, offset, producer)
 
-        shard.replay = failing  # type: ignore[method-assign]
+        shard.replay_all = failing  # type: ignore[method-assign]
 
     bench = await Bench(change=change).start()
     bench.store.hold_appends()

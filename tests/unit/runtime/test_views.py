@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from coordinator.core.types import Event, EventKind
 from coordinator.runtime import timeline
 from coordinator.runtime.ids import new_id, new_topic_id
@@ -106,3 +108,14 @@ def test_ids_are_random_and_topic_ids_never_look_like_an_option() -> None:
     ids = [new_topic_id() for _ in range(2000)]
     assert len(set(ids)) == len(ids)
     assert all(topic_id[0] >> 2 != 62 for topic_id in ids)
+
+
+def test_all_groups_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "EVENTS_MAX", 250)
+    events, most = Timeline(), 0
+    for epoch in range(3 * timeline.EVENTS_PER_GROUP):
+        for group in ("a", "b", "c"):
+            events.add(event(group, epoch), wall_ms=0)
+            assert events.of(group)[-1]["epoch"] == epoch
+            most = max(most, sum(len(events.of(name)) for name in ("a", "b", "c")))
+    assert most == 250

@@ -7,7 +7,8 @@ import struct
 from typing import Any
 
 from coordinator.config import CoordinatorConfig
-from coordinator.server.connection import Connection, ConnectionStats, Slot
+from coordinator.server.connection import Connection, Slot
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.testing.clock import ManualClock
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from coordinator.config import CoordinatorConfig
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from coordinator.testing.clock import ManualClock
 from tests.unit.server.harness import Client, FakeTransport

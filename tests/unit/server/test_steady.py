@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from coordinator.cli.bench.frames import consumer_heartbeat
 from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.runtime.clock import SystemClock
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.steady import ENTRIES_MAX, SteadyTable
 
 TOPIC = "orders"
@@ -55,6 +58,17 @@ class Peer:
 
     async def ask(self, frame: bytes, correlation: int) -> bytes:
         self._writer.write(frame[:8] + correlation.to_bytes(4, "big") + frame[12:])
+        return await self.receive()
+
+    async def send(self, data: bytes) -> None:
+        """And let the daemon read it before anything else comes."""
+        expected = self.daemon.connections.bytes_in + len(data)
+        self._writer.write(data)
+        async with asyncio.timeout(10):
+            while self.daemon.connections.bytes_in < expected:
+                await asyncio.sleep(0)
+
+    async def receive(self) -> bytes:
         length = int.from_bytes(await self._reader.readexactly(4), "big")
         return await self._reader.readexactly(length)
 
@@ -155,12 +169,92 @@ async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: P
         assert peer.repeated == settled
 
 
-def test_the_table_is_bounded() -> None:
-    class Always:
-        def renew(self, now_ms: int) -> bool:
-            return True
+class Always:
+    def renew(self, now_ms: int) -> bool:
+        return True
 
-    table = SteadyTable(SystemClock())
+
+class Never:
+    def renew(self, now_ms: int) -> bool:
+        return False
+
+
+def whole(request: bytes, correlation: int) -> bytes:
+    """As it comes out of a socket."""
+    frame = request[:4] + correlation.to_bytes(4, "big") + request[8:]
+    return len(frame).to_bytes(4, "big") + frame
+
+
+REQUEST = b"\x00\x44\x00\x01" + bytes(4) + b"the rest"
+REPLY = b"\x00\x00\x00\x09" + bytes(4) + b"reply"
+
+
+def reply(*correlations: int) -> bytes:
+    return b"".join(REPLY[:4] + id_.to_bytes(4, "big") + REPLY[8:] for id_ in correlations)
+
+
+def test_the_same_request_several_times_in_a_row() -> None:
+    stats = ConnectionStats()
+    table = SteadyTable(SystemClock(), stats)
+    table.put(REQUEST, REPLY, Always(), (68, 1))
+    for ids in ([7], [1, 2, 3], [2**31 - 1, 0], list(range(100)), [5, 5, 5]):
+        data = b"".join(whole(REQUEST, id_) for id_ in ids)
+        assert table.repeated(data) == reply(*ids)
+    assert stats.repeated == 1 + 3 + 2 + 100 + 3
+    assert stats.all_requests() == {(68, 1): stats.repeated}
+
+
+OTHERS = {
+    "another version": whole(REQUEST[:3] + b"\x00" + REQUEST[4:], 1),
+    "another body of the same length": whole(REQUEST[:-1] + b"x", 1),
+    "a part of it": whole(REQUEST, 1)[:-1],
+    "something behind it": whole(REQUEST, 1) + b"\x00",
+    "another one behind it": whole(REQUEST, 1) + whole(REQUEST[:-1] + b"x", 2),
+    "another one between": whole(REQUEST, 1) + whole(REQUEST[:-1] + b"x", 2) + whole(REQUEST, 3),
+    "an empty frame": bytes(4),
+    "a length that is no length": b"\xff" * 40,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
+def test_what_is_no_repetition(data: bytes) -> None:
+    stats = ConnectionStats()
+    table = SteadyTable(SystemClock(), stats)
+    table.put(REQUEST, REPLY, Always(), (68, 1))
+    assert table.repeated(data) is None
+    assert stats.repeated == 0
+
+
+def test_a_lease_that_has_ended_is_forgotten_and_leaves_the_others() -> None:
+    table = SteadyTable(SystemClock(), ConnectionStats())
+    other = REQUEST[:-1] + b"x"
+    table.put(REQUEST, REPLY, Always(), (68, 1))
+    table.put(other, REPLY, Never(), (68, 1))
+    assert table.repeated(whole(other, 1) * 2) is None
+    assert len(table) == 1
+    assert table.repeated(whole(REQUEST, 4)) == reply(4)
+
+
+async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
+    """The quick way does not disturb the order, wherever the stream is cut."""
+    async with Peer(tmp_path, steady=True) as peer:
+        await play(peer, [("m0", "join"), ("m0", "own"), ("m0", "beat"), ("m0", "beat")])
+        beat = consumer_heartbeat("g", "m0", 2)
+        beats = [beat[:8] + id_.to_bytes(4, "big") + beat[12:] for id_ in range(100, 140)]
+        before = peer.repeated
+        stream, cuts = b"".join(beats), (0, 7, 3 * len(beat), 10 * len(beat) + 9, None)
+        for start, end in pairwise(cuts):
+            await peer.send(stream[start:end])
+        for id_ in range(100, 140):
+            answer = await peer.receive()
+            assert int.from_bytes(answer[:4], "big") == id_
+            assert parse(answer)[0] == 0
+        assert peer.repeated - before == 40
+
+
+def test_the_table_is_bounded() -> None:
+    table = SteadyTable(SystemClock(), ConnectionStats())
     for number in range(ENTRIES_MAX + 5):
         table.put(b"head" + bytes(4) + str(number).encode(), b"lencorrtail", Always(), (68, 1))
     assert len(table) == 5

@@ -17,7 +17,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.partitioning import offsets_log_name, partition_for
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.runtime.clock import SystemClock
-from coordinator.server.connection import ConnectionStats
+from coordinator.server.connection_stats import ConnectionStats
 from coordinator.workers import log_bytes
 from coordinator.workers.channel import Channel
 from coordinator.workers.cluster import Cluster
@@ -53,13 +53,16 @@ class InProcess:
 
 
 class Spawned:
-    """`Spawn`; remembers the workers by node id, the newest of each."""
+    """`Spawn`; remembers the workers by node id, the newest of each. `go_on`: they may start."""
 
     def __init__(self) -> None:
         self.workers: dict[int, Worker] = {}
         self.lives = 0
+        self.go_on = asyncio.Event()
+        self.go_on.set()
 
     async def __call__(self, node_id: int, bound: socket, channel: Channel) -> InProcess:
+        await self.go_on.wait()
         worker = Worker(bound.dup(), SystemClock(), lambda: None)
         await connect(channel, worker.channel)
         self.workers[node_id] = worker
@@ -263,11 +266,31 @@ async def test_readiness_names_the_worker_that_is_away(daemon: Daemon, spawned: 
     assert cluster.not_ready() is None
     cluster.links[1].state = WorkerState.DOWN
     assert cluster.not_ready() == "worker 2 is down"
-    assert cluster.find_node(0, group_of(1)) is None
-    assert cluster.find_node(0, group_of(0)) == daemon._nodes[1]
-    assert cluster.find_node(1, "tx") == daemon._nodes[0]
     assert cluster.nodes == daemon._nodes[1:], "it stays in the metadata"
     cluster.links[1].state = WorkerState.SERVING
+
+
+async def test_who_looks_for_a_worker_that_is_away_is_answered_when_it_is_back(
+    daemon: Daemon, spawned: Spawned
+) -> None:
+    """COORDINATOR_NOT_AVAILABLE three times in a row makes librdkafka wait for ever."""
+    group, link = group_of(1), hosting(daemon).cluster.links[1]
+    spawned.go_on.clear()
+    link._channel.abort()  # type: ignore[union-attr]
+    async with asyncio.timeout(10):
+        while link.serving:
+            await asyncio.sleep(0.001)
+    found = await ask(
+        address(daemon, 0), "FindCoordinator", 4, key_type=0, coordinator_keys=[group]
+    )
+    (coordinator,) = found["coordinators"]
+    assert coordinator["error_code"] == 0
+    assert (coordinator["node_id"], coordinator["port"]) == (2, address(daemon, 2)[1])
+    assert hosting(daemon).cluster.find_node(1, "tx") == daemon._nodes[0]
+    committing = asyncio.ensure_future(commit(daemon, 2, group, 1))
+    spawned.go_on.set()
+    assert await committing in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert spawned.lives == 3
 
 
 async def test_connections_are_counted_where_they_are(daemon: Daemon, spawned: Spawned) -> None:

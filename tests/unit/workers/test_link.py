@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from coordinator.failures import DaemonFailed
 from coordinator.workers.link import (
     BACKOFF_MAX_MS,
     BACKOFF_MS,
+    FIRST_LIVES,
     FIRST_PINGS,
     PING_INTERVAL_MS,
     STEADY_MS,
@@ -44,7 +46,7 @@ async def test_it_is_told_who_it_is_and_then_serves(make: Make) -> None:
     await lives.serving(1)
     assert lives.worker.asked[0] is Operation.START
     assert lives.link.pid == lives.worker.pid
-    assert lives.link.loaded.is_set()
+    await lives.link.first_served()
 
 
 async def test_while_it_loads_it_does_not_serve(make: Make) -> None:
@@ -138,11 +140,6 @@ async def test_a_process_that_is_slow_to_start_is_given_time(make: Make) -> None
 
 
 async def test_one_that_cannot_start_is_tried_again(make: Make) -> None:
-    def broken() -> StubWorker:
-        worker = StubWorker()
-        worker.failing[Operation.START] = ValueError("no such assignor")
-        return worker
-
     lives = make(broken)
     lives.cannot_spawn = 1
     lives.link.supervise()
@@ -153,6 +150,57 @@ async def test_one_that_cannot_start_is_tried_again(make: Make) -> None:
     await lives.down()
     lives.clock.advance(2 * BACKOFF_MS)
     await lives.serving(2)
+
+
+def broken() -> StubWorker:
+    worker = StubWorker()
+    worker.failing[Operation.START] = ValueError("no such assignor")
+    return worker
+
+
+async def let_pass(lives: Lives, pause_ms: int) -> None:
+    """A life that never serves, and the pause after it."""
+    before = len(lives.workers)
+    lives.clock.advance(pause_ms)
+    await until(lambda: len(lives.workers) > before and lives.worker.killed)
+
+
+async def test_one_that_has_never_served_is_given_up(make: Make) -> None:
+    lives = make(*[broken] * (FIRST_LIVES + 1))
+    lives.link.supervise()
+    serving = asyncio.ensure_future(lives.link.first_served())
+    await until(lambda: lives.workers and lives.worker.killed)
+    await lives.down()
+    assert lives.link.trouble == ": no such assignor (1 times in a row)"
+    for life in range(FIRST_LIVES - 1):
+        assert not serving.done()
+        await let_pass(lives, BACKOFF_MS << life)
+        await until(lambda: serving.done() or lives.clock.next_timer_ms() is not None)
+    with pytest.raises(DaemonFailed) as failed:
+        await serving
+    tries = f"{FIRST_LIVES} times in a row"
+    assert str(failed.value) == f"worker 1 cannot be started: no such assignor ({tries})"
+    lives.clock.advance(BACKOFF_MAX_MS)
+    await asyncio.sleep(0)
+    assert len(lives.workers) == FIRST_LIVES
+
+
+async def test_one_that_has_served_is_tried_for_ever(make: Make) -> None:
+    lives = make(StubWorker, *[broken] * (2 * FIRST_LIVES))
+    lives.link.supervise()
+    await lives.serving(1)
+    lives.worker.exit(1)
+    await lives.down()
+    pause_ms = BACKOFF_MS
+    assert lives.link.trouble == ""
+    for life in range(2 * FIRST_LIVES):
+        await let_pass(lives, pause_ms)
+        await lives.down()
+        assert lives.link.trouble == f": no such assignor ({life + 1} times in a row)"
+        pause_ms = min(2 * pause_ms, BACKOFF_MAX_MS)
+    lives.clock.advance(pause_ms)
+    await lives.serving(2 * FIRST_LIVES + 2)
+    assert lives.link.trouble == ""
 
 
 async def test_a_bug_does_not_leave_a_worker_away_for_ever(

@@ -1,0 +1,48 @@
+"""The commands of `groupd`, for typer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from coordinator.cli import health, serve_command, show_config
+from coordinator.cli.bench.command import bench
+from coordinator.cli.demo.command import demo
+from coordinator.cli.groups.command import app as groups_app
+from coordinator.cli.log.app import app as log_app
+from coordinator.cli.replay import replay
+
+# typer brings a click of its own and exports only this subclass of its usage error.
+TyperUsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="groupd",
+    help="A standalone Kafka group coordinator (KIP-848 and classic groups).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("serve")(serve_command.serve)
+app.command("config")(show_config.show_config)
+app.command("health")(health.health)
+app.command("bench")(bench)
+app.command("demo")(demo)
+app.command("replay")(replay)
+app.add_typer(log_app, name="log")
+app.add_typer(groups_app, name="groups")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed_version
+
+        typer.echo(f"groupd {installed_version('groupd')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit

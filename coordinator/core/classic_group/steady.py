@@ -1,0 +1,82 @@
+"""A classic member's heartbeat, repeated: when may its reply be sent again without looking?
+
+As `coordinator.core.consumer_group.steady`. Classic groups change in place, so this looks at what
+the handler looks at, in the one state in which nearly all heartbeats come.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.deadlines import OFF, Deadline
+from coordinator.core.state import ShardState
+from protocol.messages.classic_group import HeartbeatRequest
+
+
+class SteadyHeartbeat:
+    """The lease of one member of one generation."""
+
+    __slots__ = (
+        "_deadline",
+        "_generation",
+        "_group",
+        "_instance_id",
+        "_member",
+        "_member_id",
+        "_state",
+        "group_id",
+    )
+
+    def __init__(
+        self,
+        state: ShardState,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        instance_id: str | None,
+        deadline: Deadline,
+    ) -> None:
+        self.group_id = group.group_id
+        self._state = state
+        self._group = group
+        self._member = member
+        self._member_id = member.member_id
+        self._instance_id = instance_id
+        self._generation = group.generation
+        self._deadline = deadline
+
+    @classmethod
+    def of(cls, state: ShardState, request: HeartbeatRequest) -> SteadyHeartbeat | None:
+        """For a heartbeat that has just been answered without an error, if the group is stable."""
+        group = state.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
+            return None
+        member = group.members.get(request.member_id)
+        deadline = state.deadlines.get((SESSION, request.group_id, request.member_id))
+        if member is None or deadline is None:
+            return None
+        return cls(state, group, member, request.group_instance_id, deadline)
+
+    def renew(self, now_ms: int) -> bool:
+        """The request came again at `now_ms`: start its session anew; False if the lease has
+        ended and the request must be handled in full."""
+        group, deadline, member, instance_id = (
+            self._group,
+            self._deadline,
+            self._member,
+            self._instance_id,
+        )
+        at_ms = now_ms + member.session_timeout_ms
+        if (
+            group.state is not State.STABLE
+            or group.generation != self._generation
+            or group.members.get(self._member_id) is not member
+            or self._state.groups.get(self.group_id) is not group
+            or (
+                instance_id is not None and group.static_members.get(instance_id) != self._member_id
+            )
+            or deadline.at_ms == OFF
+            or at_ms < deadline.queued_ms
+        ):
+            return False
+        deadline.at_ms = at_ms
+        return True

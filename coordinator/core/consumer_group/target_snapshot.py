@@ -1,0 +1,117 @@
+"""A large group at one moment, and what its assignor makes of it, slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+
+from coordinator.core.assignors.api import (
+    Assignment,
+    AssignorError,
+    MemberSpec,
+    PartitionAssignor,
+)
+from coordinator.core.assignors.slices import assign_steps
+from coordinator.core.consumer_group.errors import AssignorFailed
+from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.consumer_group.partition_epochs import TargetHolders
+from coordinator.core.consumer_group.subscription import effective_subscription
+from coordinator.core.consumer_group.target_assignment import (
+    SLICE_MEMBERS,
+    GroupView,
+    TopicView,
+    check_steps,
+    subscription_type,
+)
+from coordinator.core.state import ShardState
+from protocol.messages import TopicId
+
+
+class LazyHolders:
+    """Who has which partition in the snapshot; made when an assignor asks, as few do."""
+
+    __slots__ = ("_holders", "_specs")
+
+    def __init__(self, specs: Mapping[str, MemberSpec]) -> None:
+        self._specs = specs
+        self._holders: TargetHolders | None = None
+
+    def holder(self, topic_id: TopicId, partition: int) -> str | None:
+        if self._holders is None:
+            self._holders = TargetHolders()
+            for member_id, spec in self._specs.items():
+                self._holders.replace(member_id, NO_TARGET, spec.assigned)
+        return self._holders.holder(topic_id, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A member's new target."""
+
+    member_id: str
+    instance_id: str | None
+    target: Assignment
+
+
+class Snapshot:
+    """The group at one moment: its members and targets are immutable, copying them is quick."""
+
+    __slots__ = ("_group", "_image", "_member_ids", "_members", "_subscriptions", "_targets")
+
+    def __init__(self, state: ShardState, group: ConsumerGroup) -> None:
+        self._group = group
+        self._image = state.image
+        self._member_ids = list(group.sorted_member_ids())
+        self._members = dict(group.members)
+        self._targets = dict(group.targets)
+        self._subscriptions: dict[tuple[tuple[str, ...], str], frozenset[TopicId]] = {}
+
+    def fill(
+        self, changes: list[Change], assignor: PartitionAssignor | None, name: str
+    ) -> Generator[None, None, None]:
+        """Adds the members whose target changes. Raises AssignorFailed."""
+        if assignor is None:
+            raise AssignorFailed(name, "the preferred assignor is not configured")
+        specs: dict[str, MemberSpec] = {}
+        yield from self._specs(specs)
+        kind = subscription_type(list(self._subscriptions))
+        view = GroupView(specs, kind, LazyHolders(specs))
+        topics = TopicView(self._image)
+        try:
+            result = yield from assign_steps(assignor, view, topics)
+            yield
+            targets = yield from check_steps(result, view, topics)
+        except AssignorError as error:
+            raise AssignorFailed(name, str(error)) from error
+        except Exception as error:
+            # A plug-in may raise anything; the shard lives on.
+            raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
+        for count, (member_id, spec) in enumerate(specs.items()):
+            target = targets[member_id]
+            if member_id not in self._targets or (
+                target is not spec.assigned and target != spec.assigned
+            ):
+                changes.append(Change(member_id, spec.instance_id, target))
+            if count % SLICE_MEMBERS == 0:
+                yield
+
+    def _specs(self, specs: dict[str, MemberSpec]) -> Generator[None, None, None]:
+        for member_id in self._member_ids:
+            member = self._members[member_id]
+            specs[member_id] = MemberSpec(
+                self._topic_ids(member),
+                self._targets.get(member_id, NO_TARGET),
+                member.instance_id,
+                member.rack_id,
+            )
+            if len(specs) % SLICE_MEMBERS == 0:
+                yield
+
+    def _topic_ids(self, member: ConsumerGroupMember) -> frozenset[TopicId]:
+        key = (member.subscribed_topic_names, member.subscribed_topic_regex)
+        found = self._subscriptions.get(key)
+        if found is None:
+            found = effective_subscription(self._group, member, self._image).topic_ids()
+            self._subscriptions[key] = found
+        return found

@@ -1,0 +1,58 @@
+"""What all connections of a listener have seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+ApiVersion = tuple[int, int]
+"""(key, version)."""
+
+
+class Repeats:
+    """How many requests of one kind were answered from their last reply."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class ConnectionStats:
+    """Plain counters, collected at scrape."""
+
+    __slots__ = (
+        "_repeats",
+        "accepted",
+        "bytes_in",
+        "bytes_out",
+        "malformed",
+        "open",
+        "refused",
+        "requests",
+        "stalled",
+    )
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.accepted = 0
+        self.refused = 0
+        self.malformed = 0
+        self.stalled = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.requests: Counter[ApiVersion] = Counter()
+        """Those that were handled; see `all_requests`."""
+        self._repeats: dict[ApiVersion, Repeats] = {}
+
+    def repeats(self, api: ApiVersion) -> Repeats:
+        """Where repeated requests of one kind are counted."""
+        return self._repeats.setdefault(api, Repeats())
+
+    @property
+    def repeated(self) -> int:
+        return sum(repeats.count for repeats in self._repeats.values())
+
+    def all_requests(self) -> dict[ApiVersion, int]:
+        """By API and version, sorted."""
+        found = self.requests + Counter({api: r.count for api, r in self._repeats.items()})
+        return dict(sorted(found.items()))

@@ -1,0 +1,134 @@
+"""The grid of the assignors spec, section 11, and its groups as groupd holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from coordinator.core.assignors.api import MemberSpec, PartitionAssignor, SubscriptionType
+from coordinator.core.consumer_group.partition_epochs import TargetHolders
+from coordinator.core.consumer_group.target_assignment import GroupView, TopicView
+from coordinator.core.metadata_image import MetadataImage, TopicImage
+from protocol.messages import TopicId
+
+BUCKETS = 5
+RACKS = 3
+WIDTH = 8
+"""Bytes of half a topic id."""
+
+MEMBERS = (100, 500, 1000, 5000, 10_000)
+RATIOS = (5, 10, 50)
+TOPICS = (10, 100, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`ratio`: partitions a member. `incremental`: one member joins those who have theirs."""
+
+    assignor: str
+    heterogeneous: bool
+    incremental: bool
+    racks: bool
+    members: int
+    ratio: int
+    topics: int
+
+    @property
+    def name(self) -> str:
+        kind = "incremental" if self.incremental else "full"
+        racks = ", racks" if self.racks else ""
+        return (
+            f"{self.assignor}, {self.subscription}, {kind}, {self.members:,} members x "
+            f"{self.ratio} partitions, {self.topics:,} topics{racks}"
+        )
+
+    @property
+    def subscription(self) -> str:
+        return "heterogeneous" if self.heterogeneous else "homogeneous"
+
+    @property
+    def partitions_per_topic(self) -> int:
+        return self.members * self.ratio // self.topics
+
+    def words(self) -> str:
+        """The point as the Java program takes it."""
+        kind = "incremental" if self.incremental else "full"
+        racks = "on" if self.racks else "off"
+        return (
+            f"{self.assignor} {self.subscription} {kind} {racks} "
+            f"{self.members} {self.ratio} {self.topics}"
+        )
+
+
+def points(
+    members: tuple[int, ...] = MEMBERS,
+    ratios: tuple[int, ...] = RATIOS,
+    topics: tuple[int, ...] = TOPICS,
+    racks: tuple[bool, ...] = (False, True),
+) -> Iterator[Point]:
+    """Those with at least one partition a topic, in the order of the tables."""
+    both = (False, True)
+    for assignor, other, added in product(("uniform", "range"), both, both):
+        for with_racks, *sizes in product(racks, members, ratios, topics):
+            point = Point(assignor, other, added, with_racks, *sizes)
+            if point.partitions_per_topic:
+                yield point
+
+
+class Group:
+    """What the coordinator hands to the assignor at a point."""
+
+    def __init__(self, point: Point, assignor: PartitionAssignor) -> None:
+        self._point = point
+        self._ids = [_topic_id(index) for index in range(point.topics)]
+        size = point.partitions_per_topic
+        racks = tuple((f"rack{n % RACKS}",) for n in range(size)) if point.racks else ()
+        self.topics = TopicView(
+            MetadataImage(
+                TopicImage(topic_id, f"topic-{index}", size, racks=racks)
+                for index, topic_id in enumerate(self._ids)
+            )
+        )
+        count = point.members - point.incremental
+        self._bucket_members = -(-count // BUCKETS)
+        self._bucket_topics = -(-point.topics // BUCKETS)
+        self._subscriptions: dict[int, frozenset[TopicId]] = {}
+        self.spec = self._fresh(count)
+        if point.incremental:
+            self.spec = self._with_new_member(assignor, count)
+
+    def _member(self, index: int, of: int) -> MemberSpec:
+        rack = f"rack{index % RACKS}" if self._point.racks else None
+        return MemberSpec(self._subscription(of), {}, rack_id=rack)
+
+    def _subscription(self, index: int) -> frozenset[TopicId]:
+        bucket = index // self._bucket_members if self._point.heterogeneous else -1
+        if bucket not in self._subscriptions:
+            first = bucket * self._bucket_topics
+            mine = self._ids if bucket < 0 else self._ids[first : first + self._bucket_topics]
+            self._subscriptions[bucket] = frozenset(mine)
+        return self._subscriptions[bucket]
+
+    def _view(self, members: dict[str, MemberSpec], holders: TargetHolders) -> GroupView:
+        kind = SubscriptionType(self._point.subscription)
+        return GroupView(dict(sorted(members.items())), kind, holders)
+
+    def _fresh(self, count: int) -> GroupView:
+        members = {f"member{index}": self._member(index, index) for index in range(count)}
+        return self._view(members, TargetHolders())
+
+    def _with_new_member(self, assignor: PartitionAssignor, count: int) -> GroupView:
+        given = assignor.assign(self.spec, self.topics)
+        members: dict[str, MemberSpec] = {}
+        holders = TargetHolders()
+        for member_id, spec in self.spec.members.items():
+            assigned = given[member_id]
+            holders.replace(member_id, {}, assigned)
+            members[member_id] = MemberSpec(spec.topic_ids, assigned, rack_id=spec.rack_id)
+        members["newMember"] = self._member(count, count - 1)
+        return self._view(members, holders)
+
+
+def _topic_id(index: int) -> TopicId:
+    return (0x4242).to_bytes(WIDTH, "big") + (index + 1).to_bytes(WIDTH, "big")

@@ -1,0 +1,118 @@
+"""What a steady heartbeat costs as members become more (j): CPU of the broker, not rates.
+
+The members of all sizes share the same few connections, so that what grows is the coordinator's
+work and nothing else. New connections and the first heartbeat on each are left out: of every size
+a short and a long run are taken, and what the long one costs more is divided by what it sends more.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+
+from coordinator.cli.bench import frames
+from tests.bench.figures import Workload, interleaved
+from tests.bench.load.generator import LoadFailed, once
+from tests.bench.peers.processes import NoPeer, Peer, running
+from tests.bench.plan import Plan
+
+SIZES = (10, 100, 1_000, 10_000, 100_000)
+QUICK_SIZES = (10, 100)
+PEERS = ("groupd", "kfake", "Apache Kafka")
+CONNECTIONS = 100
+GROUP_SIZE = 10
+SHORT_ROUNDS = 3
+BEATS = 200_000
+"""More in the long run than in the short one, at least."""
+
+QUICK_BEATS = 20_000
+SETTLING_ROUNDS_MAX = 20
+REFERENCE = 100
+TOPICS = {"bench": 1}
+NOWHERE = "nowhere"
+"""A topic that does not exist: members that own nothing are settled at once."""
+
+_ERROR = Struct(">h")
+_EPOCH = Struct(">i")
+_MESSAGE_AT = 7
+
+
+def measure(plan: Plan) -> Iterator[Workload]:
+    """(j)"""
+    sizes = QUICK_SIZES if plan.quick else SIZES
+    beats = QUICK_BEATS if plan.quick else BEATS
+    peers = [peer for peer in PEERS if not plan.peers or peer in plan.peers]
+    costs: dict[int, dict[str, list[float]]] = {}
+    for size in sizes:
+        notes: dict[str, str] = {}
+
+        def cost(peer: str, size: int = size, notes: dict[str, str] = notes) -> float | None:
+            try:
+                return _cost_us(peer, size, beats)
+            except (LoadFailed, NoPeer) as error:
+                notes[peer] = f"cannot: {error}"
+                return None
+
+        costs[size] = interleaved(1 if plan.quick else plan.runs, peers, cost)
+        name = f"A steady heartbeat among {size:,} members, {CONNECTIONS} connections"
+        yield Workload(name, "us of CPU of the peer", costs[size], notes)
+    most = sizes[-1]
+    ratios = {
+        peer: [
+            many / few
+            for few, many in zip(costs[REFERENCE][peer], costs[most][peer], strict=False)
+            if few
+        ]
+        for peer in peers
+    }
+    yield Workload(f"A heartbeat among {most:,} members", f"times one among {REFERENCE}", ratios)
+
+
+def _cost_us(name: str, members: int, beats: int) -> float:
+    with (
+        tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
+        running(name, Path(directory), TOPICS, durable=False) as peer,
+    ):
+        requests = _settled(peer, members)
+        long_rounds = SHORT_ROUNDS + -(-beats // members)
+        short_s = _cpu_s(peer, requests * SHORT_ROUNDS)
+        long_s = _cpu_s(peer, requests * long_rounds)
+        return (long_s - short_s) / ((long_rounds - SHORT_ROUNDS) * members) * 1e6
+
+
+def _cpu_s(peer: Peer, requests: list[bytes]) -> float:
+    """Of `requests`, each of which goes over the same connection as its repetitions."""
+    before_s = peer.cpu_seconds()
+    replies = once((peer.host, peer.port), requests, CONNECTIONS).replies
+    used_s = peer.cpu_seconds() - before_s
+    for reply in replies:
+        _epoch(reply)
+    return used_s
+
+
+def _settled(peer: Peer, members: int) -> list[bytes]:
+    """The steady heartbeats of members in groups of ten; as many as connections, or a multiple:
+    members that are fewer than connections come several times, each time over another one."""
+    address = peer.host, peer.port
+    names = [(f"growth-{i // GROUP_SIZE}", f"member-{i:07d}") for i in range(members)]
+    joins = [frames.consumer_heartbeat(*name, 0, (NOWHERE,), ()) for name in names]
+    epochs = [_epoch(reply) for reply in once(address, joins, CONNECTIONS).replies]
+    for _ in range(SETTLING_ROUNDS_MAX):
+        beats = [frames.consumer_heartbeat(*n, e) for n, e in zip(names, epochs, strict=True)]
+        before = epochs
+        epochs = [_epoch(reply) for reply in once(address, beats, CONNECTIONS).replies]
+        if epochs == before:
+            return beats
+    raise LoadFailed("members do not come to rest")
+
+
+def _epoch(reply: bytes) -> int:
+    """The member's, of a ConsumerGroupHeartbeat reply v1 without an error."""
+    (code,) = _ERROR.unpack_from(reply, _MESSAGE_AT - 2)
+    if code:
+        raise LoadFailed(f"error {code}")
+    at = _MESSAGE_AT + max(reply[_MESSAGE_AT], 1)  # compact nullable message
+    at += max(reply[at], 1)  # compact nullable member id
+    return int(_EPOCH.unpack_from(reply, at)[0])

@@ -1,0 +1,137 @@
+"""Steady loads of all peers in turn, every run on a fresh broker."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tests.bench.figures import Workload, interleaved
+from tests.bench.load import workloads
+from tests.bench.load.generator import LoadFailed, Result, once, repeat
+from tests.bench.load.members import GROUP_SIZE, PREPARING
+from tests.bench.load.workloads import TOPICS, Load, check_all
+from tests.bench.peers.cserver import C_SERVER, c_server
+from tests.bench.peers.processes import STARTERS, NoPeer, Peer, running
+from tests.bench.plan import Plan
+
+WARMUP_S = 3.0
+"""Not measured: the JVM compiles meanwhile what it then runs."""
+QUICK_WARMUP_S = 0.1
+FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
+"""Of the load, and of starting a peer: one that fails must not end a run of hours."""
+
+
+class Measured:
+    """Runs one workload of one peer at a time; keeps all that was seen."""
+
+    def __init__(self, load: Load, plan: Plan) -> None:
+        self.results: dict[str, list[Result]] = {}
+        self.notes: dict[str, str] = {}
+        self._load = load
+        self._seconds = plan.seconds
+        self._warmup_s = QUICK_WARMUP_S if plan.quick else WARMUP_S
+        self._echo: tuple[list[bytes], bytes] | None = None
+
+    def run(self, name: str) -> float | None:
+        """Requests a second; None = it cannot, and the note says why."""
+        try:
+            return self._run_echo() if name == C_SERVER else self._run(name)
+        except FAILURES as error:
+            self.notes[name] = f"cannot: {str(error).partition(chr(10))[0]}"
+            return None
+
+    def _run(self, name: str) -> float:
+        with (
+            tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
+            running(name, Path(directory), TOPICS, durable=self._load.durable) as peer,
+        ):
+            return self._repeat(peer, self._load.prepare(peer, self._load.connections))
+
+    def _run_echo(self) -> float:
+        if self._echo is None:
+            self._echo = self._learn()
+        requests, reply = self._echo
+        connections = self._load.connections
+        with c_server(reply) as peer:
+            return self._repeat(peer, [requests[i % len(requests)] for i in range(connections)])
+
+    def _learn(self) -> tuple[list[bytes], bytes]:
+        """Requests of one group, and groupd's reply to one of them."""
+        with (
+            tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
+            running("groupd", Path(directory), TOPICS, durable=False) as peer,
+        ):
+            requests = self._load.prepare(peer, GROUP_SIZE)
+            return requests, once(peer.address, requests, PREPARING).replies[0]
+
+    def _repeat(self, peer: Peer, requests: Sequence[bytes]) -> float:
+        result = repeat(
+            peer.address,
+            requests,
+            window=self._load.window,
+            seconds=self._seconds,
+            warmup_s=self._warmup_s,
+            peer_cpu_s=peer.cpu_seconds,
+        )
+        check_all(self._load, result.replies)
+        if result.changed or result.unanswered or not result.count:
+            raise LoadFailed(f"{result.changed} replies changed, {result.unanswered} missing")
+        self.results.setdefault(peer.name, []).append(result)
+        return result.count / result.seconds
+
+
+def measure_loads(loads: Sequence[Load], plan: Plan) -> Iterator[Workload]:
+    """Of each: requests a second, CPU of the peer, latencies, and what the generator took."""
+    peers = [name for name in (*STARTERS, C_SERVER) if not plan.peers or name in plan.peers]
+    for load in loads:
+        asked = [peer for peer in peers if peer != C_SERVER or load.echo]
+        if not asked or not plan.wants(load.name):
+            continue
+        measured = Measured(load, plan)
+        rate = Workload(
+            load.name,
+            "requests a second",
+            interleaved(plan.runs, asked, measured.run),
+            measured.notes,
+            figure=load.figure,
+            size=load.connections,
+            higher_is_better=True,
+        )
+        yield rate
+        for measure, unit, value in MEASURES:
+            values = {peer: [value(r) for r in measured.results.get(peer, [])] for peer in asked}
+            yield replace(rate, measure=measure, unit=unit, samples=values, higher_is_better=False)
+
+
+MEASURES: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
+    ("CPU of the peer", "us a request", lambda result: result.peer_cpu_us),
+    ("median latency", "us", lambda result: result.p50_us),
+    ("99th percentile of latency", "us", lambda result: result.p99_us),
+    (
+        "CPU of the generator",
+        "us a request",
+        lambda result: result.cpu_seconds / result.count * 1e6,
+    ),
+)
+
+
+def consumer_heartbeats(plan: Plan) -> Iterator[Workload]:
+    """(a)"""
+    yield from measure_loads(workloads.consumer_heartbeats(plan), plan)
+
+
+def classic_heartbeats(plan: Plan) -> Iterator[Workload]:
+    """(b)"""
+    yield from measure_loads(workloads.classic_heartbeats(plan), plan)
+
+
+def commits(plan: Plan) -> Iterator[Workload]:
+    """(c)"""
+    yield from measure_loads(workloads.commits(plan), plan)
+
+
+def fetches(plan: Plan) -> Iterator[Workload]:
+    """(d)"""
+    yield from measure_loads(workloads.fetches(plan), plan)

@@ -1,0 +1,68 @@
+"""What is asked of a broker from outside: whether it answers, and what memory it takes."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+from coordinator.cli.bench.frames import offset_fetch
+from tests.bench.peers.processes import Peer
+
+API_VERSIONS = 18
+NUMBER = 7
+TIMEOUT_S = 600.0
+POLL_S = 0.002
+OFFSET = 42
+STALL = "groupd_event_loop_stall_seconds"
+
+
+def ask(peer: Peer, frame: bytes) -> bytes:
+    """One request on a connection of its own; the reply without its length."""
+    with socket.create_connection((peer.host, peer.port), timeout=TIMEOUT_S) as client:
+        client.sendall(frame)
+        stream = client.makefile("rb")
+        (length,) = struct.unpack(">i", stream.read(4))
+        return stream.read(length)
+
+
+def wait_for_api_versions(peer: Peer) -> None:
+    """Until it accepts a connection and answers."""
+    frame = struct.pack(">ihhih", 10, API_VERSIONS, 0, NUMBER, -1)
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        with suppress(OSError, struct.error):
+            if struct.unpack_from(">ih", ask(peer, frame)) == (NUMBER, 0):
+                return
+        time.sleep(POLL_S)
+    raise TimeoutError(f"{peer.name} does not answer")
+
+
+def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> None:
+    """Until the group's coordinator gives all that was committed."""
+    frame = offset_fetch(group, topic, partitions)
+    wanted = OFFSET.to_bytes(8, "big")
+    deadline = time.monotonic() + TIMEOUT_S
+    while ask(peer, frame).count(wanted) != partitions:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{peer.name} does not find the offsets of {group}")
+        time.sleep(POLL_S)
+
+
+def memory(pid: int) -> tuple[int, int]:
+    """Resident and proportional bytes (what is mapped by several processes counts in parts)."""
+    sizes = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, value, _ = line.split()
+        sizes[name] = int(value) * 1024
+    return sizes["Rss:"], sizes["Pss:"]
+
+
+def longest_stall_ms(host: str, port: int) -> float:
+    """Of groupd's event loops, one of each process."""
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    return max(float(line.rsplit(" ", 1)[1]) * 1000 for line in lines if line.startswith(STALL))

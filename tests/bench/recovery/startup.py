@@ -1,0 +1,95 @@
+"""(h): from the start of the process to the first reply; idle memory; memory for a member."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from coordinator.cli.bench import frames
+from tests.bench.figures import Workload, interleaved
+from tests.bench.load.generator import once
+from tests.bench.peers.processes import NoPeer, Peer, running
+from tests.bench.plan import Plan
+from tests.bench.recovery.probe import memory, wait_for_api_versions
+
+TOPIC = "bench"
+TOPICS = {TOPIC: 100}
+IDLE_S = 0.5
+CONNECTIONS = 50
+START_RUNS = 10
+
+_NOTES: Mapping[str, str] = {
+    "Apache Kafka": "second start, until its group coordinator answers",
+    "librdkafka mock": "with Python around it",
+    "Tansu": "until its topic is there",
+}
+_HEAP_NOTES: Mapping[str, str] = {
+    "Apache Kafka": "a JVM keeps what it once took",
+    "kfake": "Go collects when it likes",
+}
+
+
+def measure(plan: Plan) -> Iterator[Workload]:
+    idle: dict[str, list[float]] = {peer: [] for peer in plan.peers}
+
+    def start(name: str) -> float | None:
+        with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+            path = Path(directory)
+            try:
+                if name == "Apache Kafka":  # its first start formats the disk
+                    with running(name, path, TOPICS, durable=False):
+                        pass
+                began = time.perf_counter()
+                with running(name, path, TOPICS, durable=False) as peer:
+                    wait_for_api_versions(peer)
+                    took_s = time.perf_counter() - began
+                    time.sleep(IDLE_S)
+                    idle[name].append(memory(peer.pid)[1] / 1e6)
+                    return took_s * 1000
+            except NoPeer:
+                return None
+
+    runs = 1 if plan.quick else max(plan.runs, START_RUNS)
+    samples = interleaved(runs, plan.peers, start)
+    yield Workload("Start of the process to the first reply", "ms", samples, _NOTES)
+    yield Workload("Idle memory, proportional", "MB", idle)
+    members = 500 if plan.quick else 10_000
+    for size, where in ((10, "in groups of ten"), (1, "alone in their groups")):
+        yield Workload(
+            f"Memory for a member, {members:,} {where}",
+            "bytes",
+            interleaved(
+                1 if plan.quick else plan.runs,
+                plan.peers,
+                lambda name, size=size: _for_a_member(name, members, size),  # type: ignore[misc]
+            ),
+            _HEAP_NOTES,
+        )
+
+
+def _for_a_member(name: str, members: int, size: int) -> float | None:
+    """Of members that have joined and sent nothing since: no connection is theirs."""
+    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
+        try:
+            # In memory groupd would hold its log, too.
+            durable = name == "groupd"
+            with running(name, Path(directory), TOPICS, durable=durable) as peer:
+                _join(peer, CONNECTIONS, size, "warm")
+                before = memory(peer.pid)[1]
+                _join(peer, members, size, "bench")
+                time.sleep(IDLE_S)
+                return (memory(peer.pid)[1] - before) / members
+        except NoPeer:
+            return None
+
+
+def _join(peer: Peer, members: int, size: int, prefix: str) -> None:
+    joins = [
+        frames.consumer_heartbeat(
+            f"{prefix}-{number // size}", f"{prefix}-member-{number:07d}", 0, (TOPIC,), ()
+        )
+        for number in range(members)
+    ]
+    once((peer.host, peer.port), joins, CONNECTIONS)

@@ -1,0 +1,174 @@
+"""What keeps the event loop from its work: one huge group and many small ones, and the longest
+piece of work in one go while something large is done; meanwhile a member of a small group sends
+one heartbeat after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.bench.figures import Workload
+from tests.bench.plan import Plan
+from tests.bench.stalls import requests
+from tests.bench.stalls.store import Sizes, fill, small
+
+QUICK = Sizes(huge=500, members=1000, offsets=10_000)
+READY_TIMEOUT_S = 300
+AFTER_S = 1.5
+"""So long a phase is watched after its own request has been answered."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """`longest`: (milliseconds of processor, what) in one go; `beats_ms`: of the small group."""
+
+    name: str
+    longest: list[tuple[float, str]] = field(default_factory=list)
+    beats_ms: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def stall_ms(self) -> float:
+        return max((ms for ms, _ in self.longest), default=0.0)
+
+    def p99_ms(self) -> float:
+        if len(self.beats_ms) < 2:
+            return max(self.beats_ms, default=0.0)
+        return statistics.quantiles(self.beats_ms, n=100, method="inclusive")[-1]
+
+
+def measure(plan: Plan) -> Iterator[Workload]:
+    for phase in phases(QUICK if plan.quick else Sizes()):
+        yield Workload(f"{phase.name}: longest piece of work", "ms", {"groupd": [phase.stall_ms]})
+        if phase.beats_ms:
+            p99 = {"groupd": [phase.p99_ms()]}
+            yield Workload(f"{phase.name}: p99 of another group's heartbeats", "ms", p99)
+
+
+def phases(sizes: Sizes) -> Iterator[Phase]:
+    with tempfile.TemporaryDirectory(prefix="groupd-stalls-") as directory:
+        path = Path(directory)
+        asyncio.run(fill(path / "data", sizes))
+        watch = Watch(path / "work")
+        started = time.monotonic()
+        with _daemon(path) as (kafka, admin, pid):
+            yield watch.phase("start and load", started)
+            client = requests.Client(kafka)
+            with Beats(kafka, small(0)) as beats:
+                yield from _work(watch, beats, client, admin, pid)
+
+
+def _work(
+    watch: Watch, beats: Beats, client: requests.Client, admin: str, pid: int
+) -> Iterator[Phase]:
+    def during(name: str, work: Callable[[], object]) -> Phase:
+        started = time.monotonic()
+        beats.taken()
+        work()
+        seconds = time.monotonic() - started
+        time.sleep(AFTER_S)
+        phase = watch.phase(name, started)
+        phase.beats_ms, phase.seconds = beats.taken(), seconds
+        return phase
+
+    yield during("nothing", lambda: time.sleep(AFTER_S))
+    yield during("/metrics", lambda: _get(admin, "/metrics"))
+    yield during("/groups", lambda: _get(admin, "/groups"))
+    yield during("/groups/huge", lambda: _get(admin, "/groups/huge"))
+    yield during("ListGroups", client.list_groups)
+    yield during("DescribeGroups of the huge group", client.describe)
+    yield during("OffsetFetch of all", client.fetch_all)
+    yield during("a member joins the huge group", client.join)
+    yield during("a member leaves the huge group", client.leave)
+
+
+def _get(admin: str, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://{admin}{path}", timeout=60) as reply:
+        body: bytes = reply.read()
+        return body
+
+
+@contextmanager
+def _daemon(path: Path) -> Iterator[tuple[tuple[str, int], str, int]]:
+    command = [sys.executable, "-m", "tests.bench.stalls.watched", str(path / "work"), "serve"]
+    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "warning"]
+    command += ["--data-dir", str(path / "data")]
+    for name, value in (
+        ("group.consumer.session.timeout.ms", 3_600_000),
+        ("group.consumer.max.session.timeout.ms", 3_600_000),
+        ("group.consumer.assignment.interval.ms", 0),
+        ("log.cleaner.backoff.ms", 200),
+    ):
+        command += ["--set", f"{name}={value}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    try:
+        assert process.stdout is not None
+        fields = dict(part.split("=", 1) for part in process.stdout.readline().split()[2:])
+        host, _, port = fields["kafka"].rpartition(":")
+        yield (host, int(port)), fields["admin"], process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+class Watch:
+    """Reads what the daemon notes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def phase(self, name: str, started: float) -> Phase:
+        """Everything since `started`, on the monotonic clock of the machine."""
+        found = []
+        for line in self._path.read_text().splitlines():
+            at, ms, what = line.split(" ", 2)
+            if float(at) >= started:
+                found.append((float(ms), what))
+        return Phase(name, sorted(found, reverse=True)[:5])
+
+
+class Beats:
+    """Heartbeats of a member of a small group, one after the other, on a thread of their own."""
+
+    def __init__(self, kafka: tuple[str, int], group: str) -> None:
+        self._client = requests.Client(kafka)
+        self._frame = requests.heartbeat(group, 0)
+        self._ended = threading.Event()
+        self._ms: list[float] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Beats:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def taken(self) -> list[float]:
+        """Milliseconds of each since the last call."""
+        taken, self._ms = self._ms, []
+        return taken
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.001):
+            started = time.perf_counter()
+            self._client.ask(self._frame)
+            self._ms.append((time.perf_counter() - started) * 1000)

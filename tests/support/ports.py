@@ -1,0 +1,25 @@
+"""Ports for servers that are restarted, or that cannot be asked for any free one."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import ExitStack
+
+PORTS = (11_000, 32_000)
+
+
+def free_ports(host: str, count: int) -> int:
+    """The first of so many ports in a row that nobody listens on now. Not those that the system
+    gives to outgoing connections (from 32768 on with Linux): one of these would take it before it
+    is bound, or while a daemon is restarted, even a client that tries to connect to that very
+    port."""
+    while True:
+        first = random.randrange(*PORTS)
+        with ExitStack() as probes:
+            try:
+                for number in range(count):
+                    probes.enter_context(socket.socket()).bind((host, first + number))
+            except OSError:
+                continue
+            return first

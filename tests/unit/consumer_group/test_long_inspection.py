@@ -1,0 +1,32 @@
+"""A group with many members is shown piece by piece, and says the same."""
+
+from __future__ import annotations
+
+import json
+
+from coordinator.core.inspection.group import (
+    LONG_MEMBERS,
+    inspect_group,
+    inspect_group_lazily,
+    is_long,
+)
+from coordinator.core.slices import run_through
+from coordinator.server.long_json import json_steps
+from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
+
+
+def test_a_long_group_is_the_same_piece_by_piece() -> None:
+    shard = Shard(topic("foo", FOO, 6))
+    shard.put_member("m0", assigned={FOO: {0: 10, 1: 10}})
+    for number in range(1, LONG_MEMBERS):
+        shard.put_member(f"m{number}")
+    shard.settle(10, m0={FOO: (0,)}, m1={FOO: (1,)})
+    assert not is_long(shard.state, GROUP)
+    shard.put_member("late")
+    assert is_long(shard.state, GROUP)
+    whole = inspect_group(shard.state, GROUP, shard.now)
+    assert whole is not None
+    assert [one["held_by"] for one in whole["blocked"]] == ["m0"]
+    lazily = inspect_group_lazily(shard.state, GROUP, shard.now)
+    assert json.loads(run_through(json_steps(lazily))) == whole
+    assert not is_long(shard.state, "nobody")

@@ -1,0 +1,54 @@
+"""Many records at once: the same bytes as one by one, whatever stands beside what."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.messages import NO_TOPIC_ID
+from protocol.records.codec import (
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_records,
+    encode_value,
+)
+from protocol.records.schema import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    Record,
+)
+
+TEXT = st.sampled_from(("", "a", "b", "ä", "a" * 200))
+INT64 = st.integers(-(2**63), 2**63 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+VALUES = st.builds(
+    OffsetCommitValue,
+    INT64,
+    INT32,
+    TEXT,
+    INT64,
+    st.sampled_from((-1, 0, 2**62)),
+    st.sampled_from((NO_TOPIC_ID, b"0123456789abcdef")),
+)
+OFFSETS = st.builds(Record, st.builds(OffsetCommitKey, TEXT, TEXT, INT32), st.none() | VALUES)
+OTHERS = st.builds(Record, st.builds(GroupMetadataKey, TEXT))
+
+
+@given(st.lists(OFFSETS | OTHERS, max_size=20))
+def test_together_as_one_by_one(records: list[Record]) -> None:
+    assert encode_records(records) == [(encode_key(r.key), encode_value(r)) for r in records]
+
+
+@given(OFFSETS.filter(lambda record: record.value is not None))
+def test_what_is_written_is_read_again(record: Record) -> None:
+    ((key, value),) = encode_records([record])
+    assert value is not None
+    assert decode_key(key) == record.key
+    found, wrote = decode_value(record.key, value), record.value
+    assert isinstance(found, OffsetCommitValue)
+    assert isinstance(wrote, OffsetCommitValue)
+    assert (found.offset, found.metadata) == (wrote.offset, wrote.metadata)
+    if wrote.expire_timestamp_ms < 0:
+        assert found == wrote
