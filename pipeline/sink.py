@@ -26,9 +26,10 @@ _CLASSES = {
     "iceberg": "org.apache.iceberg.spark.SparkCatalog",
 }
 _PACKAGES = {
-    "delta": "io.delta:delta-spark_2.13",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime",
+    "delta": "io.delta:delta-spark_{spark}_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
+"""Each is made for one minor version of Spark."""
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -68,9 +69,11 @@ def check_format(spark: SparkSession, kind: str) -> None:
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     resource = _CLASSES[kind].replace(".", "/") + ".class"
     if loader.getResource(resource) is None:
+        minor = ".".join(spark.version.split(".")[:2])
+        package = _PACKAGES[kind].format(spark=minor)
         raise PipelineError(
-            f"--format {kind} needs its package: add --packages {_PACKAGES[kind]}:VERSION that "
-            f"fits Spark {spark.version}"
+            f"--format {kind} needs its package: add --packages {package}:VERSION "
+            f"(it must be the one for Spark {minor})"
         )
 
 
