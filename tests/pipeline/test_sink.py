@@ -82,6 +82,7 @@ def test_the_days_of_times() -> None:
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_format_whose_package_is_missing_is_told(spark: SparkSession, kind: str) -> None:
     minor = ".".join(spark.version.split(".")[:2])
-    told = rf"--format {kind} needs its package: add --packages \S+{kind}-spark\S*_{minor}_2\.13:VERSION"
+    package = rf"\S+{kind}-spark\S*[-_]{minor}_2\.13:VERSION"
+    told = f"--format {kind} needs its package: add --packages {package}"
     with pytest.raises(PipelineError, match=told):
         check_format(spark, kind)
