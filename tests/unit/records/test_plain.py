@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.records.batch import (
@@ -58,6 +58,7 @@ def found(payload: bytes) -> tuple[object, object]:
     return results[0], results[1]
 
 
+@settings(deadline=None)
 @given(_RECORDS, st.booleans())
 def test_any_records(records: list[bytes], append_time: bool) -> None:
     payload = batch_of(b"".join(records), len(records))
@@ -68,6 +69,7 @@ def test_any_records(records: list[bytes], append_time: bool) -> None:
     assert quick == slow
 
 
+@settings(deadline=None)
 @given(_RECORDS, st.data())
 def test_damaged_records(records: list[bytes], data: st.DataObject) -> None:
     body = bytearray(b"".join(records))
@@ -78,6 +80,7 @@ def test_damaged_records(records: list[bytes], data: st.DataObject) -> None:
     assert quick == slow
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(1, 3))
 @example(zigzag(9) + b"\x00\x00\x00" + b"\x80\x80\x00" + zigzag(0) + b"\x00\x00", 1)
 @example(zigzag(6) + b"\x00\x00\x00" + uvarint(0x7F) + b"\x01\x00", 1)
