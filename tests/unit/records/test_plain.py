@@ -14,8 +14,8 @@ from protocol.records.batch import (
     pack_batch,
     parse_header,
     with_log_append_time,
-    zigzag,
 )
+from protocol.records.batch_records import zigzag
 from protocol.records.plain import plain_records
 from protocol.records.primitives import uvarint
 
