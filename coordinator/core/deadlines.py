@@ -104,10 +104,13 @@ class Deadlines:
                 self._requeue(key, deadline)
         return None
 
-    def pop_due(self, now_ms: int) -> list[DeadlineKey]:
-        """Remove and return the keys whose deadline is at or before `now_ms`, earliest first."""
+    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
+        """Remove and return the keys whose deadline is at or before `now_ms`, earliest first: all
+        of them, or the first `at_most`."""
         fired: list[DeadlineKey] = []
-        while (at_ms := self.next_deadline()) is not None and at_ms <= now_ms:
+        while len(fired) != at_most and (at_ms := self.next_deadline()) is not None:
+            if at_ms > now_ms:
+                break
             key = self._heap[0][1]
             self.cancel(key)
             self._forget(key)

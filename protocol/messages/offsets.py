@@ -5,6 +5,7 @@ A topic is named by `name`, by `topic_id`, or (after the front end resolved it) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
@@ -111,8 +112,10 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True)
 class FetchedTopic:
+    """`partitions`: many are a `Lazily`."""
+
     name: str
-    partitions: tuple[FetchedOffset, ...]
+    partitions: Sequence[FetchedOffset]
     topic_id: TopicId = NO_TOPIC_ID
 
 

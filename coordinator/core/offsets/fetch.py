@@ -4,19 +4,27 @@ until what the group has pending is durable, for plain and for stable readers al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from coordinator.core.group import GroupType
-from coordinator.core.offsets.store import OffsetStore, StoredOffset
+from coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset
 from coordinator.core.state import ShardState
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic, OffsetFetchGroup
+
+MANY = 500
+"""Offsets of one topic from which on they are read later, out of a copy."""
+
+_DENSE = 4
+"""Sorting costs about as much as looking for so many times as many partitions."""
 
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
     """An unknown group, and a share group, have no offsets; that is no error. Errors of the
-    group's own check stand at group level. Topics of a fetch-all come sorted, without ids."""
+    group's own check stand at group level. Topics of a fetch-all come sorted, without ids. The
+    offsets are those of this moment, even where they are read later."""
     group_id = request.group_id
     group = state.groups.get(group_id)
     known = group is not None and group.type is not GroupType.SHARE
@@ -52,23 +60,62 @@ class _Reader:
     def everything(self) -> tuple[FetchedTopic, ...]:
         topics = self._store.topics(self._group_id)
         return tuple(
-            FetchedTopic(name, self.partitions(name, NO_TOPIC_ID, sorted(topics[name])))
-            for name in sorted(topics)
+            FetchedTopic(name, self._all_of(name, topics[name])) for name in sorted(topics)
+        )
+
+    def _all_of(self, topic: str, committed: ByPartition) -> Sequence[FetchedOffset]:
+        if len(committed) <= MANY:
+            return self.partitions(topic, NO_TOPIC_ID, sorted(committed))
+        offsets, unstable = committed.copy(), self._unstable(topic)
+        return Lazily(
+            len(offsets),
+            lambda: _offsets(offsets, unstable, NO_TOPIC_ID, _ascending(offsets)),
         )
 
     def partitions(
-        self, topic: str, topic_id: TopicId, partitions: Iterable[int]
-    ) -> tuple[FetchedOffset, ...]:
-        return tuple(self._read(topic, topic_id, partition) for partition in partitions)
+        self, topic: str, topic_id: TopicId, partitions: Sequence[int]
+    ) -> Sequence[FetchedOffset]:
+        if len(partitions) <= MANY:
+            return tuple(self._read(topic, topic_id, partition) for partition in partitions)
+        offsets = dict(self._store.topics(self._group_id).get(topic, {}))
+        unstable = self._unstable(topic)
+        return Lazily(len(partitions), lambda: _offsets(offsets, unstable, topic_id, partitions))
+
+    def _unstable(self, topic: str) -> Container[int]:
+        if not self._stable:
+            return ()
+        pending = self._store.pending(self._group_id)
+        return {partition for name, partition in pending if name == topic}
 
     def _read(self, topic: str, topic_id: TopicId, partition: int) -> FetchedOffset:
         if self._stable and self._store.is_pending(self._group_id, topic, partition):
             return FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        stored = self._store.get(self._group_id, topic, partition)
-        if stored is None or _of_another_topic(stored, topic_id):
-            return FetchedOffset(partition)
-        value = stored.value
-        return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
+        return _fetched(partition, self._store.get(self._group_id, topic, partition), topic_id)
+
+
+def _offsets(
+    offsets: ByPartition, unstable: Container[int], topic_id: TopicId, partitions: Iterable[int]
+) -> Iterator[FetchedOffset]:
+    """What `_Reader._read` gives, out of a copy."""
+    for partition in partitions:
+        if partition in unstable:
+            yield FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        else:
+            yield _fetched(partition, offsets.get(partition), topic_id)
+
+
+def _ascending(partitions: ByPartition) -> Iterable[int]:
+    last = max(partitions)
+    if min(partitions) < 0 or last > _DENSE * len(partitions):
+        return sorted(partitions)
+    return (partition for partition in range(last + 1) if partition in partitions)
+
+
+def _fetched(partition: int, stored: StoredOffset | None, topic_id: TopicId) -> FetchedOffset:
+    if stored is None or _of_another_topic(stored, topic_id):
+        return FetchedOffset(partition)
+    value = stored.value
+    return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
 
 
 def _of_another_topic(stored: StoredOffset, topic_id: TopicId) -> bool:
