@@ -7,6 +7,7 @@ lies ahead goes back with it. Equal deadlines fire in the order of their keys.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 DeadlineKey = tuple[str, str, str]
@@ -84,10 +85,18 @@ class Deadlines:
         """All deadlines, sorted by key; for display and tests."""
         return sorted((key, d.at_ms) for key, d in self._known.items() if d.at_ms != OFF)
 
-    def of_group(self, group_id: str) -> list[tuple[DeadlineKey, int]]:
-        """Those of one group, sorted by key."""
-        found = [key for key in self._known if key[1] == group_id]
-        return sorted((key, at_ms) for key in found if (at_ms := self.due(key)) is not None)
+    def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int]]:
+        """Those of one group, sorted by key, each as it is when it is come to."""
+        members: dict[str, list[str]] = {}
+        for kind, group, member_id in self._known:
+            if group == group_id:
+                members.setdefault(kind, []).append(member_id)
+        for kind in sorted(members):
+            # Names alone are sorted far quicker than keys.
+            for member_id in sorted(members[kind]):
+                at_ms = self.due((kind, group_id, member_id))
+                if at_ms is not None:
+                    yield (kind, group_id, member_id), at_ms
 
     def next_deadline(self) -> int | None:
         """A time not after the earliest deadline; None when there is none."""
