@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from coordinator.core.group import GroupType
-from coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset
+from coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset, ascending
 from coordinator.core.state import ShardState
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
@@ -16,9 +16,6 @@ from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic,
 
 MANY = 500
 """Offsets of one topic from which on they are read later, out of a copy."""
-
-_DENSE = 4
-"""Sorting costs about as much as looking for so many times as many partitions."""
 
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
@@ -69,7 +66,7 @@ class _Reader:
         offsets, unstable = committed.copy(), self._unstable(topic)
         return Lazily(
             len(offsets),
-            lambda: _offsets(offsets, unstable, NO_TOPIC_ID, _ascending(offsets)),
+            lambda: _offsets(offsets, unstable, NO_TOPIC_ID, ascending(offsets)),
         )
 
     def partitions(
@@ -102,13 +99,6 @@ def _offsets(
             yield FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
         else:
             yield _fetched(partition, offsets.get(partition), topic_id)
-
-
-def _ascending(partitions: ByPartition) -> Iterable[int]:
-    last = max(partitions)
-    if min(partitions) < 0 or last > _DENSE * len(partitions):
-        return sorted(partitions)
-    return (partition for partition in range(last + 1) if partition in partitions)
 
 
 def _fetched(partition: int, stored: StoredOffset | None, topic_id: TopicId) -> FetchedOffset:
