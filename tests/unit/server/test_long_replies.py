@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.listener import KafkaListener
 from coordinator.server.long_replies import LongReplies, LongReply
 from protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
@@ -29,7 +31,7 @@ from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic,
 from protocol.wire.apis import API_BY_KEY
 from protocol.wire.encode import STEP, Steps
 from tests.support.raw import frame, request, string
-from tests.unit.server.harness import Client, heartbeat
+from tests.unit.server.harness import Client, FakeTransport, correlations, heartbeat
 
 FETCH, DESCRIBE, LIST, CONSUMER_DESCRIBE = 9, 15, 16, 69
 MANY = 5 * STEP
@@ -264,3 +266,25 @@ async def test_a_reply_sent_twice_is_whole_twice() -> None:
     client.slots[0].resolve(LONG[FETCH], copies=2)
     await until_sent(client, 2)
     assert client.received() == [1, 1]
+
+
+async def test_a_daemon_that_stops_finishes_what_it_is_encoding() -> None:
+    client = Client()
+    listener = KafkaListener(client.config, client.clock, client, ConnectionStats())
+    connection, transport = listener._connection(), FakeTransport()
+    assert connection.long_replies is not None, "a listener's connections encode in slices"
+    connection.long_replies = LongReplies(64, Work())
+    connection.connection_made(transport)
+    connection.data_received(ask(FETCH, 1, 1))
+    client.slots[0].resolve(LONG[FETCH])
+
+    def close() -> None:
+        assert transport.sent, "the reply has left first"
+        transport.closing = True
+        connection.connection_lost(None)
+
+    transport.close = close  # type: ignore[method-assign]
+    await listener.close_connections()
+    assert transport.closing
+    assert not transport.aborted
+    assert correlations(transport.sent) == [1]
