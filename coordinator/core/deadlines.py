@@ -7,6 +7,7 @@ lies ahead goes back with it. Equal deadlines fire in the order of their keys.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 DeadlineKey = tuple[str, str, str]
@@ -84,10 +85,18 @@ class Deadlines:
         """All deadlines, sorted by key; for display and tests."""
         return sorted((key, d.at_ms) for key, d in self._known.items() if d.at_ms != OFF)
 
-    def of_group(self, group_id: str) -> list[tuple[DeadlineKey, int]]:
-        """Those of one group, sorted by key."""
-        found = [key for key in self._known if key[1] == group_id]
-        return sorted((key, at_ms) for key in found if (at_ms := self.due(key)) is not None)
+    def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int]]:
+        """Those of one group, sorted by key, each as it is when it is come to."""
+        members: dict[str, list[str]] = {}
+        for kind, group, member_id in self._known:
+            if group == group_id:
+                members.setdefault(kind, []).append(member_id)
+        for kind in sorted(members):
+            # Names alone are sorted far quicker than keys.
+            for member_id in sorted(members[kind]):
+                at_ms = self.due((kind, group_id, member_id))
+                if at_ms is not None:
+                    yield (kind, group_id, member_id), at_ms
 
     def next_deadline(self) -> int | None:
         """A time not after the earliest deadline; None when there is none."""
@@ -104,10 +113,13 @@ class Deadlines:
                 self._requeue(key, deadline)
         return None
 
-    def pop_due(self, now_ms: int) -> list[DeadlineKey]:
-        """Remove and return the keys whose deadline is at or before `now_ms`, earliest first."""
+    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
+        """Remove and return the keys whose deadline is at or before `now_ms`, earliest first: all
+        of them, or the first `at_most`."""
         fired: list[DeadlineKey] = []
-        while (at_ms := self.next_deadline()) is not None and at_ms <= now_ms:
+        while len(fired) != at_most and (at_ms := self.next_deadline()) is not None:
+            if at_ms > now_ms:
+                break
             key = self._heap[0][1]
             self.cancel(key)
             self._forget(key)

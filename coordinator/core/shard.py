@@ -203,8 +203,8 @@ class GroupCoordinatorShard:
         """Monotonic ms, not after the earliest deadline."""
         return self.state.deadlines.next_deadline()
 
-    def pop_due(self, now_ms: int) -> list[DeadlineKey]:
-        return self.state.deadlines.pop_due(now_ms)
+    def pop_due(self, now_ms: int, at_most: int | None = None) -> list[DeadlineKey]:
+        return self.state.deadlines.pop_due(now_ms, at_most)
 
     def retry(self, key: DeadlineKey, at_ms: int) -> None:
         """`key` was popped, but could not be handled: again at `at_ms` unless it is set."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from coordinator.server.connection import Connection, Slot
+from coordinator.server.connection import Connection
+from coordinator.server.slot import Slot
 from coordinator.server.steady import ENTRIES_MAX, StoredReply
 from protocol.wire.header import RequestHeader
 from protocol.wire.registry import Api
@@ -50,6 +51,10 @@ class RecordedSlot(Slot):
     ) -> None:
         super().__init__(connection, api, header, request_frame)
         self.request = request
+
+    def _encode(self, reply: Any, copies: int) -> bytes | bytearray:
+        """At once: what a recording has of a reply is its bytes, at the place where it was made."""
+        return self.api.encode(reply, self.header.api_version)
 
     def resolve(self, reply: Any, copies: int = 1) -> None:
         connection = self.connection

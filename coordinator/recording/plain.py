@@ -11,7 +11,7 @@ import base64
 import json
 import pkgutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
@@ -79,6 +79,8 @@ def _plain(value: Any) -> Any:
         return zlib.crc32(value.data)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
     if isinstance(value, BaseException):
         return {ERROR: str(value)}
     raise TypeError(f"{type(value).__name__} has no place in a recording")

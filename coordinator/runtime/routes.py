@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -70,6 +71,9 @@ def group_routes() -> Mapping[type, GroupRoute]:
         DeleteGroupsRequest: _delete_groups,
     }
 
+
+LISTED_AT_ONCE = 1000
+"""Groups of ListGroups, some two milliseconds."""
 
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 
@@ -247,7 +251,9 @@ def _per_group(
 
 
 def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
-    """Every shard that serves; a loading one fails the whole call (both group specs)."""
+    """Every shard that serves; a loading one fails the whole call (both group specs). Where there
+    are many groups, others have their turn between two shards; each shard shows one moment, as in
+    Kafka, where shards are asked side by side."""
     if not broker.started:
         broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
@@ -265,7 +271,10 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
         broker.reply(context, ListGroupsReply(groups=groups))
 
     gather = Gather(len(serving), finish)
-    for index, shard in enumerate(serving):
+
+    def ask(index: int) -> int:
+        """How many groups that was about."""
+        shard = serving[index]
         broker.ask(
             context,
             shard,
@@ -273,6 +282,24 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
             lambda _, code, __: ListGroupsReply(code),
             gather.part(index),
         )
+        return len(shard.shard.state.groups)
+
+    listed = index = 0
+    while index < len(serving) and listed < LISTED_AT_ONCE:
+        listed += ask(index)
+        index += 1
+    if index < len(serving):
+        broker.run(context, _ask_in_turns(ask, range(index, len(serving))), request)
+
+
+async def _ask_in_turns(ask: Callable[[int], int], rest: Iterable[int]) -> None:
+    """The number of groups sets the pace, not time, so that a recording can be replayed."""
+    listed = LISTED_AT_ONCE
+    for index in rest:
+        if listed >= LISTED_AT_ONCE:
+            await asyncio.sleep(0)
+            listed = 0
+        listed += ask(index)
 
 
 def _delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> None:

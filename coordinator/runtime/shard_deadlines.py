@@ -10,6 +10,11 @@ from coordinator.core.types import Instant
 from coordinator.runtime.alarm import Alarm
 from coordinator.runtime.clock import Clock
 
+EXPIRED_AT_ONCE = 10
+"""Deadlines handled in one go, a millisecond or two: after a pause all sessions may be over. The
+others come right after what has arrived meanwhile, so a heartbeat may still save its member. A
+number, not a time, so that a recording can be replayed."""
+
 EXPIRE_RETRY_MS = 500
 """A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
 
@@ -49,7 +54,7 @@ class ShardDeadlines:
         shard, now = self._shard(), self._clock.now()
         if shard is None:
             return
-        for key in shard.pop_due(now.monotonic_ms):
+        for key in shard.pop_due(now.monotonic_ms, EXPIRED_AT_ONCE):
             if not self._expire(key, now):
                 shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)
         self.arm()

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from coordinator.config import CoordinatorConfig
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+from coordinator.server.metrics import MetricsRegistry
 
 Route = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
 
@@ -22,7 +22,7 @@ class AdminRoutes:
         self,
         config: CoordinatorConfig,
         options: Mapping[str, Any],
-        registry: CollectorRegistry,
+        registry: MetricsRegistry,
         readiness: Callable[[], str | None],
     ) -> None:
         self._config = config
@@ -50,7 +50,8 @@ class AdminRoutes:
         reason = self._readiness()
         return text("ready") if reason is None else text(reason, 503)
 
-    def _metrics(self, _: HttpRequest) -> HttpReply:
+    async def _metrics(self, _: HttpRequest) -> HttpReply:
+        await self._registry.prepare()
         return HttpReply(generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
     def _show_config(self, _: HttpRequest) -> HttpReply:

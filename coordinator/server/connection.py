@@ -4,7 +4,8 @@ Rules:
 - A request takes a slot at its arrival; replies leave from the front of the queue of slots.
 - Nothing behind a JoinGroup or SyncGroup is looked at before that one is answered: Kafka serves
   one request of a connection at a time, and clients build on the effect (spec: classic group,
-  section 1). Other requests are worked on side by side, so pipelined commits share one fsync.
+  section 1). The same holds for ListGroups, and for any reply that is encoded in slices. Other
+  requests are worked on side by side, so pipelined commits share one fsync.
 - Too many slots or too many unsent bytes: the socket is not read any further. A client that
   reads nothing of its replies for `write_stall_timeout_ms` is dropped.
 - A malformed frame or an unsupported request closes this connection with one log line.
@@ -23,25 +24,21 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.runtime.steady import SteadyReply
 from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.long_replies import LongReplies
+from coordinator.server.slot import ReadySlot, Slot
 from coordinator.server.steady import SteadyTable, StoredReply
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
 from protocol.wire.framing import FrameError, FrameSplitter
-from protocol.wire.header import (
-    RequestHeader,
-    parse_request_header,
-    reply_frame,
-    reply_header_version,
-)
+from protocol.wire.header import RequestHeader, parse_request_header
 from protocol.wire.reader import MalformedRequest
 from protocol.wire.registry import Api
 
 log = structlog.get_logger("groupd.connection")
 
 API_VERSIONS_KEY = 18
-_BARRIERS = frozenset({11, 14})
+_BARRIERS = frozenset({11, 14, 16})
 
 
 class Requests(Protocol):
@@ -54,68 +51,6 @@ class Requests(Protocol):
     def forget(self, slot: Slot) -> None:
         """The client is gone: the answer may be dropped, its effect stays."""
         ...
-
-
-class Slot:
-    """The place of one reply in its connection's order."""
-
-    __slots__ = ("api", "connection", "done", "frame", "header", "lease", "request_frame", "token")
-
-    def __init__(
-        self, connection: Connection, api: Api, header: RequestHeader, request_frame: bytes
-    ) -> None:
-        self.connection = connection
-        self.request_frame = request_frame
-        self.lease: SteadyReply | None = None
-        self.api = api
-        self.header = header
-        self.token: int | None = None
-        self.done = False
-        self.frame: bytes | bytearray = b""
-
-    def resolve(self, reply: Any, copies: int = 1) -> None:
-        """Encode `reply` (None: no reply, as for acks=0) and send what is ready. `copies`: how
-        often the reply is sent."""
-        if self.connection.closed:
-            return
-        if reply is not None:
-            version = self.header.api_version
-            try:
-                body = self.api.encode(reply, version)
-            except Exception:
-                # A bug of ours. Without its reply the client would wait; closed, it asks again.
-                log.exception("reply cannot be encoded", api=self.api.name, version=version)
-                self.connection.abort()
-                return
-            header_version = reply_header_version(self.api, version)
-            frame = reply_frame(self.header.correlation_id, header_version, body)
-            self.frame = frame if copies == 1 else frame * copies
-            if self.lease is not None:
-                api = (self.header.api_key, version)
-                self.connection.steady.put(self.request_frame, self.frame, self.lease, api)
-        self.done = True
-        self.connection.slot_done(self)
-
-    def resolve_frame(self, frame: bytes) -> None:
-        """A whole reply that another process has made for the request; empty: no reply."""
-        if not self.connection.closed:
-            self.frame = frame
-            self.done = True
-            self.connection.slot_done(self)
-
-    def on_steady(self, lease: SteadyReply) -> None:
-        """The reply to come may be repeated for the same request."""
-        self.lease = lease
-
-
-class ReadySlot:
-    """The place of a reply that is there already."""
-
-    __slots__ = ("done", "frame")
-
-    def __init__(self, frame: bytes) -> None:
-        self.done = True
-        self.frame = frame
 
 
 class Connection(asyncio.Protocol):
@@ -135,6 +70,9 @@ class Connection(asyncio.Protocol):
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot | ReadySlot] = deque()
         self._barrier: Slot | None = None
+        self._held = 0
+        self.long_replies: LongReplies | None = None
+        """None: every reply is encoded at once."""
         self.steady = SteadyTable(sessions or clock, stats)
         self._now_ms = clock.monotonic_ms
         self._own_ms = clock.monotonic_ms if sessions not in (None, clock) else None
@@ -257,6 +195,20 @@ class Connection(asyncio.Protocol):
         else:
             self._regulate()
 
+    @property
+    def held(self) -> bool:
+        """A reply is being encoded in slices."""
+        return self._held > 0
+
+    def hold(self) -> None:
+        """The reply of a slot comes in slices: nothing new until `let_go`."""
+        self._held += 1
+
+    def let_go(self, slot: Slot) -> None:
+        """`slot_done` for a slot that held the connection."""
+        self._held -= 1
+        self.slot_done(slot)
+
     def _soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
 
@@ -280,7 +232,7 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def _may_start(self) -> bool:
-        if self._draining or self._barrier is not None:
+        if self._draining or self._held or self._barrier is not None:
             return False
         return len(self._slots) < self._config.queued_max_requests
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from coordinator.core.types import NO_TOKEN, RequestContext
 from coordinator.runtime.broker import Broker
-from coordinator.server.connection import Slot
+from coordinator.server.slot import Slot
 from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest, Feature
 from protocol.wire.apis import API_RANGES
 from protocol.wire.header import RequestHeader

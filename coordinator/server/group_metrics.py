@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from coordinator.core.slices import run_through
 from coordinator.core.types import EventKind
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import thread_cpu_s
 from coordinator.runtime.shard_runtime import ShardState
 from coordinator.runtime.stats import Durations
+from coordinator.runtime.turns import Turns
 from coordinator.server.families import gauge, labelled, untyped
+from coordinator.server.group_counts import GroupCounts, count_steps
 from coordinator.server.rates import Rates
 
 PREFIX = "kafka_server_group_coordinator_metrics_"
@@ -28,6 +31,7 @@ CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 NOT_SERVED = {"share": 0, "streams": 0}
 LOOP_CPU = "loop-cpu-s"
 FLUSHES = "batch_flush"
+SLICE_MS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ class GroupMetrics(Collector):
         self._broker = broker
         self._rates = Rates(broker.clock.now().monotonic_ms)
         self._cpu_start_s = thread_cpu_s()
+        self._counted: GroupCounts | None = None
+
+    async def prepare(self) -> None:
+        """Counts groups in slices, for the next `collect`."""
+        self._counted = await Turns(SLICE_MS, 0).run(count_steps(self._broker))
 
     def collect(self) -> Iterable[Metric]:
         yield from self._shards()
@@ -84,12 +93,11 @@ class GroupMetrics(Collector):
     def _groups(self) -> Iterable[Metric]:
         classic = dict.fromkeys(CLASSIC_STATES, 0)
         consumer = dict.fromkeys(CONSUMER_STATES, 0)
-        offsets = 0
-        for shard in self._broker.shards:
-            offsets += shard.shard.offset_count()
-            for protocol, state in shard.shard.group_states():
-                counts = classic if protocol == "classic" else consumer
-                counts[state] = counts.get(state, 0) + 1
+        counted, self._counted = self._counted or run_through(count_steps(self._broker)), None
+        for (protocol, state), count in counted.by_state.items():
+            counts = classic if protocol == "classic" else consumer
+            counts[state] = counts.get(state, 0) + count
+        offsets = counted.offsets
         classic_total = sum(classic.values())
         totals = {"classic": classic_total, "consumer": sum(consumer.values()), **NOT_SERVED}
         yield labelled(PREFIX + "group_count", "Groups by protocol.", "protocol", totals)

@@ -11,6 +11,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.server.connection import Connection, Requests
 from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.long_replies import LongReplies
 
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
@@ -50,6 +51,7 @@ class KafkaListener:
         self._requests = requests
         self._make = make
         self._stats = stats
+        self._long_replies = LongReplies()
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._sweep: TimerHandle | None = None
@@ -89,12 +91,13 @@ class KafkaListener:
 
     async def close_connections(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Close each connection once its written replies have left; cut off those that take
-        longer. A connection that was being accepted meanwhile is closed too."""
+        longer. A long reply is finished before. A connection that was being accepted meanwhile is
+        closed too."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._connections:
                     for connection in list(self._connections):
-                        if not connection.closed:
+                        if not (connection.closed or connection.held):
                             connection.close()
                     await asyncio.sleep(CLOSE_POLL_S)
         except TimeoutError:
@@ -102,8 +105,10 @@ class KafkaListener:
                 connection.abort()
 
     def _connection(self) -> Connection:
-        return self._make(self._config, self._clock, self._requests, self._stats,
-                          self._connections, self._sessions)  # fmt: skip
+        connection = self._make(self._config, self._clock, self._requests, self._stats,
+                                self._connections, self._sessions)  # fmt: skip
+        connection.long_replies = self._long_replies
+        return connection
 
     def _arm_sweep(self) -> None:
         now_ms = self._clock.now().monotonic_ms

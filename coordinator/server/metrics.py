@@ -24,6 +24,16 @@ from coordinator.transactions.coordinator import TransactionCoordinator
 from protocol.wire.apis import API_BY_KEY
 
 
+class MetricsRegistry(CollectorRegistry):
+    """`await prepare()` right before a scrape does the long part of it in slices; without, the
+    scrape does it at once."""
+
+    def __init__(self, groups: GroupMetrics) -> None:
+        super().__init__()
+        self.register(groups)
+        self.prepare = groups.prepare
+
+
 class CoordinatorCollector(Collector):
     """Everything that the broker and its connections count."""
 
@@ -81,13 +91,12 @@ def make_registry(
     connections: ConnectionStats,
     transactions: TransactionCoordinator | None,
     more: Iterable[Callable[[], Collector]] = (),
-) -> CollectorRegistry:
+) -> MetricsRegistry:
     """A registry of its own, so that several daemons fit into one process."""
-    registry = CollectorRegistry()
+    registry = MetricsRegistry(GroupMetrics(broker))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
-    registry.register(GroupMetrics(broker))
     registry.register(CoordinatorCollector(broker, connections))
     if transactions is not None:
         registry.register(TransactionMetrics(transactions))

@@ -18,7 +18,8 @@ from typing import Any
 
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.routes import failure_for
-from coordinator.server.connection import Requests, Slot
+from coordinator.server.connection import Requests
+from coordinator.server.slot import Slot
 from coordinator.testing import fault_spec as spec_of
 from coordinator.testing.errors import HarnessError, NotFound
 from coordinator.testing.fault_facts import matches

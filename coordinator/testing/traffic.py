@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.server.connection import Requests, Slot
+from coordinator.server.connection import Requests
+from coordinator.server.slot import Slot
 from coordinator.testing.liveness import Liveness, MemberKey
 from protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest

@@ -15,10 +15,11 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 from coordinator.server.families import labelled
+from coordinator.server.metrics import MetricsRegistry
 from coordinator.workers.cluster import Cluster
 from coordinator.workers.link import WorkerLink, WorkerState
 from coordinator.workers.messages import AdminAnswer, encode_path
@@ -52,7 +53,7 @@ class ClusterCollector(Collector):
 class ClusterRoutes:
     """`metrics` and `groups`, as routes of `AdminRoutes`."""
 
-    def __init__(self, cluster: Cluster, node_id: int, registry: CollectorRegistry) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, registry: MetricsRegistry) -> None:
         self._cluster = cluster
         self._node_id = node_id
         self._registry = registry
@@ -62,6 +63,7 @@ class ClusterRoutes:
         async def ask(link: WorkerLink) -> list[Metric]:
             return decode_families(await link.ask(Operation.METRICS))
 
+        await self._registry.prepare()
         by_node: dict[int, Iterable[Metric]] = {self._node_id: list(self._registry.collect())}
         for link, families in await self._all(ask):
             by_node[link.place.node.node_id] = families

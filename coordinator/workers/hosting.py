@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry
-
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import Clock
 from coordinator.server.admin_routes import AdminRoutes
+from coordinator.server.metrics import MetricsRegistry
 from coordinator.topics.data_plane import DataPlane
 from coordinator.transactions.api import TransactionVerifier
 from coordinator.workers import messages
@@ -89,7 +88,7 @@ class Hosting:
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
         return self.frontend
 
-    def add_routes(self, routes: AdminRoutes, registry: CollectorRegistry) -> None:
+    def add_routes(self, routes: AdminRoutes, registry: MetricsRegistry) -> None:
         """The routes of the admin port that speak for all nodes."""
         cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, registry)
         routes.add("metrics", cluster_routes.metrics)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from coordinator.runtime.broker import Broker
-from coordinator.server.connection import Slot
 from coordinator.server.frontend import Frontend, request_context
+from coordinator.server.slot import Slot
 from coordinator.workers.messages import decode_forward
 from protocol.messages.cluster import MetadataRequest
 from protocol.messages.topics import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
-from coordinator.server.connection import Slot
 from coordinator.server.frontend import Frontend
+from coordinator.server.slot import Slot
 from coordinator.workers.channel import Channel
 from coordinator.workers.messages import encode_forward
 from coordinator.workers.offsets_plane import forwarded

@@ -28,7 +28,8 @@ class WorkerReports:
         self._registry = make_registry(broker, connections, None, collectors)
         self._groups = GroupRoutes(broker)
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
+        await self._registry.prepare()
         return encode_families(self._registry)
 
     async def admin(self, path: Sequence[str], query: Mapping[str, str]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
@@ -79,6 +80,8 @@ class DescribedConsumerMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribedConsumerGroup:
+    """`members`: many are a `Lazily`."""
+
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -86,7 +89,7 @@ class DescribedConsumerGroup:
     group_epoch: int = 0
     assignment_epoch: int = 0
     assignor_name: str = ""
-    members: tuple[DescribedConsumerMember, ...] = ()
+    members: Sequence[DescribedConsumerMember] = ()
     authorized_operations: int = -2147483648
 
 

@@ -5,6 +5,8 @@ A topic is named by `name`, by `topic_id`, or (after the front end resolved it) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.values import value
@@ -110,8 +112,10 @@ class FetchedOffset:
 
 @value
 class FetchedTopic:
+    """`partitions`: many are a `Lazily`."""
+
     name: str
-    partitions: tuple[FetchedOffset, ...]
+    partitions: Sequence[FetchedOffset]
     topic_id: TopicId = NO_TOPIC_ID
 
 

@@ -7,7 +7,7 @@ appends to one bytearray; an encoder of an API is one function for all its versi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from struct import Struct, pack
 from typing import TypeVar
 
@@ -16,6 +16,22 @@ _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
 T = TypeVar("T")
+
+Steps = Generator[None, None, bytearray]
+"""Makes the body of a reply, with stops where it is long."""
+
+STEP = 100
+"""Items of a long array from one stop to the next: well below a millisecond."""
+
+
+def without_stops(steps: Steps) -> bytearray:
+    """The body that `steps` makes."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            body: bytearray = ended.value
+            return body
 
 
 def uvarint(value: int) -> bytes:
@@ -83,6 +99,16 @@ class Writer:
         self.array_length(len(items))
         for value in items:
             item(value)
+
+    def array_steps(
+        self, items: Sequence[T], item: Callable[[T], None]
+    ) -> Generator[None, None, None]:
+        """`array`, with stops."""
+        self.array_length(len(items))
+        for index, value in enumerate(items, 1):
+            item(value)
+            if index % STEP == 0:
+                yield
 
     def array_length(self, length: int) -> None:
         self.buffer += uvarint(length + 1) if self.flexible else _INT32.pack(length)

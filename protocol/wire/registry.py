@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.errors import ErrorCode
+from protocol.wire.encode import Steps
 
 Request = Any
 Reply = Any
@@ -23,7 +24,8 @@ class Api:
     `decode(frame, offset, version)` reads the body at `offset` (after the header) and raises
     `protocol.wire.reader.MalformedRequest`. `encode(reply, version)` gives the body without
     the header. `failure(request, code, message)` is the reply that carries an error of the
-    whole request in the place where this API has room for it.
+    whole request in the place where this API has room for it. `steps(reply, version)` is `encode`
+    with stops, where a reply may be long.
     """
 
     key: int
@@ -35,6 +37,7 @@ class Api:
     decode: Callable[[bytes, int, int], Request]
     encode: Callable[[Reply, int], bytes | bytearray]
     failure: Callable[[Request, ErrorCode, str | None], Reply]
+    steps: Callable[[Reply, int], Steps] | None = None
 
     def flexible(self, version: int) -> bool:
         return version >= self.flexible_from

@@ -6,14 +6,15 @@ that nobody learns of what may still be lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.subscription import preferred_assignor
 from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.state import ShardState
-from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.core.types import Operation, RequestContext, Resource, allow_all
 from protocol.errors import ErrorCode
 from protocol.messages import TopicId
 from protocol.messages.consumer_group import (
@@ -22,6 +23,7 @@ from protocol.messages.consumer_group import (
     NamedTopicPartitions,
 )
 from protocol.messages.groups import OPERATIONS_NOT_ASKED
+from protocol.messages.lazily import Lazily
 
 GROUP_OPERATIONS = (
     Operation.READ,
@@ -33,6 +35,9 @@ GROUP_OPERATIONS = (
 """What can be allowed on a group; the bits of `authorized_operations`."""
 
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+
+MANY_MEMBERS = 100
+"""From here on members are described later, as they are now."""
 
 
 def describe(
@@ -49,11 +54,8 @@ def describe(
         return DescribedConsumerGroup(
             group_id, ErrorCode.GROUP_ID_NOT_FOUND, missing if group is None else known
         )
-    members = tuple(
-        _member(group, group.members[member_id], state.image)
-        for member_id in group.sorted_member_ids()
-    )
-    if not _may_describe_topics(context, members):
+    members = [group.members[member_id] for member_id in group.sorted_member_ids()]
+    if not _may_describe_topics(context, group, members, state.image):
         return DescribedConsumerGroup(
             group_id,
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -65,7 +67,7 @@ def describe(
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0]),
-        members=members,
+        members=_described(group, members, state.image),
         authorized_operations=(
             authorized_operations(context, group_id) if include_operations else OPERATIONS_NOT_ASKED
         ),
@@ -81,8 +83,18 @@ def authorized_operations(context: RequestContext, group_id: str) -> int:
     )
 
 
+def _described(
+    group: ConsumerGroup, members: list[ConsumerGroupMember], image: MetadataImage
+) -> Sequence[DescribedConsumerMember]:
+    """Members and targets are never changed, only replaced: a copy of the dict stays as it is."""
+    if len(members) <= MANY_MEMBERS:
+        return tuple(_member(member, group.targets, image) for member in members)
+    targets = group.targets.copy()
+    return Lazily(len(members), lambda: (_member(member, targets, image) for member in members))
+
+
 def _member(
-    group: ConsumerGroup, member: ConsumerGroupMember, image: MetadataImage
+    member: ConsumerGroupMember, targets: Mapping[str, Assignment], image: MetadataImage
 ) -> DescribedConsumerMember:
     held: dict[TopicId, list[int]] = {}
     for holdings in (member.assigned, member.pending_revocation):
@@ -98,7 +110,7 @@ def _member(
         subscribed_topic_names=member.subscribed_topic_names,
         subscribed_topic_regex=member.subscribed_topic_regex,
         assignment=_named(held, image),
-        target_assignment=_named(group.targets.get(member.member_id, NO_TARGET), image),
+        target_assignment=_named(targets.get(member.member_id, NO_TARGET), image),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
 
@@ -117,13 +129,18 @@ def _named(
 
 
 def _may_describe_topics(
-    context: RequestContext, members: Iterable[DescribedConsumerMember]
+    context: RequestContext,
+    group: ConsumerGroup,
+    members: list[ConsumerGroupMember],
+    image: MetadataImage,
 ) -> bool:
-    topics = {
-        topic.topic_name
-        for member in members
-        for topic in (*member.assignment, *member.target_assignment)
-    }
+    if context.allows is allow_all:
+        return True
+    found: set[TopicId] = set()
+    for member in members:
+        target = group.targets.get(member.member_id, NO_TARGET)
+        found.update(member.assigned, member.pending_revocation, target)
+    topics = {image.by_id[topic_id].name for topic_id in found if topic_id in image.by_id}
     return all(
         context.allows(Operation.DESCRIBE, Resource.TOPIC, topic) for topic in sorted(topics)
     )

@@ -10,11 +10,11 @@ A sweep may have to do with a hundred thousand offsets, so it comes in slices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from coordinator.core.group import ExpirationBase, Group, GroupType
 from coordinator.core.offsets.delete import tombstone
-from coordinator.core.offsets.store import OffsetStore, TopicPartition
+from coordinator.core.offsets.store import OffsetStore, TopicPartition, ascending
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome
 from protocol.errors import ApiError
@@ -22,8 +22,6 @@ from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.records.schema import OffsetCommitValue
 
 _MS_PER_MINUTE = 60_000
-_BEFORE_ALL: TopicPartition = ("", -1)
-
 _SORTED_AT_ONCE = 500
 
 SLICE_OFFSETS = 250
@@ -36,12 +34,12 @@ class Sweep:
     their turn. A slice looks at about `SLICE_OFFSETS` offsets, or a fifth of that if all expire;
     groups that come later are left to the next sweep."""
 
-    __slots__ = ("_after", "_groups", "_next")
+    __slots__ = ("_cursor", "_groups", "_next")
 
     def __init__(self, state: ShardState) -> None:
         self._groups = list(state.groups)
         self._next = 0
-        self._after: TopicPartition = _BEFORE_ALL
+        self._cursor: _Cursor | None = None
 
     @property
     def done(self) -> bool:
@@ -58,13 +56,15 @@ class Sweep:
             if group is None or group.type is GroupType.SHARE:
                 self._step()
                 continue
-            expired, looked_at, last = _expired(
-                group, store, now.wall_ms, retention_ms, self._after, room
+            cursor = self._cursor or _Cursor(store, group.group_id)
+            cursor.group_is(group)
+            expired, looked_at, ended = _expired(
+                group, store, now.wall_ms, retention_ms, cursor, room
             )
             room -= 1 + looked_at + (EXPIRED_COST - 1) * len(expired)
             _bury(outcome, group.group_id, expired)
-            if last is not None:
-                self._after = last
+            if not ended:
+                self._cursor = cursor
                 continue
             if not _has_more(store, group.group_id, len(expired)) and _may_vanish(group):
                 outcome.records.extend(group.tombstones())
@@ -82,7 +82,49 @@ class Sweep:
 
     def _step(self) -> None:
         self._next += 1
-        self._after = _BEFORE_ALL
+        self._cursor = None
+
+
+class _Cursor:
+    """Where a sweep is in the offsets of a group: those of topics without subscribers, as far as
+    they are known when a topic or a slice begins. Nothing is walked twice."""
+
+    __slots__ = ("_group", "_group_id", "_rest", "_store", "_topic", "_topics", "_unseen")
+
+    def __init__(self, store: OffsetStore, group_id: str) -> None:
+        self._store = store
+        self._group_id = group_id
+        self._topics = iter(sorted(store.topics(group_id)))
+        self._topic = ""
+        self._rest: Iterator[int] = iter(())
+        self._unseen: TopicPartition | None = None
+        self._group: Group | None = None
+
+    def group_is(self, group: Group) -> None:
+        """A slice begins: somebody may have subscribed since the last one."""
+        self._group = group
+        if group.is_subscribed_to(self._topic):
+            self._rest, self._unseen = iter(()), None
+
+    def unsee(self, place: TopicPartition) -> None:
+        """`place` comes again."""
+        self._unseen = place
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        """What is left."""
+        assert self._group is not None
+        if self._unseen is not None:
+            place, self._unseen = self._unseen, None
+            yield place
+        while True:
+            for partition in self._rest:
+                yield self._topic, partition
+            topic = next(self._topics, None)
+            if topic is None:
+                return
+            if not self._group.is_subscribed_to(topic):
+                self._topic = topic
+                self._rest = ascending(self._store.topics(self._group_id).get(topic, {}))
 
 
 def _bury(outcome: Outcome, group_id: str, expired: list[TopicPartition]) -> None:
@@ -120,29 +162,28 @@ def _expired(
     store: OffsetStore,
     now_ms: int,
     retention_ms: int,
-    after: TopicPartition,
+    cursor: _Cursor,
     room: int,
-) -> tuple[list[TopicPartition], int, TopicPartition | None]:
-    """Of the partitions behind `after`: those to tombstone, how many were looked at, and the last
-    of these if `room` was up before the end."""
-    topics = store.topics(group.group_id)
+) -> tuple[list[TopicPartition], int, bool]:
+    """Of what the cursor has left: what is to be tombstoned, how many were looked at, and whether
+    the end was reached before `room` was up."""
     pending = store.pending(group.group_id)
     base = group.offset_expiration_base()
     expired: list[TopicPartition] = []
     looked_at = 0
-    for topic in sorted(topics):
-        if topic < after[0] or group.is_subscribed_to(topic):
-            continue
-        for partition, stored in sorted(topics[topic].items()):
-            if (topic, partition) <= after:
-                continue
-            if looked_at + (EXPIRED_COST - 1) * len(expired) >= room:
-                return expired, looked_at, after
-            after = (topic, partition)
-            looked_at += 1
-            if after not in pending and _is_over(stored.value, base, now_ms, retention_ms):
-                expired.append(after)
-    return expired, looked_at, None
+    for place in cursor:
+        if looked_at + (EXPIRED_COST - 1) * len(expired) >= room:
+            cursor.unsee(place)
+            return expired, looked_at, False
+        looked_at += 1
+        stored = store.get(group.group_id, *place)
+        if (
+            stored is not None
+            and place not in pending
+            and _is_over(stored.value, base, now_ms, retention_ms)
+        ):
+            expired.append(place)
+    return expired, looked_at, True
 
 
 def _is_over(

@@ -4,22 +4,32 @@ until what the group has pending is durable, for plain and for stable readers al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from coordinator.core.group import GroupType
-from coordinator.core.offsets.store import OffsetStore, StoredOffset, TopicPartition
+from coordinator.core.offsets.store import (
+    OffsetStore,
+    StoredOffset,
+    TopicPartition,
+    ascending,
+)
 from coordinator.core.state import ShardState
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic, OffsetFetchGroup
 
 _NOTHING: Mapping[int, StoredOffset] = {}
 _NOTHING_PENDING: Mapping[TopicPartition, Set[int]] = {}
 
+MANY = 500
+"""Offsets of one topic from which on they are read later, out of a copy."""
+
 
 def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGroup) -> FetchedGroup:
     """An unknown group, and a share group, have no offsets; that is no error. Errors of the
-    group's own check stand at group level. Topics of a fetch-all come sorted, without ids."""
+    group's own check stand at group level. Topics of a fetch-all come sorted, without ids. The
+    offsets are those of this moment, even where they are read later."""
     group_id = request.group_id
     group = state.groups.get(group_id)
     known = group is not None and group.type is not GroupType.SHARE
@@ -55,28 +65,45 @@ class _Reader:
     def everything(self) -> tuple[FetchedTopic, ...]:
         topics = self._store.topics(self._group_id)
         return tuple(
-            FetchedTopic(name, self.partitions(name, NO_TOPIC_ID, sorted(topics[name])))
-            for name in sorted(topics)
+            FetchedTopic(name, self._all_of(name, topics[name])) for name in sorted(topics)
+        )
+
+    def _all_of(self, topic: str, committed: ByPartition) -> Sequence[FetchedOffset]:
+        if len(committed) <= MANY:
+            return self.partitions(topic, NO_TOPIC_ID, sorted(committed))
+        offsets, unstable = committed.copy(), self._unstable(topic)
+        return Lazily(
+            len(offsets),
+            lambda: _offsets(offsets, unstable, NO_TOPIC_ID, ascending(offsets)),
         )
 
     def partitions(
-        self, topic: str, topic_id: TopicId, partitions: Iterable[int]
-    ) -> tuple[FetchedOffset, ...]:
-        get = self._store.topics(self._group_id).get(topic, _NOTHING).get
+        self, topic: str, topic_id: TopicId, partitions: Sequence[int]
+    ) -> Sequence[FetchedOffset]:
+        offsets = self._store.topics(self._group_id).get(topic, _NOTHING)
         pending = self._store.pending(self._group_id) if self._stable else _NOTHING_PENDING
-        found: list[FetchedOffset] = []
-        for partition in partitions:
-            stored = get(partition)
-            if pending and (topic, partition) in pending:
-                found.append(FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT))
-            elif stored is None or _of_another_topic(stored.value.topic_id, topic_id):
-                found.append(FetchedOffset(partition))
-            else:
-                value = stored.value
-                found.append(
-                    FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
-                )
-        return tuple(found)
+        unstable = {partition for name, partition in pending if name == topic}
+        if len(partitions) <= MANY:
+            return tuple(_offsets(offsets, unstable, topic_id, partitions))
+        copy = dict(offsets)
+        return Lazily(len(partitions), lambda: _offsets(copy, unstable, topic_id, partitions))
+
+
+def _offsets(
+    offsets: Mapping[int, StoredOffset],
+    unstable: Set[int],
+    topic_id: TopicId,
+    partitions: Iterable[int],
+) -> Iterator[FetchedOffset]:
+    for partition in partitions:
+        stored = offsets.get(partition)
+        if partition in unstable:
+            yield FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        elif stored is None or _of_another_topic(stored.value.topic_id, topic_id):
+            yield FetchedOffset(partition)
+        else:
+            value = stored.value
+            yield FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
 
 
 def _of_another_topic(own: TopicId, asked: TopicId) -> bool:

@@ -30,6 +30,19 @@ _NO_PARTITIONS: Mapping[int, StoredOffset] = {}
 _NO_PENDING: Mapping[TopicPartition, set[int]] = {}
 
 
+_DENSE = 4
+"""Sorting costs about as much as looking for so many times as many partitions."""
+
+
+def ascending(partitions: Mapping[int, StoredOffset]) -> Iterator[int]:
+    """The partitions in their order, without sorting many in one go. Those that go meanwhile may be
+    left out, those that come may be there."""
+    last = max(partitions, default=-1)
+    if last > _DENSE * len(partitions) or min(partitions, default=0) < 0:
+        return iter(sorted(partitions))
+    return (partition for partition in range(last + 1) if partition in partitions)
+
+
 class OffsetStore:
     __slots__ = ("_committed", "_count", "_pending", "_producers")
 

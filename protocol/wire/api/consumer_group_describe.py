@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
@@ -10,7 +12,7 @@ from protocol.messages.consumer_group import (
     DescribedConsumerMember,
     NamedTopicPartitions,
 )
-from protocol.wire.encode import Writer
+from protocol.wire.encode import Steps, Writer, without_stops
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -25,16 +27,22 @@ def decode(reader: Reader) -> ConsumerGroupDescribeRequest:
 
 
 def encode(reply: ConsumerGroupDescribeReply, version: int) -> bytearray:
+    return without_stops(encode_steps(reply, version))
+
+
+def encode_steps(reply: ConsumerGroupDescribeReply, version: int) -> Steps:
     writer = Writer(flexible=True)
     writer.int32(0)
     writer.array_length(len(reply.groups))
     for group in reply.groups:
-        _write_group(writer, group, version)
+        yield from _write_group(writer, group, version)
     writer.end()
     return writer.buffer
 
 
-def _write_group(writer: Writer, group: DescribedConsumerGroup, version: int) -> None:
+def _write_group(
+    writer: Writer, group: DescribedConsumerGroup, version: int
+) -> Generator[None, None, None]:
     writer.int16(group.error)
     writer.nullable_string(group.error_message)
     writer.string(group.group_id)
@@ -42,9 +50,9 @@ def _write_group(writer: Writer, group: DescribedConsumerGroup, version: int) ->
     writer.int32(group.group_epoch)
     writer.int32(group.assignment_epoch)
     writer.string(group.assignor_name)
-    writer.array_length(len(group.members))
-    for member in group.members:
-        _write_member(writer, member, version)
+    yield from writer.array_steps(
+        group.members, lambda member: _write_member(writer, member, version)
+    )
     writer.int32(group.authorized_operations)
     writer.end()
 
@@ -94,4 +102,5 @@ API = Api(
     decode,
     encode,
     failure,
+    encode_steps,
 )

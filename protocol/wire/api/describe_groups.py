@@ -3,6 +3,8 @@ instance id, v5 is flexible, v6 adds the error message and GROUP_ID_NOT_FOUND (K
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribedGroup,
@@ -10,7 +12,7 @@ from protocol.messages.groups import (
     DescribeGroupsReply,
     DescribeGroupsRequest,
 )
-from protocol.wire.encode import Writer
+from protocol.wire.encode import Steps, Writer, without_stops
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -28,17 +30,23 @@ def decode(reader: Reader) -> DescribeGroupsRequest:
 
 
 def encode(reply: DescribeGroupsReply, version: int) -> bytearray:
+    return without_stops(encode_steps(reply, version))
+
+
+def encode_steps(reply: DescribeGroupsReply, version: int) -> Steps:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 1:
         writer.int32(0)
     writer.array_length(len(reply.groups))
     for group in reply.groups:
-        _write_group(writer, group, version)
+        yield from _write_group(writer, group, version)
     writer.end()
     return writer.buffer
 
 
-def _write_group(writer: Writer, group: DescribedGroup, version: int) -> None:
+def _write_group(
+    writer: Writer, group: DescribedGroup, version: int
+) -> Generator[None, None, None]:
     writer.int16(group.error)
     if version >= 6:
         writer.nullable_string(group.error_message)
@@ -46,9 +54,9 @@ def _write_group(writer: Writer, group: DescribedGroup, version: int) -> None:
     writer.string(group.state)
     writer.string(group.protocol_type)
     writer.string(group.protocol_data)
-    writer.array_length(len(group.members))
-    for member in group.members:
-        _write_member(writer, member, version)
+    yield from writer.array_steps(
+        group.members, lambda member: _write_member(writer, member, version)
+    )
     if version >= 3:
         writer.int32(group.authorized_operations)
     writer.end()
@@ -75,5 +83,14 @@ def failure(
 
 
 API = Api(
-    15, "DescribeGroups", 0, 6, _FLEXIBLE_FROM, DescribeGroupsRequest, decode, encode, failure
+    15,
+    "DescribeGroups",
+    0,
+    6,
+    _FLEXIBLE_FROM,
+    DescribeGroupsRequest,
+    decode,
+    encode,
+    failure,
+    encode_steps,
 )

@@ -4,8 +4,8 @@ the state (KIP-518), v5 the types filter and the group type (KIP-848)."""
 from __future__ import annotations
 
 from protocol.errors import ErrorCode
-from protocol.messages.groups import ListGroupsReply, ListGroupsRequest
-from protocol.wire.encode import Writer
+from protocol.messages.groups import ListedGroup, ListGroupsReply, ListGroupsRequest
+from protocol.wire.encode import Steps, Writer, without_stops
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -23,25 +23,42 @@ def decode(reader: Reader) -> ListGroupsRequest:
 
 
 def encode(reply: ListGroupsReply, version: int) -> bytearray:
+    return without_stops(encode_steps(reply, version))
+
+
+def encode_steps(reply: ListGroupsReply, version: int) -> Steps:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 1:
         writer.int32(0)
     writer.int16(reply.error)
-    writer.array_length(len(reply.groups))
-    for group in reply.groups:
-        writer.string(group.group_id)
-        writer.string(group.protocol_type)
-        if version >= 4:
-            writer.string(group.state)
-        if version >= 5:
-            writer.string(group.group_type)
-        writer.end()
+    yield from writer.array_steps(reply.groups, lambda group: _write_group(writer, group, version))
     writer.end()
     return writer.buffer
+
+
+def _write_group(writer: Writer, group: ListedGroup, version: int) -> None:
+    writer.string(group.group_id)
+    writer.string(group.protocol_type)
+    if version >= 4:
+        writer.string(group.state)
+    if version >= 5:
+        writer.string(group.group_type)
+    writer.end()
 
 
 def failure(_: ListGroupsRequest, code: ErrorCode, __: str | None) -> ListGroupsReply:
     return ListGroupsReply(code)
 
 
-API = Api(16, "ListGroups", 0, 5, _FLEXIBLE_FROM, ListGroupsRequest, decode, encode, failure)
+API = Api(
+    16,
+    "ListGroups",
+    0,
+    5,
+    _FLEXIBLE_FROM,
+    ListGroupsRequest,
+    decode,
+    encode,
+    failure,
+    encode_steps,
+)

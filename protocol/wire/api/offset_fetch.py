@@ -9,6 +9,8 @@ both (`group_failure`), and the encoder drops what its version has no use for.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from itertools import islice
 from struct import Struct
 
 from protocol.errors import ErrorCode
@@ -22,7 +24,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
 )
-from protocol.wire.encode import Writer
+from protocol.wire.encode import STEP, Steps, Writer, without_stops
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -85,26 +87,31 @@ def _read_topic(reader: Reader) -> FetchTopic:
 
 
 def encode(reply: OffsetFetchReply, version: int) -> bytearray:
+    return without_stops(encode_steps(reply, version))
+
+
+def encode_steps(reply: OffsetFetchReply, version: int) -> Steps:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= 3:
         writer.int32(0)
     if version < 8:
         group = reply.groups[0]
-        _write_topics(writer, group, version)
+        yield from _write_topics(writer, group, version)
         if version >= 2:
             writer.int16(group.error)
     else:
         writer.array_length(len(reply.groups))
         for group in reply.groups:
             writer.string(group.group_id)
-            _write_topics(writer, group, version)
+            yield from _write_topics(writer, group, version)
             writer.int16(group.error)
             writer.end()
     writer.end()
     return writer.buffer
 
 
-def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> None:
+def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> Generator[None, None, None]:
+    written = 0
     topics = group.topics if group.error == ErrorCode.NONE or version == 1 else ()
     writer.array_length(len(topics))
     for topic in topics:
@@ -113,11 +120,21 @@ def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> None:
         else:
             writer.string(topic.name)
         writer.array_length(len(topic.partitions))
-        _write_offsets(writer, topic.partitions, version)
+        if len(topic.partitions) <= STEP:
+            _write_offsets(writer, topic.partitions, version)
+        else:
+            rest = iter(topic.partitions)
+            while some := tuple(islice(rest, STEP)):
+                _write_offsets(writer, some, version)
+                yield
         writer.end()
+        written += len(topic.partitions) + 1
+        if written > STEP:
+            yield
+            written = 0
 
 
-def _write_offsets(writer: Writer, offsets: tuple[FetchedOffset, ...], version: int) -> None:
+def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset], version: int) -> None:
     buffer = writer.buffer
     for p in offsets:
         if p.metadata:
@@ -154,4 +171,15 @@ def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> Offs
     return OffsetFetchReply(tuple(group_failure(group, code) for group in request.groups))
 
 
-API = Api(9, "OffsetFetch", 1, 10, _FLEXIBLE_FROM, OffsetFetchRequest, decode, encode, failure)
+API = Api(
+    9,
+    "OffsetFetch",
+    1,
+    10,
+    _FLEXIBLE_FROM,
+    OffsetFetchRequest,
+    decode,
+    encode,
+    failure,
+    encode_steps,
+)

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,26 @@ from tests.bench.stalls.store import Sizes, fill, small
 
 QUICK = Sizes(huge=500, members=1000, offsets=10_000)
 READY_TIMEOUT_S = 300
+CHORE_TIMEOUT_S = 240.0
+CLEANER_RESTS_S = 2.0
+LONG_SESSIONS: Mapping[str, int | str] = {
+    "group.consumer.session.timeout.ms": 3_600_000,
+    "group.consumer.max.session.timeout.ms": 3_600_000,
+    "group.consumer.assignment.interval.ms": 0,
+    "log.cleaner.enable": "false",
+}
+CHORES: Mapping[str, int | str] = {
+    "group.consumer.session.timeout.ms": 30_000,
+    "group.consumer.min.session.timeout.ms": 30_000,
+    "group.consumer.assignment.interval.ms": 0,
+    "log.cleaner.backoff.ms": 200,
+    "groupd.history.retention.ms": 1,
+    "offsets.retention.minutes": 1,
+    "offsets.retention.check.interval.ms": 2000,
+}
+"""All sessions begin at the start and end at once; the log is cleaned before."""
+GROUPS = "kafka_server_group_coordinator_metrics_group_count"
+OF_CONSUMERS = '{protocol="consumer"}'
 AFTER_S = 1.5
 """So long a phase is watched after its own request has been answered."""
 
@@ -63,16 +83,41 @@ def phases(sizes: Sizes) -> Iterator[Phase]:
         asyncio.run(fill(path / "data", sizes))
         watch = Watch(path / "work")
         started = time.monotonic()
-        with _daemon(path) as (kafka, admin, pid):
+        with _daemon(path, LONG_SESSIONS) as (kafka, admin):
             yield watch.phase("start and load", started)
             client = requests.Client(kafka)
             with Beats(kafka, small(0)) as beats:
-                yield from _work(watch, beats, client, admin, pid)
+                yield from _work(watch, beats, client, admin)
+        with _daemon(path, CHORES) as (kafka, admin), Beats(kafka, small(0)) as beats:
+            yield from _chores(watch, beats, admin)
 
 
-def _work(
-    watch: Watch, beats: Beats, client: requests.Client, admin: str, pid: int
-) -> Iterator[Phase]:
+def _chores(watch: Watch, beats: Beats, admin: str) -> Iterator[Phase]:
+    """What comes by itself; the member of the small group beats on."""
+
+    def until(name: str, ended: Callable[[], bool]) -> Phase:
+        started = time.monotonic()
+        beats.taken()
+        while not ended() and time.monotonic() - started < CHORE_TIMEOUT_S:
+            time.sleep(0.5)
+        phase = watch.phase(name, started)
+        phase.beats_ms, phase.seconds = beats.taken(), time.monotonic() - started
+        return phase
+
+    def cleaned() -> bool:
+        """The history is cut after the compacted log is made: until nothing has changed."""
+        before = _metric(admin, "groupd_cleaner_records_read_total")
+        time.sleep(CLEANER_RESTS_S)
+        return before > 0 and _metric(admin, "groupd_cleaner_records_read_total") == before
+
+    yield until("log cleaning and history truncation", cleaned)
+    yield until(
+        "sessions of all members end, offsets expire, groups go",
+        lambda: _metric(admin, GROUPS, OF_CONSUMERS) <= 1,
+    )
+
+
+def _work(watch: Watch, beats: Beats, client: requests.Client, admin: str) -> Iterator[Phase]:
     def during(name: str, work: Callable[[], object]) -> Phase:
         started = time.monotonic()
         beats.taken()
@@ -100,24 +145,28 @@ def _get(admin: str, path: str) -> bytes:
         return body
 
 
+def _metric(admin: str, name: str, labels: str = "") -> float:
+    """0 if there is no such sample yet."""
+    for line in _get(admin, "/metrics").decode().splitlines():
+        if line.startswith(f"{name}{labels} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
 @contextmanager
-def _daemon(path: Path) -> Iterator[tuple[tuple[str, int], str, int]]:
+def _daemon(path: Path, settings: Mapping[str, int | str]) -> Iterator[tuple[tuple[str, int], str]]:
+    """Its two addresses."""
     command = [sys.executable, "-m", "tests.bench.stalls.watched", str(path / "work"), "serve"]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "warning"]
     command += ["--data-dir", str(path / "data")]
-    for name, value in (
-        ("group.consumer.session.timeout.ms", 3_600_000),
-        ("group.consumer.max.session.timeout.ms", 3_600_000),
-        ("group.consumer.assignment.interval.ms", 0),
-        ("log.cleaner.backoff.ms", 200),
-    ):
+    for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     try:
         assert process.stdout is not None
         fields = dict(part.split("=", 1) for part in process.stdout.readline().split()[2:])
         host, _, port = fields["kafka"].rpartition(":")
-        yield (host, int(port)), fields["admin"], process.pid
+        yield (host, int(port)), fields["admin"]
     finally:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group import describe
 from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.types import RequestContext, allow_all
+from coordinator.core.types import Operation, RequestContext, Resource, allow_all
 from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_group import DescribedConsumerGroup
+from protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
 from protocol.messages.groups import ListedGroup
+from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import CommitPartition, CommitTopic
 from protocol.records.schema import ClassicMemberMetadata
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, shape, topic
@@ -120,6 +122,33 @@ def test_subscribed_topics_keep_their_offsets() -> None:
 def described(shard: Shard, group: str = GROUP, allows: Any = allow_all) -> DescribedConsumerGroup:
     context = RequestContext(1, 1, allows=allows)
     return describe.describe(shard.state, context, group, include_operations=True)
+
+
+def test_many_members_are_described_as_they_were_when_asked() -> None:
+    shard = Shard(topic("foo", FOO, 6))
+    for number in range(describe.MANY_MEMBERS + 1):
+        owned = {FOO: {number: 10}} if number < 2 else {}
+        shard.put_member(f"m{number:03d}", assigned=owned)
+    shard.settle(10, m000={FOO: (0,)}, m001={FOO: (1,)})
+    later, at_once = described(shard), described(shard)
+    whole = replace(at_once, members=tuple(at_once.members))
+    assert isinstance(later.members, Lazily)
+    shard.apply(shard.handle(-1, "m000"))
+    shard.put_member("m001", assigned={})
+    shard.put_member("zz")
+    assert "m000" not in shard.group.members
+    assert later == whole
+    assert [(m.member_id, m.assignment, m.target_assignment) for m in later.members][1] == (
+        "m001",
+        (NamedTopicPartitions(FOO, "foo", (1,)),),
+        (NamedTopicPartitions(FOO, "foo", (1,)),),
+    )
+
+    def no_topics(_: Operation, resource: Resource, __: str) -> bool:
+        return resource is not Resource.TOPIC
+
+    denied = described(shard, allows=no_topics)
+    assert (denied.error, denied.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ())
 
 
 def test_cg_85_describe_errors() -> None:

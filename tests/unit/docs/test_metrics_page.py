@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from coordinator.config import CoordinatorConfig
+from coordinator.core.state import ShardState
 from coordinator.recording.metrics import RecordingCollector
 from coordinator.recording.tape import Tape
 from coordinator.runtime.broker import Broker
@@ -102,8 +103,7 @@ class OneWorker:
 class _NoGroups:
     """A shard without groups, which is all that the collector asks of it."""
 
-    def group_states(self) -> list[tuple[str, str]]:
-        return []
+    state = ShardState(CoordinatorConfig(), lambda: "", {})
 
     def offset_count(self) -> int:
         return 0

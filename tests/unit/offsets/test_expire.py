@@ -191,3 +191,21 @@ def test_a_group_that_is_cut_by_a_slice_goes_only_when_nothing_is_left(shard: Sh
     assert sum(len(places(outcome)) for outcome in [first, *rest]) == SLICE_OFFSETS
     assert [group for outcome in rest for group in groups_gone(outcome)] == []
     assert shard.offsets.store.count == 1
+
+
+def test_who_subscribes_between_two_slices_keeps_what_is_left_of_the_topic(shard: Shard) -> None:
+    group = shard.group("g0000")
+    for name in ("t0", "t1"):
+        for partition in range(SLICE_OFFSETS):
+            value = OffsetCommitValue(1, commit_timestamp_ms=shard.now.wall_ms)
+            shard.offsets.replay_at(("g0000", name, partition), value, partition)
+    later(shard, 8 * DAY_MS)
+    first = sweep(shard)
+    gone = len(places(first))
+    assert 0 < gone < SLICE_OFFSETS
+    group.subscribed = frozenset({"t0"})
+    rest = slices(shard)
+    found = [place for outcome in rest for place in places(outcome)]
+    assert found == [("t1", partition) for partition in range(SLICE_OFFSETS)]
+    assert shard.offsets.store.count == SLICE_OFFSETS - gone
+    assert "g0000" in shard.state.groups

@@ -12,6 +12,7 @@ from coordinator.recording.requests import facts_of, value_shown
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply, JoinGroupRequest, JoinProtocol
 from protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
+from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 
 COMMIT = OffsetCommitRequest(
@@ -44,6 +45,12 @@ def test_a_request_comes_back(message: object) -> None:
 def test_nothing_but_messages_is_made_of_a_recording(tree: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         from_tree(tree)
+
+
+def test_what_is_made_later_is_an_array() -> None:
+    assert to_tree(Lazily(2, lambda: iter((HeartbeatReply(ErrorCode.NONE), b"x")))) == to_tree(
+        (HeartbeatReply(ErrorCode.NONE), b"x")
+    )
 
 
 def test_what_has_no_place_in_a_recording() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.types import NO_TOKEN, Operation, RequestContext
+from coordinator.runtime import routes
 from coordinator.runtime.shard_runtime import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
@@ -243,6 +244,26 @@ async def test_describe_puts_refused_groups_first() -> None:
     replies = bench.ask(ConsumerGroupDescribeRequest((GROUPS[0], GROUPS[1])), allows=allows)
     await settle()
     assert [group.group_id for group in replies[0].groups] == [GROUPS[1], GROUPS[0]]
+    await bench.broker.close()
+
+
+async def test_many_groups_are_listed_shard_by_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = await filled()
+    at_once = await bench.answer(ListGroupsRequest())
+    monkeypatch.setattr(routes, "LISTED_AT_ONCE", 1)
+    replies = bench.ask(ListGroupsRequest())
+    assert replies == [], "others have their turn first"
+    first, *_, last = (shard for shard in bench.broker.shards if shard.shard.state.groups)
+    gone, kept = next(iter(last.shard.state.groups)), next(iter(first.shard.state.groups))
+    await bench.answer(DeleteGroupsRequest((gone, kept)))
+    await settle()
+    listed = {group.group_id for group in replies[0].groups}
+    assert {group.group_id for group in at_once.groups} == set(GROUPS)
+    assert listed == set(GROUPS) - {gone}, "each shard shows its moment"
+    replies = bench.ask(ListGroupsRequest())
+    last.state = ShardState.FAILED
+    await settle()
+    assert replies[0].error is ErrorCode.NOT_COORDINATOR, "as of a shard that fails while it waits"
     await bench.broker.close()
 
 

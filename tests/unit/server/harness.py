@@ -7,8 +7,9 @@ import struct
 from typing import Any
 
 from coordinator.config import CoordinatorConfig
-from coordinator.server.connection import Connection, Slot
+from coordinator.server.connection import Connection
 from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.slot import Slot
 from coordinator.testing.clock import ManualClock
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply

@@ -1,0 +1,47 @@
+"""A long part of a reply whose items are made when they are read.
+
+A reply of a hundred thousand entries takes longer to make than others should wait. So what is known
+of it at once, a snapshot, stands behind a `Lazily`, and its items come into being as they are
+encoded, some at a time. `make` must only read what does not change any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar, overload
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Lazily(Sequence[T_co]):
+    """Equal to the tuple of its items. Iterating makes them anew each time."""
+
+    __slots__ = ("_length", "_make")
+
+    def __init__(self, length: int, make: Callable[[], Iterator[T_co]]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T_co]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple | Lazily):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"<{self._length} items>"

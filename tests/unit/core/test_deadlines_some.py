@@ -1,0 +1,77 @@
+"""Many deadlines that are due at once are handled some at a time."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from coordinator.core.deadlines import DeadlineKey, Deadlines
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import Instant
+from coordinator.runtime.shard_deadlines import EXPIRED_AT_ONCE, ShardDeadlines
+from coordinator.testing.clock import ManualClock
+
+
+def key(number: int, group: str = "g") -> DeadlineKey:
+    return ("session", group, f"m{number:03d}")
+
+
+def test_the_first_few_are_the_earliest() -> None:
+    deadlines = Deadlines()
+    for number in range(10):
+        deadlines.set(key(number), 100 - number)
+    assert deadlines.pop_due(99, 3) == [key(9), key(8), key(7)]
+    assert len(deadlines) == 7
+    assert deadlines.pop_due(95, 3) == [key(6), key(5)]
+    assert deadlines.pop_due(99) == [key(number) for number in (4, 3, 2, 1)]
+    assert deadlines.next_deadline() == 100
+
+
+def test_those_of_a_group_are_sorted_and_the_others_left_out() -> None:
+    deadlines = Deadlines()
+    for number in (3, 1, 2):
+        deadlines.set(key(number), number)
+        deadlines.set(key(number, "other"), number)
+    deadlines.set(("rebalance", "g", "m009"), 7)
+    deadlines.cancel(key(2))
+    assert list(deadlines.of_group("g")) == [
+        (("rebalance", "g", "m009"), 7),
+        (key(1), 1),
+        (key(3), 3),
+    ]
+
+
+class OnlyDeadlines:
+    """As much of a shard as its timer needs."""
+
+    def __init__(self) -> None:
+        self.deadlines = Deadlines()
+        self.next_deadline = self.deadlines.next_deadline
+        self.pop_due = self.deadlines.pop_due
+
+    def retry(self, key: DeadlineKey, at_ms: int) -> None:
+        self.deadlines.set(key, at_ms)
+
+
+def test_one_ring_of_the_timer_handles_a_few_and_a_heartbeat_may_come_between() -> None:
+    clock, shard = ManualClock(), OnlyDeadlines()
+    rings: list[list[DeadlineKey]] = []
+    now_ms = clock.monotonic_ms()
+
+    def expire(due: DeadlineKey, now: Instant) -> bool:
+        if not rings or len(rings[-1]) == EXPIRED_AT_ONCE:
+            rings.append([])
+        rings[-1].append(due)
+        if due == key(0):
+            shard.deadlines.set(key(15), now_ms + 1000)
+        return due != key(1)
+
+    timer = ShardDeadlines(clock, lambda: cast(GroupCoordinatorShard, shard), expire)
+    for number in range(2 * EXPIRED_AT_ONCE):
+        shard.deadlines.set(key(number), now_ms + 5)
+    timer.arm()
+    assert clock.advance(5) == 2, "two rings, and others have their turn in between"
+    assert [len(ring) for ring in rings] == [EXPIRED_AT_ONCE, EXPIRED_AT_ONCE - 1]
+    assert key(15) not in rings[1]
+    assert timer.at_ms == now_ms + 505, "what could not be handled comes again"
+    clock.advance(1000)
+    assert sum(key(15) in ring for ring in rings) == 1
