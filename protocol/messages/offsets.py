@@ -5,9 +5,8 @@ A topic is named by `name`, by `topic_id`, or (after the front end resolved it) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
 
 
