@@ -92,6 +92,10 @@ class OneTopic(Mapping[TopicId, Mapping[int, int]]):
     def __len__(self) -> int:
         return 1
 
+    def items(self) -> ItemsView[TopicId, Mapping[int, int]]:
+        # That of a dictionary is the quickest.
+        return {self._topic_id: TopicHoldings(self._partitions, self._epochs)}.items()
+
     def __eq__(self, other: object) -> bool:
         if type(other) is OneTopic:
             return (self._topic_id, self._partitions, self._epochs) == (
