@@ -25,7 +25,7 @@ else:
 
     def _made(cls: type[Any]) -> type[Any]:
         doc = cls.__doc__
-        cls.__doc__ = ""  # else the standard one looks for a signature, which takes long
+        cls.__doc__ = "-"  # without any the standard one parses a signature, which takes long
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
         fields = dataclasses.fields(made)
         names = tuple(field.name for field in fields)
