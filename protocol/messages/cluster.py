@@ -3,9 +3,8 @@ DescribeTopicPartitions (75)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.messages.groups import OPERATIONS_NOT_ASKED
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 
 

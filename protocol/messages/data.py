@@ -6,9 +6,8 @@ A topic is given by name up to a version and by id from then on; the other one i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 from protocol.messages.cluster import Node
 

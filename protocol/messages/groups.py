@@ -3,9 +3,8 @@ ListGroups (16), DeleteGroups (42)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 
 OPERATIONS_NOT_ASKED = -2147483648
 """`authorized_operations` when the request did not ask for them."""

@@ -3,9 +3,8 @@ DescribeConfigs (32), IncrementalAlterConfigs (44), ListConfigResources (74)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
 
 RESOURCE_TOPIC = 2

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

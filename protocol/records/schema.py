@@ -7,9 +7,9 @@ GroupMetadata v3, all others v0. Older versions are read into the same classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.values import value
 
@@ -235,4 +235,4 @@ class Record:
     """A change to hard state; `value` None = tombstone."""
 
     key: RecordKey
-    value: RecordValue | None = field(default=None)
+    value: RecordValue | None = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct
 from struct import error as StructError
+from sys import intern
 from typing import NamedTuple
 
 from protocol.wire.reader import MalformedRequest, Reader
@@ -64,7 +65,8 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
         elif end > len(frame):
             raise MalformedRequest(f"client id of {length} bytes, {len(frame) - 10} left")
         else:
-            client_id = frame[10:end].decode()
+            # Members and events keep it: one for all that have the same.
+            client_id = intern(frame[10:end].decode())
         if version == 2:
             if frame[end] == 0:
                 end += 1

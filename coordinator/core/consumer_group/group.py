@@ -15,7 +15,7 @@ from coordinator.core.consumer_group import offset_checks, records
 from coordinator.core.consumer_group.computation import Computation
 from coordinator.core.consumer_group.counts import move, move_all
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap, TargetHolders
+from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
 from coordinator.core.consumer_group.regexes import ResolvedRegexes
 from coordinator.core.deadlines import Deadlines
 from coordinator.core.group import ExpirationBase, GroupType
@@ -61,7 +61,6 @@ class ConsumerGroup:
         "regexes",
         "rejoin_epoch",
         "static_members",
-        "target_holders",
         "targets",
         "topics_version",
         "unacknowledged",
@@ -83,7 +82,6 @@ class ConsumerGroup:
         self.regex_subscribers: dict[str, int] = {}
         self.assignor_votes: dict[str, int] = {}
         self.partition_epochs = PartitionEpochMap()
-        self.target_holders = TargetHolders()
         self.topics_version = 0
         self._stable_at: dict[int, int] = {}
         self._member_ids: list[str] | None = None
@@ -253,11 +251,10 @@ class ConsumerGroup:
         self.unacknowledged.pop(member.member_id, None)
 
     def set_target(self, member_id: str, target: Assignment) -> None:
-        self.target_holders.replace(member_id, self.targets.get(member_id, NO_TARGET), target)
         self.targets[member_id] = target
 
     def remove_target(self, member_id: str) -> None:
-        self.target_holders.replace(member_id, self.targets.pop(member_id, NO_TARGET), NO_TARGET)
+        self.targets.pop(member_id, None)
 
     def set_regex(self, pattern: str, value: ConsumerGroupRegexValue | None) -> None:
         before = self.regexes.topics_of(pattern)

@@ -5,9 +5,10 @@ Rule: nothing here, the partition maps included, is changed after the member was
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 
 from protocol.messages import TopicId
 from protocol.messages.consumer_group import TopicPartitions
@@ -19,8 +20,11 @@ LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 """Member epoch of a static member that left for a while."""
 
-PartitionEpochs = dict[TopicId, dict[int, int]]
-"""Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps."""
+PartitionEpochs = Mapping[TopicId, Mapping[int, int]]
+"""Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps. `holdings`."""
+
+NAMES_KEPT = 256
+"""So many subscriptions are remembered, to be shared."""
 
 NO_PARTITION_EPOCHS: PartitionEpochs = {}
 """Most members have nothing to revoke: they share this one."""
@@ -123,8 +127,10 @@ class ConsumerGroupMember:
         return self.state == MemberState.STABLE and self.member_epoch == epoch
 
 
-def canonical_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Topic names as members and records hold them: sorted, each once."""
+@lru_cache(maxsize=NAMES_KEPT)
+def canonical_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Topic names as members and records hold them: sorted, each once. Members that subscribe to
+    the same share them."""
     return tuple(sorted(set(names)))
 
 

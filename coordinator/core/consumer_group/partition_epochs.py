@@ -1,13 +1,15 @@
-"""Which member epoch holds each partition (spec 3 "Partition-epoch map"), and who is aimed at it.
+"""Which member epoch holds each partition (spec 3 "Partition-epoch map").
 
-Both maps are kept by replay alone; they are what keeps a partition from having two owners.
+Kept by replay alone; it is what keeps a partition from having two owners. A group holds nearly all
+partitions of its topics, so their epochs stand in an array, at the number of the partition: four
+bytes each, where a dictionary takes fifty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
 
-from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.errors import ReplayError
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from protocol.messages import TopicId
@@ -16,58 +18,128 @@ FREE = -1
 """Partition epoch of a partition that nobody holds."""
 
 
+ARRAY_MAX = 1 << 17
+"""Partitions from this number on stand in a dictionary: a log may say anything."""
+
+
 class PartitionEpochMap:
     """(topic, partition) -> member epoch of the holder, pending revocation included. A static
     member that left for a while holds its partitions with -2: not free."""
 
-    __slots__ = ("_epochs",)
+    __slots__ = ("_topics",)
 
     def __init__(self) -> None:
-        self._epochs: dict[TopicId, dict[int, int]] = {}
+        self._topics: dict[TopicId, _Topic] = {}
 
     def get(self, topic_id: TopicId, partition: int) -> int:
-        topic = self._epochs.get(topic_id)
-        return FREE if topic is None else topic.get(partition, FREE)
+        topic = self._topics.get(topic_id)
+        return FREE if topic is None else topic.get(partition)
 
-    def items(self) -> Iterable[tuple[TopicId, dict[int, int]]]:
-        """For invariants and tests; do not change."""
-        return self._epochs.items()
+    def items(self) -> Iterator[tuple[TopicId, dict[int, int]]]:
+        """Copies, for invariants and tests."""
+        return ((topic_id, topic.copy()) for topic_id, topic in self._topics.items())
 
     def replace(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
         """Move a member's holdings from its old to its new form; raises ReplayError."""
         if old is not None and new is not None and _same_holdings(old, new):
             return
-        if old is not None:
+        # At epoch -1 (FREE) a member holds nothing.
+        if old is not None and old.member_epoch != FREE:
             self._remove(old)
-        if new is not None:
+        if new is not None and new.member_epoch != FREE:
             self._add(new)
 
     def _remove(self, member: ConsumerGroupMember) -> None:
         for holdings in (member.assigned, member.pending_revocation):
             for topic_id, partitions in holdings.items():
-                epochs = self._epochs.get(topic_id)
-                if epochs is None:
+                topic = self._topics.get(topic_id)
+                if topic is None:
                     continue
-                for partition in partitions:
-                    # A newer holder may already stand here: the log's compaction drops records.
-                    if epochs.get(partition) == member.member_epoch:
-                        del epochs[partition]
-                if not epochs:
-                    del self._epochs[topic_id]
+                topic.free(partitions, member.member_epoch)
+                if not topic.held:
+                    del self._topics[topic_id]
 
     def _add(self, member: ConsumerGroupMember) -> None:
-        epoch = member.member_epoch
         for holdings in (member.assigned, member.pending_revocation):
             for topic_id, partitions in holdings.items():
-                epochs = self._epochs.setdefault(topic_id, {})
-                for partition in partitions:
-                    stored = epochs.get(partition)
-                    if stored is not None and stored >= epoch:
-                        raise ReplayError(
-                            f"partition {topic_id.hex()}-{partition} is held at epoch {stored}; "
-                            f"member {member.member_id} cannot take it at epoch {epoch}"
-                        )
-                    epochs[partition] = epoch
+                topic = self._topics.get(topic_id)
+                if topic is None:
+                    topic = self._topics[topic_id] = _Topic()
+                refused = topic.take(partitions, member.member_epoch)
+                if refused is not None:
+                    raise ReplayError(
+                        f"partition {topic_id.hex()}-{refused} is held at epoch "
+                        f"{topic.get(refused)}; member {member.member_id} cannot take it at epoch "
+                        f"{member.member_epoch}"
+                    )
+
+
+class _Topic:
+    """The partitions of one topic. `held`: how many are not free."""
+
+    __slots__ = ("_array", "_others", "held")
+
+    def __init__(self) -> None:
+        self._array = array("i")
+        self._others: dict[int, int] | None = None
+        self.held = 0
+
+    def get(self, partition: int) -> int:
+        if 0 <= partition < len(self._array):
+            return self._array[partition]
+        return FREE if self._others is None else self._others.get(partition, FREE)
+
+    def copy(self) -> dict[int, int]:
+        found = {number: epoch for number, epoch in enumerate(self._array) if epoch != FREE}
+        return found | (self._others or {})
+
+    def take(self, partitions: Iterable[int], epoch: int) -> int | None:
+        """Give them to a member; the first one that somebody holds at its epoch or a later one,
+        where it stops."""
+        epochs = self._array
+        highest = max(partitions, default=-1)
+        if highest >= ARRAY_MAX:
+            highest = max((number for number in partitions if number < ARRAY_MAX), default=-1)
+        if len(epochs) <= highest:
+            epochs.frombytes(b"\xff" * (epochs.itemsize * (highest + 1 - len(epochs))))
+        size = len(epochs)
+        for partition in partitions:
+            if not 0 <= partition < size:
+                if not self._take_other(partition, epoch):
+                    return partition
+                continue
+            stored = epochs[partition]
+            if stored == FREE:
+                self.held += 1
+            elif stored >= epoch:
+                return partition
+            epochs[partition] = epoch
+        return None
+
+    def _take_other(self, partition: int, epoch: int) -> bool:
+        if self._others is None:
+            self._others = {}
+        stored = self._others.get(partition, FREE)
+        if stored == FREE:
+            self.held += 1
+        elif stored >= epoch:
+            return False
+        self._others[partition] = epoch
+        return True
+
+    def free(self, partitions: Iterable[int], epoch: int) -> None:
+        """Those that stand at the epoch of the member that had them. A newer holder may already
+        be there: the log's compaction drops records."""
+        epochs = self._array
+        size = len(epochs)
+        for partition in partitions:
+            if 0 <= partition < size:
+                if epochs[partition] == epoch:
+                    epochs[partition] = FREE
+                    self.held -= 1
+            elif self._others is not None and self._others.get(partition) == epoch:
+                del self._others[partition]
+                self.held -= 1
 
 
 def _same_holdings(old: ConsumerGroupMember, new: ConsumerGroupMember) -> bool:
@@ -76,33 +148,3 @@ def _same_holdings(old: ConsumerGroupMember, new: ConsumerGroupMember) -> bool:
         and old.assigned is new.assigned
         and old.pending_revocation is new.pending_revocation
     )
-
-
-class TargetHolders:
-    """The inverted target: topic -> partition -> member id, for `GroupSpec.is_assigned`."""
-
-    __slots__ = ("_holders",)
-
-    def __init__(self) -> None:
-        self._holders: dict[TopicId, dict[int, str]] = {}
-
-    def holder(self, topic_id: TopicId, partition: int) -> str | None:
-        topic = self._holders.get(topic_id)
-        return None if topic is None else topic.get(partition)
-
-    def replace(self, member_id: str, old: Assignment, new: Assignment) -> None:
-        for topic_id, partitions in old.items():
-            kept = new.get(topic_id, ())
-            holders = self._holders.get(topic_id)
-            if holders is None or partitions is kept:
-                continue
-            for partition in partitions:
-                # The record of the partition's next holder may have come first.
-                if holders.get(partition) == member_id:
-                    del holders[partition]
-            if not holders:
-                del self._holders[topic_id]
-        for topic_id, partitions in new.items():
-            holders = self._holders.setdefault(topic_id, {})
-            for partition in partitions:
-                holders[partition] = member_id

@@ -27,6 +27,9 @@ from protocol.messages.consumer_group import TopicPartitions
 Owned = tuple[TopicPartitions, ...] | None
 """What the client reports it owns; None = unchanged."""
 
+_Epochs = dict[TopicId, dict[int, int]]
+"""`PartitionEpochs` in the making."""
+
 
 def reconcile(
     member: ConsumerGroupMember,
@@ -76,12 +79,10 @@ def _advance(
     return _changed(member, target_epoch, state, assigned, {})
 
 
-def _split(
-    assigned: PartitionEpochs, wanted: Assignment
-) -> tuple[PartitionEpochs, PartitionEpochs]:
+def _split(assigned: PartitionEpochs, wanted: Assignment) -> tuple[_Epochs, _Epochs]:
     """What the member holds, parted into what the target keeps and what must go."""
-    keep: PartitionEpochs = {}
-    revoke: PartitionEpochs = {}
+    keep: _Epochs = {}
+    revoke: _Epochs = {}
     for topic, epochs in assigned.items():
         target = frozenset(wanted.get(topic, ()))
         kept = {partition: epoch for partition, epoch in epochs.items() if partition in target}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coordinator.core.assignors.api import Assignment
+from coordinator.core.consumer_group.holdings import one_topic
 from coordinator.core.consumer_group.member import (
     NO_PARTITION_EPOCHS,
     ConsumerGroupMember,
@@ -143,19 +144,31 @@ def target_of(value: ConsumerGroupTargetMemberValue) -> Assignment:
     return {topic.topic_id: topic.partitions for topic in value.topics if topic.partitions}
 
 
-def partition_epochs(topics: Sequence[OwnedTopic], member_epoch: int) -> PartitionEpochs:
+def partition_epochs(
+    topics: Sequence[OwnedTopic], member_epoch: int, target: Assignment
+) -> PartitionEpochs:
     """The partition map that an R8 holds. Missing assignment epochs, or a list of another length
-    (an older writer), stand for the member epoch, at least 0."""
+    (an older writer), stand for the member epoch, at least 0. What is as in `target` shares its
+    memory."""
     if not topics:
         return NO_PARTITION_EPOCHS
-    epochs: PartitionEpochs = {}
-    for topic in topics:
-        given = topic.assignment_epochs
-        if given is None or len(given) != len(topic.partitions):
-            given = (max(member_epoch, 0),) * len(topic.partitions)
-        if topic.partitions:
-            epochs[topic.topic_id] = dict(zip(topic.partitions, given, strict=True))
-    return epochs
+    if len(topics) == 1 and topics[0].partitions:
+        topic = topics[0]
+        epochs = _epochs_of(topic, member_epoch)
+        wanted = target.get(topic.topic_id, ())
+        return one_topic(topic.topic_id, topic.partitions, epochs, wanted)
+    return {
+        topic.topic_id: dict(zip(topic.partitions, _epochs_of(topic, member_epoch), strict=True))
+        for topic in topics
+        if topic.partitions
+    }
+
+
+def _epochs_of(topic: OwnedTopic, member_epoch: int) -> tuple[int, ...]:
+    given = topic.assignment_epochs
+    if given is None or len(given) != len(topic.partitions):
+        return (max(member_epoch, 0),) * len(topic.partitions)
+    return given
 
 
 def _owned_topics(epochs: Mapping[TopicId, Mapping[int, int]]) -> tuple[OwnedTopic, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import (
     LEAVE_EPOCH,
     NO_PARTITION_EPOCHS,
@@ -156,14 +156,14 @@ def _current_member(
     name: str,
     value: ConsumerGroupCurrentMemberValue,
 ) -> None:
-    epoch = value.member_epoch
+    epoch, target = value.member_epoch, group.targets.get(name, NO_TARGET)
     group.put_member(
         _member(group, name).at_epoch(
             epoch,
             value.previous_member_epoch,
             MemberState.of(value.state),
-            records.partition_epochs(value.assigned, epoch),
-            records.partition_epochs(value.pending_revocation, epoch),
+            records.partition_epochs(value.assigned, epoch, target),
+            records.partition_epochs(value.pending_revocation, epoch, NO_TARGET),
         )
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -17,6 +17,7 @@ from coordinator.core.assignors.api import (
     MemberSpec,
     SubscriptionType,
 )
+from coordinator.core.assignors.spec import AssignmentSpec
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
@@ -42,24 +43,6 @@ class TargetDecision:
     assignment: Assignment
     records: list[Record] = field(default_factory=list)
     moved: int = 0
-
-
-class Holders(Protocol):
-    def holder(self, topic_id: TopicId, partition: int) -> str | None:
-        """Whose target has the partition."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class GroupView:
-    """Implements `GroupSpec` over the group as it will be."""
-
-    members: Mapping[str, MemberSpec]
-    subscription_type: SubscriptionType
-    holders: Holders
-
-    def is_assigned(self, topic_id: TopicId, partition: int) -> bool:
-        return self.holders.holder(topic_id, partition) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +118,7 @@ def _view(
     updated: ConsumerGroupMember,
     replaced_id: str | None,
     image: MetadataImage,
-) -> GroupView:
+) -> AssignmentSpec:
     ids = group.sorted_member_ids()
     if replaced_id is not None or updated.member_id not in group.members:
         ids = [member_id for member_id in ids if member_id != replaced_id]
@@ -154,7 +137,7 @@ def _view(
         else:
             assigned = group.targets.get(member_id, NO_TARGET)
         specs[member_id] = MemberSpec(subscribed, assigned, member.instance_id, member.rack_id)
-    return GroupView(specs, subscription_type(list(topic_ids)), group.target_holders)
+    return AssignmentSpec(specs, subscription_type(list(topic_ids)), keep_order=True)
 
 
 def subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> SubscriptionType:
@@ -164,7 +147,7 @@ def subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> Subsc
     return SubscriptionType.HOMOGENEOUS
 
 
-def _run(state: ShardState, name: str, view: GroupView) -> dict[str, Assignment]:
+def _run(state: ShardState, name: str, view: AssignmentSpec) -> dict[str, Assignment]:
     assignor = state.assignors.get(name)
     if assignor is None:
         raise AssignorFailed(name, "the preferred assignor is not configured")
@@ -178,13 +161,13 @@ def _run(state: ShardState, name: str, view: GroupView) -> dict[str, Assignment]
         raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
 
 
-def checked(result: Any, view: GroupView, topics: TopicView) -> dict[str, Assignment]:
+def checked(result: Any, view: AssignmentSpec, topics: TopicView) -> dict[str, Assignment]:
     """`check_steps` in one go."""
     return run_through(check_steps(result, view, topics))
 
 
 def check_steps(
-    result: Any, view: GroupView, topics: TopicView
+    result: Any, view: AssignmentSpec, topics: TopicView
 ) -> Generator[None, None, dict[str, Assignment]]:
     """The assignor's result with an entry per member, in canonical form; stops after every
     `SLICE_MEMBERS`. Raises AssignorError that names the first fault."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from coordinator.core.assignors.api import (
@@ -12,37 +12,19 @@ from coordinator.core.assignors.api import (
     PartitionAssignor,
 )
 from coordinator.core.assignors.slices import assign_steps
+from coordinator.core.assignors.spec import AssignmentSpec
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.partition_epochs import TargetHolders
 from coordinator.core.consumer_group.subscription import effective_subscription
 from coordinator.core.consumer_group.target_assignment import (
     SLICE_MEMBERS,
-    GroupView,
     TopicView,
     check_steps,
     subscription_type,
 )
 from coordinator.core.state import ShardState
 from protocol.messages import TopicId
-
-
-class LazyHolders:
-    """Who has which partition in the snapshot; made when an assignor asks, as few do."""
-
-    __slots__ = ("_holders", "_specs")
-
-    def __init__(self, specs: Mapping[str, MemberSpec]) -> None:
-        self._specs = specs
-        self._holders: TargetHolders | None = None
-
-    def holder(self, topic_id: TopicId, partition: int) -> str | None:
-        if self._holders is None:
-            self._holders = TargetHolders()
-            for member_id, spec in self._specs.items():
-                self._holders.replace(member_id, NO_TARGET, spec.assigned)
-        return self._holders.holder(topic_id, partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +58,7 @@ class Snapshot:
         specs: dict[str, MemberSpec] = {}
         yield from self._specs(specs)
         kind = subscription_type(list(self._subscriptions))
-        view = GroupView(specs, kind, LazyHolders(specs))
+        view = AssignmentSpec(specs, kind, keep_order=True)
         topics = TopicView(self._image)
         try:
             result = yield from assign_steps(assignor, view, topics)

@@ -50,10 +50,9 @@ def restart(state: ShardState, group: ConsumerGroup, now: Instant) -> None:
     session_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
     if group.is_classic_only():
         group.rejoin_epoch = group.group_epoch
+    at_ms = now.monotonic_ms + session_ms
     for member in group.members.values():
-        state.deadlines.set(
-            (SESSION, group.group_id, member.member_id), now.monotonic_ms + session_ms
-        )
+        state.deadlines.set((SESSION, group.group_id, member.member_id), at_ms)
         if member.state == MemberState.UNREVOKED_PARTITIONS:
             schedule_rebalance(state, group, member, now)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from coordinator.core.group import GroupType
 from coordinator.core.offsets.store import (
+    ByPartition,
     OffsetStore,
     StoredOffset,
-    TopicPartition,
     ascending,
 )
 from coordinator.core.state import ShardState
@@ -20,7 +20,7 @@ from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic, OffsetFetchGroup
 
 _NOTHING: Mapping[int, StoredOffset] = {}
-_NOTHING_PENDING: Mapping[TopicPartition, Set[int]] = {}
+_NONE: Set[int] = frozenset()
 
 MANY = 500
 """Offsets of one topic from which on they are read later, out of a copy."""
@@ -81,12 +81,17 @@ class _Reader:
         self, topic: str, topic_id: TopicId, partitions: Sequence[int]
     ) -> Sequence[FetchedOffset]:
         offsets = self._store.topics(self._group_id).get(topic, _NOTHING)
-        pending = self._store.pending(self._group_id) if self._stable else _NOTHING_PENDING
-        unstable = {partition for name, partition in pending if name == topic}
+        unstable = self._unstable(topic)
         if len(partitions) <= MANY:
             return tuple(_offsets(offsets, unstable, topic_id, partitions))
         copy = dict(offsets)
         return Lazily(len(partitions), lambda: _offsets(copy, unstable, topic_id, partitions))
+
+    def _unstable(self, topic: str) -> Set[int]:
+        pending = self._store.pending(self._group_id) if self._stable else None
+        if not pending:
+            return _NONE
+        return {partition for name, partition in pending if name == topic}
 
 
 def _offsets(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from coordinator.core.assignors.api import MemberSpec, PartitionAssignor, SubscriptionType
-from coordinator.core.consumer_group.partition_epochs import TargetHolders
-from coordinator.core.consumer_group.target_assignment import GroupView, TopicView
+from coordinator.core.assignors.spec import AssignmentSpec
+from coordinator.core.consumer_group.target_assignment import TopicView
 from coordinator.core.metadata_image import MetadataImage, TopicImage
 from protocol.messages import TopicId
 
@@ -110,24 +110,22 @@ class Group:
             self._subscriptions[bucket] = frozenset(mine)
         return self._subscriptions[bucket]
 
-    def _view(self, members: dict[str, MemberSpec], holders: TargetHolders) -> GroupView:
+    def _view(self, members: dict[str, MemberSpec]) -> AssignmentSpec:
         kind = SubscriptionType(self._point.subscription)
-        return GroupView(dict(sorted(members.items())), kind, holders)
+        return AssignmentSpec(members, kind)
 
-    def _fresh(self, count: int) -> GroupView:
+    def _fresh(self, count: int) -> AssignmentSpec:
         members = {f"member{index}": self._member(index, index) for index in range(count)}
-        return self._view(members, TargetHolders())
+        return self._view(members)
 
-    def _with_new_member(self, assignor: PartitionAssignor, count: int) -> GroupView:
+    def _with_new_member(self, assignor: PartitionAssignor, count: int) -> AssignmentSpec:
         given = assignor.assign(self.spec, self.topics)
         members: dict[str, MemberSpec] = {}
-        holders = TargetHolders()
         for member_id, spec in self.spec.members.items():
             assigned = given[member_id]
-            holders.replace(member_id, {}, assigned)
             members[member_id] = MemberSpec(spec.topic_ids, assigned, rack_id=spec.rack_id)
         members["newMember"] = self._member(count, count - 1)
-        return self._view(members, holders)
+        return self._view(members)
 
 
 def _topic_id(index: int) -> TopicId:

@@ -1,0 +1,154 @@
+"""Maps of partitions in little memory behave as the dictionaries that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.core.consumer_group import partition_epochs as epochs_module
+from coordinator.core.consumer_group.errors import ReplayError
+from coordinator.core.consumer_group.holdings import OneTopic, one_topic
+from coordinator.core.consumer_group.member import ConsumerGroupMember
+from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
+from coordinator.core.consumer_group.records import current_member, partition_epochs
+from protocol.records.schema import OwnedTopic
+
+FOO, BAR = b"f" * 16, b"b" * 16
+
+ARRAY_MAX = 16
+numbers = st.one_of(st.integers(0, ARRAY_MAX + 2), st.sampled_from([2**31 - 1, -1]))
+owned = st.dictionaries(numbers, st.integers(0, 3), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_arrays() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(epochs_module, "ARRAY_MAX", ARRAY_MAX)
+        yield
+
+
+def small(epochs: dict[int, int]) -> OneTopic:
+    ordered = sorted(epochs)
+    made = one_topic(FOO, tuple(ordered), tuple(epochs[number] for number in ordered))
+    assert isinstance(made, OneTopic)
+    return made
+
+
+@settings(deadline=None)
+@given(owned, owned, st.booleans())
+def test_holdings_of_one_topic_read_as_dictionaries_do(
+    epochs: dict[int, int], others: dict[int, int], alike: bool
+) -> None:
+    if alike:
+        epochs = dict.fromkeys(epochs, 7)
+    plain, made = {FOO: epochs}, small(epochs)
+
+    assert made == plain
+    assert plain == made
+    assert made == small(dict(epochs))
+    assert (made == small(others)) == (epochs == others)
+    assert len(made) == 1
+    assert list(made) == [FOO]
+    assert {topic: dict(its) for topic, its in made.items()} == plain
+    assert (FOO in made, BAR in made, made.get(BAR)) == (True, False, None)
+    of_topic = made[FOO]
+    assert dict(of_topic.items()) == epochs == {**of_topic}
+    assert (list(of_topic), len(of_topic)) == (sorted(epochs), len(epochs))
+    for number in (*epochs, *others, 5):
+        assert of_topic.get(number) == epochs.get(number)
+        assert (number in of_topic) == (number in epochs)
+    assert repr(made) == repr({FOO: {number: epochs[number] for number in sorted(epochs)}})
+
+
+def test_partitions_that_are_as_in_the_target_stand_in_memory_once() -> None:
+    target = {FOO: (300, 301)}
+    held = partition_epochs((OwnedTopic(FOO, (300, 301), (2, 2)),), 2, target)
+    assert iter(held[FOO]).__reduce__()[1][0] is target[FOO]
+
+
+def test_a_log_may_have_partitions_in_any_order() -> None:
+    topics = (OwnedTopic(FOO, (3, 1, 3), (5, 6, 7)),)
+    assert partition_epochs(topics, 9, {}) == {FOO: {3: 7, 1: 6}}
+    assert partition_epochs((OwnedTopic(FOO, (3, 1)),), 9, {}) == {FOO: {3: 9, 1: 9}}
+
+
+def test_the_record_of_a_member_is_the_same_in_either_form() -> None:
+    epochs = {4: 1, 2: 3, 9: 1}
+    records = [
+        current_member("g", ConsumerGroupMember("m", 3, 2, assigned=assigned))
+        for assigned in ({FOO: epochs}, small(epochs))
+    ]
+    assert records[0] == records[1]
+
+
+class _Reference:
+    """Which epoch holds a partition, in one dictionary."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[tuple[bytes, int], int] = {}
+
+    def replace(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
+        for place in _places(old):
+            if old is not None and self.epochs.get(place) == old.member_epoch:
+                del self.epochs[place]
+        for place in _places(new):
+            assert new is not None
+            if self.epochs.get(place, -3) >= new.member_epoch:
+                raise ReplayError(str(place))
+            self.epochs[place] = new.member_epoch
+
+
+def _places(member: ConsumerGroupMember | None) -> list[tuple[bytes, int]]:
+    if member is None:
+        return []
+    return [
+        (topic, number)
+        for holdings in (member.assigned, member.pending_revocation)
+        for topic, held in holdings.items()
+        for number in held
+    ]
+
+
+holdings = st.dictionaries(
+    st.sampled_from([FOO, BAR]), st.dictionaries(numbers, st.just(1), min_size=1), max_size=2
+)
+steps = st.lists(
+    st.tuples(st.integers(0, 2), st.none() | st.tuples(st.sampled_from([-2, 1, 2, 3]), holdings)),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(steps)
+def test_the_epochs_of_partitions_are_those_of_a_dictionary(
+    moves: list[tuple[int, tuple[int, dict[bytes, dict[int, int]]] | None]],
+) -> None:
+    found, reference = PartitionEpochMap(), _Reference()
+    members: dict[int, ConsumerGroupMember | None] = {}
+    for index, form in moves:
+        old = members.get(index)
+        new = None
+        if form is not None:
+            new = ConsumerGroupMember(f"m{index}", form[0], assigned=form[1])
+        refused = []
+        for one in (found, reference):
+            try:
+                one.replace(old, new)
+                refused.append(False)
+            except ReplayError:
+                refused.append(True)
+        assert refused[0] == refused[1]
+        if refused[0]:
+            return  # the shard has failed
+        members[index] = new
+        held = {
+            (topic, number): epoch for topic, its in found.items() for number, epoch in its.items()
+        }
+        assert held == reference.epochs
+        assert all(its for _, its in found.items())
+        for topic, number in reference.epochs:
+            assert found.get(topic, number) == reference.epochs[topic, number]
+        assert found.get(FOO, 77) == -1
