@@ -9,7 +9,8 @@ from tests.bench.peers.mock_cluster import MockCluster
 
 if __name__ == "__main__":
     topic, _, partitions = sys.argv[1].partition(":")
-    cluster = MockCluster({topic: int(partitions)}, heartbeat_ms=HEARTBEAT_MS)
+    heartbeat_ms = int(sys.argv[2]) if len(sys.argv) > 2 else HEARTBEAT_MS
+    cluster = MockCluster({topic: int(partitions)}, heartbeat_ms=heartbeat_ms)
     print(cluster.bootstrap, flush=True)
     sys.stdin.read()
     cluster.close()
