@@ -19,7 +19,7 @@ from coordinator.core.classic_group.appended import appended
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group import describe as consumer_describe
 from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
-from coordinator.core.consumer_group import metadata, regex
+from coordinator.core.consumer_group import gather, metadata, regex
 from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
 from coordinator.core.consumer_group.group import ConsumerGroup
@@ -99,6 +99,8 @@ class GroupCoordinatorShard:
             return self.offsets.sweep(now)
         if key[0] in classic_timers.KINDS:
             return classic_timers.expire(self.state, key, now)
+        if key[0] in gather.KINDS:
+            return gather.expire(self.state, key, now)
         if key[0] in interop_timers.KINDS:
             return interop_timers.expire(self.state, key, now)
         return consumer_timers.expire(self.state, key, now)
@@ -138,7 +140,9 @@ class GroupCoordinatorShard:
 
     def unload(self) -> Outcome:
         """The shard is given up: whoever is parked is told."""
-        return lifecycle.unload(self.state)
+        outcome = lifecycle.unload(self.state)
+        outcome.urgent += gather.unload(self.state).urgent
+        return outcome
 
     def discard(self) -> None:
         """Another object takes over. Handlers refer back to the shard; without this cycle its

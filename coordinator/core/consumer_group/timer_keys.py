@@ -11,6 +11,11 @@ JOIN = "consumer-join"
 SYNC = "consumer-sync"
 """A member on the classic protocol has joined and is to send its SyncGroup."""
 
+TARGET = "consumer-target"
+"""Of a group (member ""): parked heartbeats have waited long enough for their target."""
+ANSWER = "consumer-answer"
+"""Of a group: the next parked heartbeats are to be answered."""
+
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 """All kinds that a member's departure cancels."""
 
