@@ -18,8 +18,8 @@ from coordinator.core.classic_group import timers as classic_timers
 from coordinator.core.classic_group.appended import appended
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group import describe as consumer_describe
-from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
 from coordinator.core.consumer_group import gather, metadata, regex
+from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
 from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
 from coordinator.core.consumer_group.group import ConsumerGroup

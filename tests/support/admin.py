@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.support.process import POLL_S, ChildProcess, WaitTimeout
 
 REQUEST_TIMEOUT_S = 20.0
+CREATED_AT_ONCE_MAX = 4000
+"""Partitions; Kafka refuses 10,000 in one request."""
 QUIET = {"log_level": 0, "allow.auto.create.topics": False}
 T = TypeVar("T")
 
@@ -47,9 +49,20 @@ def wait_for_broker(bootstrap: str, process: ChildProcess, timeout_s: float) -> 
 def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
     """Create topics and wait until their metadata is served."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    new = [NewTopic(name, num_partitions=count) for name, count in topics.items()]
+    new = [
+        NewTopic(name, num_partitions=min(count, CREATED_AT_ONCE_MAX))
+        for name, count in topics.items()
+    ]
     for future in client.create_topics(new, request_timeout=REQUEST_TIMEOUT_S).values():
         future.result()
+    for name, count in topics.items():
+        for size in (*range(2 * CREATED_AT_ONCE_MAX, count, CREATED_AT_ONCE_MAX), count):
+            if size > CREATED_AT_ONCE_MAX:
+                grown = [NewPartitions(name, size)]
+                for future in client.create_partitions(
+                    grown, request_timeout=REQUEST_TIMEOUT_S
+                ).values():
+                    future.result()
     deadline = time.monotonic() + REQUEST_TIMEOUT_S
     while True:
         known = client.list_topics(timeout=5).topics

@@ -45,7 +45,7 @@ KINDS = frozenset({TARGET, ANSWER})
 LINGER_MAX_MS = 1000
 """Clients wait longer than that for a reply."""
 
-SLICE = 50
+SLICE = 100
 """Heartbeats answered at a time."""
 
 

@@ -31,7 +31,6 @@ from tests.support.kio_entities import message_class, read_response, request_byt
 
 TRANSACTION_APIS = ("InitProducerId", "AddOffsetsToTxn", "WriteTxnMarkers")
 SINGLE_SHARD = {"offsets.topic.num.partitions": "1"}
-AT_ONCE = {"groupd.consumer.target.linger.ms": "0"}
 
 
 class ScriptedAssignor:
@@ -58,7 +57,7 @@ class CoreBackend:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.names = Names()
-        config = with_settings(CoordinatorConfig(), {**AT_ONCE, **settings, **SINGLE_SHARD})
+        config = with_settings(CoordinatorConfig(), {**settings, **SINGLE_SHARD})
         self._config = config
         self._assignors = {
             name: ScriptedAssignor(real)
