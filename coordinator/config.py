@@ -73,7 +73,7 @@ class CoordinatorConfig:
         "groupd.consumer.target.linger.ms",
         5,
         "How long members that need a new target assignment wait for others that come at the same "
-        "time; each prolongs it, up to 1 s; 0 = compute at once.",
+        "time; each prolongs it, up to 1 s. Ten times as long for a group's first; 0 = not at all.",
         low=0,
         high=1000,
     )

@@ -14,6 +14,7 @@ from tests.support.process import POLL_S, ChildProcess, WaitTimeout
 REQUEST_TIMEOUT_S = 20.0
 CREATED_AT_ONCE_MAX = 4000
 """Partitions; Kafka refuses 10,000 in one request."""
+PARTITIONS_A_SECOND = 100
 QUIET = {"log_level": 0, "allow.auto.create.topics": False}
 T = TypeVar("T")
 
@@ -63,7 +64,8 @@ def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
                     grown, request_timeout=REQUEST_TIMEOUT_S
                 ).values():
                     future.result()
-    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    # A leader for each of thousands of partitions takes its time.
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S + sum(topics.values()) / PARTITIONS_A_SECOND
     while True:
         known = client.list_topics(timeout=5).topics
         ready = {

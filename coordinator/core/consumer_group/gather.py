@@ -7,8 +7,9 @@ member is in the group and durable, as if the assignment interval (KIP-1263) hel
 A moment later, once no further change of the group comes in, the target is computed, and every
 parked heartbeat goes on with it as if its member had sent the next one.
 
-The wait is `groupd.consumer.target.linger.ms` after the last change, at most `LINGER_MAX_MS` in
-all. The answers go out in slices, so that a large group does not hold up others.
+The wait is `groupd.consumer.target.linger.ms` after the last change, ten times that while the
+group has no target at all, for its members mostly start together; at most `LINGER_MAX_MS` in all.
+The answers go out in slices, so that a large group does not hold up others.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ KINDS = frozenset({TARGET, ANSWER})
 LINGER_MAX_MS = 1000
 """Clients wait longer than that for a reply."""
 
+FIRST_FACTOR = 10
+"""A group without a target waits so many times as long."""
+
 SLICE = 100
 """Heartbeats answered at a time."""
 
@@ -78,11 +82,12 @@ def is_wanted(state: ShardState, group: ConsumerGroup, step: Step, now: Instant)
 def park(
     state: ShardState,
     context: RequestContext,
+    group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     step: Step,
     now: Instant,
 ) -> None:
-    """Soft state, by group id: a new group has no object yet."""
+    """Soft state, by group id: a new group has no object in the state yet."""
     group_id, now_ms = request.group_id, now.monotonic_ms
     gathering = state.gatherings.setdefault(group_id, Gathering())
     key = (TARGET, group_id, "")
@@ -90,6 +95,8 @@ def park(
         gathering.since_ms = now_ms
     if step.epoch.causes or key not in state.deadlines:
         linger_ms = state.config.consumer_target_linger_ms
+        if not group.assignment_timestamp_ms:
+            linger_ms *= FIRST_FACTOR
         state.deadlines.set(key, min(now_ms + linger_ms, gathering.since_ms + LINGER_MAX_MS))
     gathering.waiting.append(
         Parked(context, request, step.resolved.member, step.subscription_changed)

@@ -87,7 +87,7 @@ def _regular(
         step.note(state, group, now, outcome)
         if joined.upgrade is not None:
             upgrade.finish(state, joined.upgrade, now, outcome)
-        gather.park(state, context, request, step, now)
+        gather.park(state, context, group, request, step, now)
         return outcome
 
     # 2. and 3. The target assignment, and the member's way towards it.

@@ -14,6 +14,7 @@ from protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
 from tests.unit.consumer_group.harness import FOO, GROUP, Scripted, Shard, parts, shape, topic
 
 LINGER_MS = 5
+FIRST_MS = LINGER_MS * gather.FIRST_FACTOR
 
 
 class Gathering(Shard):
@@ -51,7 +52,7 @@ def test_members_that_come_at_once_share_one_target() -> None:
         assert shape(outcome.records) == ["R5", "R3"]
         assert outcome.replies == []
         assert shard.answers() == []
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     replies = shard.answers()
     assert [reply.member_id for reply in replies] == ["m1", "m2", "m3"]
     assert {reply.member_epoch for reply in replies} == {4}
@@ -69,18 +70,19 @@ def test_members_that_come_at_once_share_one_target() -> None:
 
 def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
     shard = Gathering(partitions=1000)
-    joins = gather.LINGER_MAX_MS // (LINGER_MS - 1)
+    joins = gather.LINGER_MAX_MS // (FIRST_MS - 1) + 1
     for number in range(joins):
         shard.send(0, f"m{number:04d}")
         assert shard.answers() == []
-        shard.pass_ms(LINGER_MS - 1)
+        # Never long enough for the wait to end by itself.
+        shard.pass_ms(FIRST_MS - 1)
     assert len(shard.answers()) == joins
 
 
 def test_a_heartbeat_that_changes_nothing_waits_and_prolongs_nothing() -> None:
     shard = Gathering()
     shard.send(0, "m1")
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     shard.answers()
     shard.send(0, "m2")
     shard.pass_ms(LINGER_MS - 1)
@@ -105,7 +107,7 @@ def test_without_a_wait_targets_are_computed_at_once() -> None:
 def test_within_the_assignment_interval_nobody_is_parked() -> None:
     shard = Gathering(consumer_assignment_interval_ms=1000)
     shard.send(0, "m1")
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     shard.answers()
     reply = shard.beat(0, "m2")
     assert (reply.member_epoch, parts(reply.assignment)) == (2, {})
@@ -116,7 +118,7 @@ def test_a_member_that_left_meanwhile_is_unknown_and_the_others_get_all() -> Non
     shard.send(0, "m1")
     shard.send(0, "m2")
     shard.apply(shard.handle(-1, "m1"))
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     left, stays = shard.answers()
     assert left.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert parts(stays.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
@@ -126,7 +128,7 @@ def test_when_all_have_left_no_target_is_computed() -> None:
     shard = Gathering()
     shard.send(0, "m1")
     shard.apply(shard.handle(-1, "m1"))
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     (reply,) = shard.answers()
     assert reply.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert all(not outcome.records for outcome in shard.expired)
@@ -137,7 +139,7 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
     shard = Gathering(assignor=assignor)
     shard.send(0, "m1")
     shard.send(0, "m2")
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     assert [one.error for one in shard.answers()] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     (outcome,) = shard.expired
     assert outcome.records == []
@@ -145,7 +147,7 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
     assert shard.state.gatherings == {}
     assignor.fails, assignor.target = None, {"m1": {FOO: (0, 1, 2, 3, 4, 5)}}
     shard.send(0, "m1")
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     (reply,) = shard.answers()
     assert parts(reply.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
 
@@ -155,7 +157,7 @@ def test_answers_leave_in_slices() -> None:
     shard = Gathering(partitions=members)
     for number in range(members):
         shard.send(0, f"m{number:04d}")
-    shard.pass_ms(LINGER_MS)
+    shard.pass_ms(FIRST_MS)
     assert len(shard.answers()) == members
     assert [len(outcome.replies) for outcome in shard.expired] == [0, gather.SLICE, 1]
 
@@ -165,7 +167,7 @@ def test_a_shard_that_goes_refuses_whoever_is_parked(served: bool) -> None:
     shard = Gathering()
     shard.send(0, "m1")
     if served:
-        (key,) = shard.state.deadlines.pop_due(shard.now.monotonic_ms + LINGER_MS)
+        (key,) = shard.state.deadlines.pop_due(shard.now.monotonic_ms + FIRST_MS)
         shard.apply(gather.expire(shard.state, key, shard.now))
     outcome = GroupCoordinatorShard(shard.state).unload()
     ((_, reply),) = outcome.urgent
