@@ -69,6 +69,14 @@ class CoordinatorConfig:
     consumer_max_assignment_interval_ms: int = setting(
         "group.consumer.max.assignment.interval.ms", 15000, "Largest assignment interval.", low=0
     )
+    consumer_target_linger_ms: int = setting(
+        "groupd.consumer.target.linger.ms",
+        5,
+        "How long members that need a new target assignment wait for others that come at the same "
+        "time; each prolongs it, up to 1 s. Ten times as long for a group's first; 0 = not at all.",
+        low=0,
+        high=1000,
+    )
     consumer_assignor_offload_enable: bool = setting(
         "group.consumer.assignor.offload.enable",
         True,
