@@ -72,10 +72,11 @@ class CoordinatorConfig:
     consumer_target_linger_ms: int = setting(
         "groupd.consumer.target.linger.ms",
         5,
-        "How long members that need a new target assignment wait for others that come at the same "
-        "time; each prolongs it, up to 1 s. Ten times as long for a group's first; 0 = not at all.",
+        "How long a member that needs a new target assignment waits for others that come at the "
+        "same time; four times as long for a group's first, ten times once a second member has "
+        "come; 0 = not at all.",
         low=0,
-        high=1000,
+        high=100,
     )
     consumer_assignor_offload_enable: bool = setting(
         "group.consumer.assignor.offload.enable",

@@ -44,10 +44,10 @@ from protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
 )
 
-PATIENCE_MS = 500
+PATIENCE_MS = 900
 """A heartbeat is parked for so long at most; librdkafka gives one up after a second."""
 
-LINGER_MAX_MS = 1000
+LINGER_MAX_MS = 500
 FIRST_LINGER_MAX_MS = 5000
 """The target waits for further members for so long at most; longer while nobody has anything."""
 
