@@ -55,6 +55,9 @@ FIRST_FACTOR = 4
 STORM_FACTOR = 10
 """So many times as long does a group wait that has no target, or that a second change came to."""
 
+STORM_SHARE = 5
+"""And a fifth as long as changes have been coming: on a busy machine they come with gaps."""
+
 SLICE_MEMBERS = 64
 SLICE_PARTITIONS = 4096
 """Heartbeats answered in one go, and the partitions of their members: one batch, quickly made."""
@@ -77,9 +80,12 @@ class Parked:
 @dataclass(slots=True)
 class Gathering:
     """Heartbeats of one group: `waiting` for a target or `served`, by `members`. `since_ms`: when
-    the next target began to wait, `changes`: of the group since then."""
+    the next target began to wait, `changes`: of the group since then, `due_ms` and `end_ms`: until
+    when it waits, and may at most."""
 
     since_ms: int = 0
+    due_ms: int = 0
+    end_ms: int = 0
     changes: int = 0
     waiting: deque[Parked] = field(default_factory=deque)
     served: deque[Parked] = field(default_factory=deque)
@@ -137,7 +143,9 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     if gathering is None:
         return Outcome()
     outcome = Outcome(gate=group_id)
-    if kind == TARGET:
+    if kind == TARGET and _is_late(state, gathering, now.monotonic_ms):
+        _wait_once_more(state, gathering, group_id, now.monotonic_ms)
+    elif kind == TARGET:
         _compute(state, gathering, group_id, now, outcome)
     elif kind == PATIENCE:
         before_ms = now.monotonic_ms - PATIENCE_MS
@@ -171,7 +179,8 @@ def after_slice(state: ShardState, group_id: str, now: Instant) -> None:
     if gathering.served:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
     if waiting and (TARGET, group_id, "") not in state.deadlines:
-        state.deadlines.set((TARGET, group_id, ""), now.monotonic_ms)
+        gathering.end_ms = now.monotonic_ms
+        _wait(state, gathering, group_id, now.monotonic_ms)
 
 
 def unload(state: ShardState) -> Outcome:
@@ -199,17 +208,35 @@ def _linger(
     is_next = key not in state.deadlines
     if is_next:
         gathering.since_ms, gathering.changes = now_ms, 0
+        is_first = not group.assignment_timestamp_ms
+        gathering.end_ms = now_ms + (FIRST_LINGER_MAX_MS if is_first else LINGER_MAX_MS)
     gathering.changes += changes
     if not (is_next or changes):
         return
-    linger_ms, max_ms = state.config.consumer_target_linger_ms, LINGER_MAX_MS
-    if not group.assignment_timestamp_ms:
-        max_ms = FIRST_LINGER_MAX_MS
+    linger_ms = state.config.consumer_target_linger_ms
     if gathering.changes > 1:
-        linger_ms *= STORM_FACTOR
+        linger_ms = max(linger_ms * STORM_FACTOR, (now_ms - gathering.since_ms) // STORM_SHARE)
     elif not group.assignment_timestamp_ms:
         linger_ms *= FIRST_FACTOR
-    state.deadlines.set(key, min(now_ms + linger_ms, gathering.since_ms + max_ms))
+    _wait(state, gathering, group_id, now_ms + linger_ms)
+
+
+def _wait(state: ShardState, gathering: Gathering, group_id: str, until_ms: int) -> None:
+    gathering.due_ms = min(until_ms, gathering.end_ms)
+    state.deadlines.set((TARGET, group_id, ""), gathering.due_ms)
+
+
+def _is_late(state: ShardState, gathering: Gathering, now_ms: int) -> bool:
+    """Whether the deadline comes so late that this process had not been running: heartbeats that
+    came meanwhile have not been read yet."""
+    late_ms = now_ms - gathering.due_ms
+    return late_ms >= state.config.consumer_target_linger_ms and now_ms < gathering.end_ms
+
+
+def _wait_once_more(state: ShardState, gathering: Gathering, group_id: str, now_ms: int) -> None:
+    until_ms = now_ms + state.config.consumer_target_linger_ms
+    state.deadlines.set((TARGET, group_id, ""), min(until_ms, gathering.end_ms))
+    gathering.due_ms = gathering.end_ms  # not late a second time
 
 
 def _compute(

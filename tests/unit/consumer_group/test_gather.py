@@ -116,6 +116,29 @@ def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
     assert len(shard.answers()) == joins
 
 
+def test_after_a_halt_of_the_process_those_are_heard_first_who_came_meanwhile() -> None:
+    shard = Gathering()
+    shard.send(0, "m1")
+    shard.advance(FIRST_MS + LINGER_MS)
+    assert shard.answers() == []
+    shard.send(0, "m2")
+    shard.advance(STORM_MS)
+    assert [parts(reply.assignment) for reply in shard.answers()] == [
+        {FOO: [0, 2, 4]},
+        {FOO: [1, 3, 5]},
+    ]
+
+
+def test_halts_put_the_target_off_once() -> None:
+    shard = Gathering()
+    shard.send(0, "m1")
+    shard.advance(FIRST_MS + LINGER_MS)
+    assert shard.answers() == []
+    shard.advance(2 * LINGER_MS)
+    assert len(shard.answers()) == 1
+    assert shard.group.assignment_epoch == 2
+
+
 def test_a_first_target_waits_longer_but_nobody_does() -> None:
     shard = Gathering(partitions=1000, consumer_assignor_offload_enable=False)
     answered = joins = 0
@@ -282,7 +305,7 @@ def test_a_static_member_that_was_replaced_is_fenced() -> None:
     shard.send(0, "m1", instance_id="i")
     shard.apply(shard.handle(-2, "m1", instance_id="i"))
     shard.send(0, "m2", instance_id="i")
-    shard.advance(STORM_MS)
+    shard.advance(FIRST_MS)
     old, new = shard.answers()
     assert old.error is ErrorCode.FENCED_INSTANCE_ID
     assert parts(new.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
