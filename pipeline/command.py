@@ -25,6 +25,7 @@ from pipeline.registry import all_jobs, job_named, job_options
 from pipeline.run import Summary, run_job
 from pipeline.session import java_version, spark_session, submitted
 from pipeline.sink import FORMATS
+from pipeline.small import settings_for
 from pipeline.wanted import Wanted
 
 _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
@@ -114,7 +115,7 @@ def run_request(request: Request, console: Console) -> None:
         raise PipelineError("--out is where the lake is: tables that are read cannot be replaced")
     if not submitted():
         java_version()
-    with running_spark(request, console) as spark:
+    with running_spark(request, origin, console) as spark:
         summary = run_job(
             spark,
             job,
@@ -129,10 +130,10 @@ def run_request(request: Request, console: Console) -> None:
 
 
 @contextmanager
-def running_spark(request: Request, console: Console) -> Iterator[SparkSession]:
+def running_spark(request: Request, origin: Origin, console: Console) -> Iterator[SparkSession]:
     """A session for one job. Java and the Python workers inherit stderr as it is when they start:
     a file, which is named if something fails and is gone otherwise."""
-    settings = _pairs("--conf", request.conf)
+    settings = settings_for(origin) | _pairs("--conf", request.conf)
     for name, value in (("packages", request.packages), ("", request.jars)):
         if value is not None:
             settings["spark.jars" + (f".{name}" if name else "")] = value

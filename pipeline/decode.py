@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from struct import Struct
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from coordinator.logtools.entries import Entry, entry_of
 from coordinator.logtools.record_types import MARKER, TYPE_NAMES, group_of, type_name
+from pipeline.columns import COMMIT, EntryColumns
 from pipeline.schema import ENTRIES, VALUE_COLUMNS
 from pipeline.values import LAST_MS, NotHeld, key_columns, micros, topic_id_text, value_of
 from pipeline.wanted import EVERYTHING, Wanted
@@ -28,20 +30,25 @@ from protocol.records.batch import (
     CorruptBatch,
     check,
     decode_marker,
-    iter_records,
 )
 from protocol.records.compression import UnsupportedCodec
 from protocol.records.offset_records import CommitReader
+from protocol.records.plain import PlainRecord, plain_records
+from protocol.records.primitives import NO_TAGS
 
 CORRUPT_BATCH = "corrupt-batch"
 ROWS_A_BATCH = 8192
 """Rows of one Arrow batch: large enough to cost nothing, small enough for any memory."""
 
 COLUMNS = tuple(ENTRIES.fieldNames())
-PLAIN_COLUMNS = tuple(name for name in COLUMNS if name not in VALUE_COLUMNS.values())
-_COMMIT = TYPE_NAMES[1]
-_COMMIT_COLUMN = VALUE_COLUMNS[1]
 _SEQUENCES = 2**31
+_COMMIT_V4 = Struct(">hqiBq")
+"""Version, offset, leader epoch, length + 1 of the metadata (none), commit time; tags follow."""
+_EMPTY = 1
+_TAGS_AT = _COMMIT_V4.size
+_COMMIT_SIZES = (_TAGS_AT + 1, _TAGS_AT + 19)
+"""Without tags, and with a topic id."""
+_TOPICS_MAX = 65536
 
 
 class RecordSource(NamedTuple):
@@ -53,11 +60,10 @@ class RecordSource(NamedTuple):
     base_sequence: int | None
     base_offset: int = 0
 
-    def sequence(self, offset: int) -> int | None:
-        base = self.base_sequence
-        if base is None or base < 0:
-            return base
-        return (base + offset - self.base_offset) % _SEQUENCES
+    def sequence(self, offset: int) -> int:
+        """Where there is a base."""
+        assert self.base_sequence is not None
+        return (self.base_sequence + offset - self.base_offset) % _SEQUENCES
 
 
 UNTOLD = RecordSource(None, None, None, None)
@@ -99,16 +105,13 @@ class EntryRows:
         self.want(wanted)
         self._values = {n for n, name in VALUE_COLUMNS.items() if name in columns}
         self._check = "error" in columns
-        self._rows: list[tuple[Any, ...]] = []
-        # Struct columns hold few rows or nearly all, so: the row numbers, and the values.
-        self._commits: list[tuple[Any, ...]] = []
-        self._structs: dict[str, tuple[list[int], list[dict[str, Any]]]] = {
-            name: ([], []) for name in VALUE_COLUMNS.values() if name in columns
-        }
+        self._with_commits = 1 in self._values or self._check
+        self._columns = EntryColumns(self.schema, with_commits=self._with_commits)
         self._reader = CommitReader()
+        self._topics: dict[bytes, str | None] = {NO_TAGS: None}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._columns)
 
     def want(self, wanted: Wanted) -> None:
         """From here on."""
@@ -121,9 +124,10 @@ class EntryRows:
             return
         try:
             check(payload)
-            records = list(iter_records(Batch(header, payload)))
+            records = plain_records(header, payload)
             if header.is_control:
-                markers = [(raw, decode_marker(raw)) for raw in records]
+                control = [BatchRecord._make(one) for one in records]
+                markers = [(raw, decode_marker(raw)) for raw in control]
         except (CorruptBatch, UnsupportedCodec) as error:
             self.add_corrupt(partition, header.base_offset, header.max_timestamp_ms, str(error))
             return
@@ -132,7 +136,8 @@ class EntryRows:
             self.add_records(partition, records, source)
             return
         for raw, marker in markers:
-            self._add_marker(partition, raw, marker, source)
+            self._add_marker(raw, marker, source)
+        self._columns.run((partition, *source[:4]))
 
     def add_corrupt(self, partition: int, offset: int, timestamp_ms: int, error: str) -> None:
         """A batch that cannot be taken apart."""
@@ -144,11 +149,10 @@ class EntryRows:
         if not wanted.offset(offset) or not wanted.time(time_us):
             return
         if wanted.group(None) and wanted.type(CORRUPT_BATCH):
-            self._append(partition, offset, time_us, CORRUPT_BATCH, error=error)
+            self._append(offset, time_us, CORRUPT_BATCH, error=error)
+            self._columns.run((partition, *UNTOLD[:4]))
 
-    def _add_marker(
-        self, partition: int, raw: BatchRecord, marker: Any, source: RecordSource
-    ) -> None:
+    def _add_marker(self, raw: BatchRecord, marker: Any, source: RecordSource) -> None:
         time_us = self._wanted_time(raw)
         wanted = self._wanted
         if time_us is _UNWANTED or not wanted.group(None) or not wanted.type(MARKER):
@@ -157,78 +161,86 @@ class EntryRows:
         if marker is not None:
             told["marker"] = "commit" if marker.committed else "abort"
             told["coordinator_epoch"] = marker.coordinator_epoch
-        self._append(
-            partition, raw.offset, time_us, MARKER, source=source, raw=raw, tombstone=False, **told
-        )
+        self._append(raw.offset, time_us, MARKER, source=source, raw=raw, tombstone=False, **told)
 
     def add_records(
-        self, partition: int, records: Iterable[BatchRecord], source: RecordSource
+        self, partition: int, records: Iterable[PlainRecord], source: RecordSource
     ) -> None:
         """Records that are no control records."""
-        place, value_of_commit = self._reader.place, self._reader.value
-        everything, rows, commits = self._all, self._rows, self._commits
-        with_values = 1 in self._values or self._check
-        transactional, producer_id, producer_epoch, base_sequence, _ = source
-        fixed_sequence = base_sequence is None or base_sequence < 0
+        columns, everything, with_commits = self._columns, self._all, self._with_commits
+        places, topics, unpack = columns.known_places, self._topics, _COMMIT_V4.unpack_from
+        add_offset, add_time = columns.offsets.append, columns.times_ms.append
+        add_place, add_value = columns.places.append, columns.values.append
+        add_committed, add_epoch = columns.commit_offsets.append, columns.commit_epochs.append
+        add_commit_time = columns.commit_times_ms.append
+        add_topic = columns.commit_topics.append
+        unsequenced = source.base_sequence is None or source.base_sequence < 0
         for raw in records:
-            offset, timestamp_ms, key, value, _headers = raw
-            where = None if key is None else place(key)
-            if where is None or value is None or not 0 <= timestamp_ms <= LAST_MS:
-                self._add_slowly(partition, raw, source)
+            offset, timestamp_ms, key, value, _ = raw
+            place = places.get(key)
+            if place is None:
+                place = self._new_place(key)
+            if place is None or value is None or not 0 <= timestamp_ms <= LAST_MS:
+                self._add_slowly(raw, source)
                 continue
-            group, topic, number = where
-            if not everything and not self._wants_commit(raw, group):
+            if not everything and not self._wants_commit(place, offset, timestamp_ms):
                 continue
-            if with_values:
-                found = value_of_commit(value)
-                if found is None or not 0 <= found.commit_timestamp_ms <= LAST_MS:
-                    self._add_slowly(partition, raw, source)
+            if not with_commits:
+                columns.tell(len(columns), "value_version", _version(value))
+            else:
+                topic_id = _UNWANTED
+                if len(value) in _COMMIT_SIZES:
+                    version, committed, epoch, length, time_ms = unpack(value)
+                    if version == 4 and length == _EMPTY and 0 <= time_ms <= LAST_MS:
+                        topic_id = topics.get(value[_TAGS_AT:], _UNWANTED)
+                if topic_id is not _UNWANTED:
+                    self.decoded += 1
+                    add_committed(committed)
+                    add_epoch(epoch)
+                    add_commit_time(time_ms)
+                    add_topic(topic_id)
+                elif not self._add_commit(value):
+                    self._add_slowly(raw, source)
                     continue
-                self.decoded += 1
-                commits.append(
-                    (
-                        len(rows),
-                        found.offset,
-                        found.leader_epoch,
-                        found.metadata,
-                        found.commit_timestamp_ms * 1000,
-                        None,
-                        topic_id_text(found.topic_id),
-                    )
-                )
-            # In the order of PLAIN_COLUMNS.
-            rows.append(
-                (
-                    partition,
-                    offset,
-                    timestamp_ms * 1000,
-                    _COMMIT,
-                    1,
-                    _version(value),
-                    group,
-                    None,
-                    topic,
-                    number,
-                    False,
-                    transactional,
-                    producer_id,
-                    producer_epoch,
-                    base_sequence if fixed_sequence else source.sequence(offset),
-                    None,
-                    None,
-                    key,
-                    value,
-                    None,
-                )
-            )
+            if not unsequenced:
+                columns.sequence(len(columns), source.sequence(offset))
+            add_offset(offset)
+            add_time(timestamp_ms)
+            add_place(place)
+            add_value(value)
+        columns.run((partition, *source[:4]))
 
-    def _wants_commit(self, raw: BatchRecord, group: str) -> bool:
+    def _new_place(self, key: bytes | None) -> int | None:
+        """None: it is no key of a commit."""
+        where = None if key is None else self._reader.place(key)
+        return None if where is None else self._columns.place((*where, key), keep=True)
+
+    def _add_commit(self, value: bytes) -> bool:
+        """Of a commit with metadata, or for a topic that has not been met. False: it is not as
+        commits are written today, or not to be held."""
+        found = self._reader.value(value)
+        if found is None or not 0 <= found.commit_timestamp_ms <= LAST_MS:
+            return False
+        topic_id = topic_id_text(found.topic_id)
+        columns = self._columns
+        if found.metadata:
+            columns.commit_metadata(found.metadata)
+        elif len(self._topics) < _TOPICS_MAX:
+            self._topics[value[_TAGS_AT:]] = topic_id
+        columns.commit_offsets.append(found.offset)
+        columns.commit_epochs.append(found.leader_epoch)
+        columns.commit_times_ms.append(found.commit_timestamp_ms)
+        columns.commit_topics.append(topic_id)
+        self.decoded += 1
+        return True
+
+    def _wants_commit(self, place: int, offset: int, timestamp_ms: int) -> bool:
         wanted = self._wanted
         return (
-            wanted.group(group)
-            and wanted.type(_COMMIT)
-            and wanted.offset(raw.offset)
-            and wanted.time(raw.timestamp_ms * 1000)
+            wanted.group(self._columns.group(place))
+            and wanted.type(COMMIT)
+            and wanted.offset(offset)
+            and wanted.time(timestamp_ms * 1000)
         )
 
     def _wanted_time(self, raw: BatchRecord) -> int | None:
@@ -240,7 +252,8 @@ class EntryRows:
         wanted = self._wanted
         return time_us if wanted.offset(raw.offset) and wanted.time(time_us) else _UNWANTED
 
-    def _add_slowly(self, partition: int, raw: BatchRecord, source: RecordSource) -> None:
+    def _add_slowly(self, plain: PlainRecord, source: RecordSource) -> None:
+        raw = BatchRecord._make(plain)
         time_us = self._wanted_time(raw)
         if time_us is _UNWANTED:
             return
@@ -248,15 +261,35 @@ class EntryRows:
         if entry is None:
             return
         number, record = entry.number, entry.record
-        told: dict[str, Any] = {"number": number, "group": entry.group, "error": entry.error}
+        told: dict[str, Any] = {"number": number, "error": entry.error}
+        member = topic = at = None
+        value: dict[str, Any] | None = None
         if record is not None:
-            told["member"], told["topic"], told["partition"] = key_columns(record)
-            self._hold(record, number, told)
+            member, topic, at = key_columns(record)
+            try:
+                value = value_of(record) if number in self._values or self._check else None
+            except NotHeld as error:
+                told["error"] = str(error)
         elif entry.error is None and number is not None and number not in TYPE_NAMES:
             told["error"] = f"unknown record type {number}"
         if time_us is None and raw.timestamp_ms != -1 and told["error"] is None:
             told["error"] = f"a time outside of the years 1 to 9999: {raw.timestamp_ms} ms"
-        self._append(partition, raw.offset, time_us, entry.kind, source=source, raw=raw, **told)
+        if number in self._values:
+            told["struct"] = value
+        columns = self._columns
+        place = None if record is None else columns.known_places.get(raw.key)
+        if place is None:
+            place = columns.place((entry.group, topic, at, raw.key))
+        self._append(
+            raw.offset,
+            time_us,
+            entry.kind,
+            source=source,
+            raw=raw,
+            place=place,
+            member=member,
+            **told,
+        )
 
     def _entry(self, raw: BatchRecord) -> Entry | None:
         """None when it is not wanted, which is mostly told by the key."""
@@ -271,101 +304,48 @@ class EntryRows:
         self.decoded += 1
         return entry
 
-    def _hold(self, record: Any, number: int | None, told: dict[str, Any]) -> None:
-        if number not in self._values and not self._check:
-            return
-        try:
-            value = value_of(record)
-        except NotHeld as error:
-            told["error"] = str(error)
-            return
-        if value is None or number not in self._values:
-            return
-        rows, values = self._structs[VALUE_COLUMNS[number]]
-        rows.append(len(self._rows))
-        values.append(value)
-
     def _append(
         self,
-        log_partition: int,
         offset: int,
         time_us: int | None,
         kind: str,
         *,
         source: RecordSource = UNTOLD,
         raw: BatchRecord | None = None,
+        place: int | None = None,
         number: int | None = None,
-        group: str | None = None,
-        member: str | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
         tombstone: bool | None = None,
-        marker: str | None = None,
-        coordinator_epoch: int | None = None,
         error: str | None = None,
+        struct: dict[str, Any] | None = None,
+        **sparse: Any,
     ) -> None:
-        key = value = version = sequence = None
+        columns, row = self._columns, len(self._columns)
+        columns.struct(None if number is None else VALUE_COLUMNS.get(number), struct)
+        version = None
         if raw is not None:
-            key, value, sequence = raw.key, raw.value, source.sequence(raw.offset)
-            tombstone = value is None if tombstone is None else tombstone
-            version = _version(value) if number is not None else None
+            tombstone = raw.value is None if tombstone is None else tombstone
+            version = _version(raw.value) if number is not None else None
+            if source.base_sequence is not None and source.base_sequence >= 0:
+                columns.sequence(row, source.sequence(raw.offset))
         if error is not None:
             self.errors += 1
-        head = (log_partition, offset, time_us, kind, number, version, group, member, topic)
-        self._rows.append(
-            (
-                *head,
-                partition,
-                tombstone,
-                *source[:3],
-                sequence,
-                marker,
-                coordinator_epoch,
-                key,
-                value,
-                error,
-            )
-        )
+        if place is None:
+            place = columns.place((None, None, None, None if raw is None else raw.key))
+        columns.tell(row, "record_type", kind)
+        columns.tell(row, "record_type_id", number)
+        columns.tell(row, "value_version", version)
+        columns.tell(row, "tombstone", tombstone)
+        columns.tell(row, "error", error)
+        for name, value in sparse.items():
+            columns.tell(row, name, value)
+        columns.offsets.append(offset)
+        columns.times_ms.append(None if time_us is None else time_us // 1000)
+        columns.places.append(place)
+        columns.values.append(None if raw is None else raw.value)
 
     def take(self) -> pa.RecordBatch:
         """The rows so far, which are then forgotten."""
-        columns = dict(zip(PLAIN_COLUMNS, zip(*self._rows, strict=True), strict=False))
-        arrays = []
-        for field in self.schema:
-            if field.name in self._structs:
-                arrays.append(self._struct(field.name, field.type))
-            else:
-                arrays.append(pa.array(columns.get(field.name, ()), field.type))
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        self._rows.clear()
-        self._commits.clear()
-        for rows, values in self._structs.values():
-            rows.clear()
-            values.clear()
-        return batch
-
-    def _struct(self, name: str, kind: pa.StructType) -> pa.Array:
-        count = len(self._rows)
-        rows, values = self._structs[name]
-        at: Sequence[int] = rows
-        if name == _COMMIT_COLUMN and self._commits:
-            numbers, *columns = zip(*self._commits, strict=True)
-            fields = [kind.field(index) for index in range(kind.num_fields)]
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
-            found = pa.StructArray.from_arrays(arrays, fields=fields)
-            if values:
-                found = pa.concat_arrays([found, pa.array(values, kind)])
-            at = (*numbers, *rows)
-        elif values:
-            found = pa.array(values, kind)
-        else:
-            return pa.nulls(count, kind)
-        if len(at) == count and not rows:
-            return found
-        places: list[int | None] = [None] * count
-        for index, row in enumerate(at):
-            places[row] = index
-        return found.take(pa.array(places, pa.int32()))
+        return self._columns.take()
 
 
 _UNWANTED: Any = object()

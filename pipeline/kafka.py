@@ -26,7 +26,6 @@ from pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
 from pipeline.errors import PipelineError
 from pipeline.schema import ENTRIES
 from pipeline.wanted import EVERYTHING, Wanted
-from protocol.records.batch import BatchRecord
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _RESOLVED = RecordSource(False, None, None, None)
@@ -97,7 +96,7 @@ def _decoder(
             )
             for partition, records in groupby(rows, itemgetter(0)):
                 found = [
-                    BatchRecord(offset, time_us // 1000, key, value)
+                    (offset, time_us // 1000, key, value, ())
                     for _, offset, time_us, key, value in records
                 ]
                 out.add_records(partition, found, _RESOLVED)

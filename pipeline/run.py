@@ -39,10 +39,12 @@ def run_job(
     *,
     kind: str = "parquet",
     with_quarantine: bool = True,
+    counted: bool = True,
     watch: Watch = lambda _: nullcontext(),
 ) -> Summary:
     """Writes the job's tables, and the quarantine, below `out`. `options`: complete ones, the
-    job's defaults if not given. `watch`: wraps each step. Raises PipelineError."""
+    job's defaults if not given. `counted`: counting takes a query a table; without it, `rows` is
+    empty. `watch`: wraps each step. Raises PipelineError."""
     started = time.monotonic()
     check_format(spark, kind)
     options = dict(job.options) if options is None else options
@@ -53,12 +55,14 @@ def run_job(
     rows = {}
     for name, table in tables.items():
         with watch(name):
-            rows[name] = write_table(spark, table, f"{out}/{name}", kind, span)
+            count = write_table(spark, table, f"{out}/{name}", kind, span)
+            if counted:
+                rows[name] = count()
     quarantined = None
     if with_quarantine:
         with watch(quarantine.NAME):
             path = f"{out}/{quarantine.NAME}"
-            quarantined = write_table(spark, bad, path, kind, span)
+            quarantined = write_table(spark, bad, path, kind, span)()
     return Summary(rows, quarantined, time.monotonic() - started)
 
 

@@ -35,6 +35,15 @@ RESULTS = {
 }
 """Settings that results depend on, wherever it runs."""
 
+TRANSFER = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""Rows for Python workers. With a limit of bytes Spark measures a batch after every row, and where
+lists are in columns that are mostly null, as here, each time goes over all rows of the batch: of
+batches with 10,000 rows that is most of a job. The greatest number means no limit; what bounds the
+memory instead is that there are fewer rows."""
+
 _LOCAL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
@@ -94,7 +103,7 @@ def spark_session(
     Spark's own, over all others.
     """
     builder = SparkSession.builder.appName(name)
-    values = dict(RESULTS)
+    values = RESULTS | TRANSFER
     if not submitted():
         java_version()
         _let_workers_import()

@@ -7,6 +7,7 @@ has no rows for are removed, and days outside of it are not touched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -25,9 +26,10 @@ _CLASSES = {
     "iceberg": "org.apache.iceberg.spark.SparkCatalog",
 }
 _PACKAGES = {
-    "delta": "io.delta:delta-spark_2.13",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime",
+    "delta": "io.delta:delta-spark_{spark}_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
+"""Each is made for one minor version of Spark."""
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -67,21 +69,24 @@ def check_format(spark: SparkSession, kind: str) -> None:
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     resource = _CLASSES[kind].replace(".", "/") + ".class"
     if loader.getResource(resource) is None:
+        minor = ".".join(spark.version.split(".")[:2])
+        package = _PACKAGES[kind].format(spark=minor)
         raise PipelineError(
-            f"--format {kind} needs its package: add --packages {_PACKAGES[kind]}:VERSION that "
-            f"fits Spark {spark.version}"
+            f"--format {kind} needs its package: add --packages {package}:VERSION "
+            f"(it must be the one for Spark {minor})"
         )
 
 
 def write_table(
     spark: SparkSession, table: Table, path: str, kind: str = "parquet", span: Span | None = None
-) -> int:
-    """Writes the rows of a table at `path`; how many there are now of the span."""
+) -> Callable[[], int]:
+    """Writes the rows of a table at `path`; what counts those that there are now of the span,
+    which is a query of its own."""
     frame = table.frame
     span = span or Span()
     if table.time_column is None:
         frame.write.format(kind).mode("overwrite").save(path)
-        return spark.read.format(kind).load(path).count()
+        return lambda: spark.read.format(kind).load(path).count()
     frame = frame.withColumn(DAY, F.to_date(F.col(table.time_column)))
     if kind == "parquet":
         return _write_days(spark, frame, path, span)
@@ -90,8 +95,12 @@ def write_table(
     if kind == "delta" and condition is not None and exists(spark, path):
         writer = writer.option("replaceWhere", condition)
     writer.save(path)
-    found = spark.read.format(kind).load(path)
-    return (found if condition is None else found.where(condition)).count()
+
+    def count() -> int:
+        found = spark.read.format(kind).load(path)
+        return (found if condition is None else found.where(condition)).count()
+
+    return count
 
 
 def _condition(span: Span) -> str | None:
@@ -103,7 +112,7 @@ def _condition(span: Span) -> str | None:
     return " AND ".join(parts) or None
 
 
-def _write_days(spark: SparkSession, frame: DataFrame, path: str, span: Span) -> int:
+def _write_days(spark: SparkSession, frame: DataFrame, path: str, span: Span) -> Callable[[], int]:
     before = directories(spark, path, f"{DAY}=")
     frame.where(_in_span(span)).write.mode("overwrite").option(
         "partitionOverwriteMode", "dynamic"
@@ -119,8 +128,9 @@ def _write_days(spark: SparkSession, frame: DataFrame, path: str, span: Span) ->
         if len(after) == len(covered):
             # Without a file nobody could tell the columns of the table.
             frame.limit(0).drop(DAY).coalesce(1).write.parquet(f"{path}/{DAY}={_NO_DAY}")
-        return 0
-    return spark.read.option("basePath", path).parquet(*[f"{path}/{day}" for day in new]).count()
+        return lambda: 0
+    paths = [f"{path}/{day}" for day in new]
+    return lambda: spark.read.option("basePath", path).parquet(*paths).count()
 
 
 def _in_span(span: Span) -> Any:

@@ -34,8 +34,19 @@ _STATES = StructType(
 _FINE = "nothing found"
 
 
+TABLES = {"findings": FINDINGS, "group_states": _STATES}
+
+
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     """Raises PipelineError for a config that cannot be read."""
+    return tables(checked_pass(inputs, options, TABLES))
+
+
+def checked_pass(
+    inputs: Inputs, options: Mapping[str, Any], wanted: Mapping[str, StructType]
+) -> dict[str, DataFrame]:
+    """The tables `wanted` of a pass that looks for findings on its way, with the options of this
+    job. Raises PipelineError."""
     limits = read_thresholds(str(options["config"]))
     if options["at"]:
         at_us = parse_time(str(options["at"]))
@@ -50,9 +61,11 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
         limits.flapping_count,
         limits.flapping_window_ms,
     )
-    frames = group_pass(
-        inputs, {"findings": FINDINGS, "group_states": _STATES}, settings, observers
-    )
+    return group_pass(inputs, wanted, settings, observers)
+
+
+def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
+    """Of a pass that gave `TABLES`."""
     return {
         "health": Table(_ranked(frames["group_states"], frames["findings"]), None, ("group",)),
         "findings": Table(

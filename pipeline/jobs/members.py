@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from pipeline.fold.state import Settings
 from pipeline.group_pass import COLUMNS, group_pass
 from pipeline.group_tables import MEMBER_EPOCHS, MEMBERS, OWNERSHIP
 from pipeline.job import Inputs, Job, Table
 from pipeline.settings import length
 
-_TABLES = {"members": MEMBERS, "member_epochs": MEMBER_EPOCHS, "ownership": OWNERSHIP}
+TABLES = {"members": MEMBERS, "member_epochs": MEMBER_EPOCHS, "ownership": OWNERSHIP}
 _MS = timedelta(milliseconds=1)
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     settings = Settings(session_timeout_ms=length(options["session_timeout"]) // _MS)
-    frames = group_pass(inputs, _TABLES, settings)
+    return tables(group_pass(inputs, TABLES, settings))
+
+
+def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
+    """Of a pass that gave `TABLES`."""
     place = ("log_partition", "log_offset")
     return {
         "members": Table(frames["members"], "joined", ("group", "member_id", *place)),

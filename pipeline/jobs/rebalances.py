@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from pipeline.fold.state import Settings
 from pipeline.group_pass import COLUMNS, group_pass
 from pipeline.group_tables import REBALANCE_MOVES, REBALANCES
 from pipeline.job import Inputs, Job, Table
 from pipeline.settings import length
 
-_TABLES = {"rebalances": REBALANCES, "rebalance_moves": REBALANCE_MOVES}
+TABLES = {"rebalances": REBALANCES, "rebalance_moves": REBALANCE_MOVES}
 _MS = timedelta(milliseconds=1)
 
 
@@ -23,7 +25,11 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
         flap_count=int(options["flap_count"]),
         flap_window_ms=length(options["flap_window"]) // _MS,
     )
-    frames = group_pass(inputs, _TABLES, settings)
+    return tables(group_pass(inputs, TABLES, settings))
+
+
+def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
+    """Of a pass that gave `TABLES`."""
     return {
         "rebalances": Table(
             frames["rebalances"], "written_at", ("group", "epoch", "log_partition", "log_offset")

@@ -109,7 +109,7 @@ def _make(
         java_version()
     console = Console(stderr=True)
     started = time.monotonic()
-    with running_spark(request, console) as spark:
+    with running_spark(request, origin, console) as spark:
         size = make_report(
             spark,
             origin,

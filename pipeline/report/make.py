@@ -23,7 +23,9 @@ from pipeline.inputs import (
     read_table,
     read_topics,
 )
+from pipeline.job import Job
 from pipeline.registry import job_named
+from pipeline.report import groups
 from pipeline.report.collect import TABLES, collect_report
 from pipeline.report.limits import DEFAULT_LIMITS, Limits
 from pipeline.report.page import render
@@ -31,7 +33,7 @@ from pipeline.run import Watch, run_job
 from pipeline.schema import END_OFFSETS
 from pipeline.store import StoreLogs
 
-JOBS = ("progress", "members", "rebalances", "health")
+JOBS = (job_named("progress"), groups.JOB)
 _STEPS_MAX = 300
 _NICE_MS = tuple(
     minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
@@ -61,12 +63,11 @@ def make_report(
     where = source_name(origin)
     with _directory(work) as directory:
         origin, step_ms = _prepared(spark, origin, directory, watch)
-        for name in JOBS:
-            job = job_named(name)
+        for job in JOBS:
             options: dict[str, Any] = dict(job.options)
-            if name == "progress":
+            if "window" in options:
                 options["window"] = f"{step_ms // 1000}s"
-            _run(spark, name, origin, directory, options, watch)
+            _run(spark, job, origin, directory, options, watch)
         with watch("the page"):
             tables = read_tables(spark, directory)
             report = collect_report(tables, title or where, step_ms, limits)
@@ -105,7 +106,7 @@ def _prepared(
     """The log as a table that is decoded once, with what the source knows beside it; and the
     window of the report."""
     if origin.lake is None:
-        _run(spark, ENTRIES_TABLE, origin, directory, {}, watch)
+        _run(spark, job_named(ENTRIES_TABLE), origin, directory, {}, watch)
     lake = origin.lake or str(directory)
     with watch("looking at the log"):
         step_ms = window_ms(
@@ -124,7 +125,7 @@ def _prepared(
 
 def _run(
     spark: SparkSession,
-    name: str,
+    job: Job,
     origin: Origin,
     directory: Path,
     options: Mapping[str, Any],
@@ -132,12 +133,13 @@ def _run(
 ) -> None:
     run_job(
         spark,
-        job_named(name),
+        job,
         origin,
         str(directory),
         options,
         with_quarantine=False,
-        watch=lambda what: watch(name if what == name else f"{name}: {what}"),
+        counted=False,
+        watch=lambda what: watch(job.name if what == job.name else f"{job.name}: {what}"),
     )
     spark.catalog.clearCache()
 

@@ -50,7 +50,7 @@ def test_stores_segments_and_lake(
     assert content(store_entries(spark, remote)) == expected
     assert content(segment_entries(spark, write_segments(tmp_path / "logs"))) == expected
     table = Table(store_entries(spark, store), "timestamp", ("log_partition", "log_offset"))
-    assert write_table(spark, table, f"{tmp_path}/lake/entries") == ROWS
+    assert write_table(spark, table, f"{tmp_path}/lake/entries")() == ROWS
     assert [path.name for path in sorted((tmp_path / "lake" / "entries").glob("day=*"))] == [
         "day=2023-11-14",
         "day=2023-11-15",

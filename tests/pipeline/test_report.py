@@ -17,8 +17,10 @@ from pipeline.generator.script import Act, GroupPlan, Kind, Op, World
 from pipeline.generator.sinks import SegmentSink, StoreSink
 from pipeline.generator.traffic import Place, Topic
 from pipeline.inputs import Origin
+from pipeline.registry import job_named
 from pipeline.report.limits import Limits
 from pipeline.report.make import make_report, window_ms
+from pipeline.run import run_job
 from storage.open import create_store
 from tests.support.report_page import HOSTILE, Page
 
@@ -87,6 +89,27 @@ def test_it_shows_every_group_and_the_whole_time(page: Page) -> None:
     assert known["end"] >= UNTIL_MS - 1000
     assert "3 groups" not in page.text  # figures and labels are apart
     assert page.unclosed == []
+
+
+def test_one_pass_leaves_the_tables_that_the_jobs_leave(
+    spark: SparkSession, directory: Path, page: Page
+) -> None:
+    work, alone = directory / "tables", directory / "alone"
+    origin = Origin(
+        lake=str(work),
+        topics_file=str(work / "topics"),
+        end_offsets_file=str(work / "end-offsets"),
+    )
+    for name in ("members", "rebalances", "health"):
+        found = run_job(spark, job_named(name), origin, str(alone), with_quarantine=False)
+        for table, count in found.rows.items():
+            mine, theirs = (
+                sorted(map(str, spark.read.parquet(str(at / table)).collect()))
+                for at in (work, alone)
+            )
+            assert mine == theirs
+            assert len(mine) == count
+            assert count
 
 
 def test_a_crash_is_an_end_a_rebalance_and_partitions_that_nobody_reads(page: Page) -> None:

@@ -22,6 +22,12 @@ def test_times_are_utc_and_filters_reach_the_source(spark: SparkSession) -> None
     assert spark.sql("SELECT timestamp_millis(0)").first()[0].timestamp() == 0  # type: ignore[index]
 
 
+def test_batches_for_python_are_short_and_not_measured(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "1000"
+    # Spark leaves measuring out for just this number.
+    assert spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch") == str(2**31 - 1)
+
+
 @pytest.mark.parametrize(("text", "major"), [("17.0.15", 17), ("21", 21), ("24-ea", 24)])
 def test_java_of_today_will_do(tmp_path: Path, text: str, major: int) -> None:
     assert java_version(_java(tmp_path, text)) == major

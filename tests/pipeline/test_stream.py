@@ -235,7 +235,7 @@ class Writer(threading.Thread):
         self.join(30)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300 + 150 * KILLS)
 def test_killed_and_restarted_at_random_every_record_is_there_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-_INTERVAL_S = 0.2
+_INTERVAL_S = 0.5
 
 
 class PeakMemory:

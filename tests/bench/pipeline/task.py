@@ -1,7 +1,9 @@
-"""One measurement, in a process of its own: `python -m tests.bench.pipeline.task MODE LOG WARM_UP`.
+"""One measurement, in a process of its own:
+`python -m tests.bench.pipeline.task MODE LOG WARM_UP ROOT [SETTING=VALUE ...]`.
 
-Prints one line of JSON: records, seconds. Spark has started and has read a small log before the
-clock starts, so that it is the reading that is measured. Runs under `spark-submit` too.
+Prints one line of JSON: records, seconds, CPU seconds by role of all processes below the process
+ROOT. A small log has been read before the clocks start, so that it is the reading that is measured
+and not the start of Spark. Runs under `spark-submit` too.
 """
 
 from __future__ import annotations
@@ -10,23 +12,30 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from coordinator.logtools.segments import offsets_partitions, read_segment
+from pipeline.decode import EntryRows
 from pipeline.inputs import Origin, read_entries
+from pipeline.options import parse_options
+from pipeline.plan import segment_files
+from pipeline.reading import read_partition
 from pipeline.session import spark_session
+from pipeline.wanted import EVERYTHING
 from protocol.records.batch import iter_batches, iter_records
 from protocol.records.codec import decode_record
 from storage.open import create_reader
+from tests.bench.pipeline.cpu import cpu_seconds, spent
 
 _PAGE_BYTES = 1024 * 1024
 MODES = (
     "python-segments",
     "python-store",
+    "decoder-segments",
     "spark-segments",
     "spark-store",
     "spark-kafka",
@@ -71,16 +80,28 @@ async def of_store(directory: str) -> int:
         await reader.close()
 
 
-def in_python(mode: str, log: str) -> int:
+def in_arrow(directory: str) -> int:
+    """Just what a task of the data source does, with all columns."""
+    options, count = parse_options({"segments": directory}), 0
+    for part in segment_files(directory, EVERYTHING):
+        for rows in read_partition(options, part, EntryRows(), EVERYTHING):
+            count += rows.num_rows
+    return count
+
+
+def in_python(mode: str) -> Callable[[str], int]:
+    """What reads a log."""
+    if mode == "decoder-segments":
+        return in_arrow
     if mode == "python-segments":
-        return decoded(of_segments(log))
-    return asyncio.run(of_store(log))
+        return lambda log: decoded(of_segments(log))
+    return lambda log: asyncio.run(of_store(log))
 
 
-def in_spark(mode: str) -> Callable[[str], int]:
-    """Starts Spark; gives what reads a log. Further arguments are settings of Spark, `master=...`
-    and `memory=...`."""
-    settings = dict(one.split("=", 1) for one in sys.argv[4:])
+def in_spark(mode: str, arguments: Sequence[str]) -> Callable[[str], int]:
+    """Starts Spark; what reads a log. `arguments`: settings of Spark, `master=...` and
+    `memory=...`."""
+    settings = dict(one.split("=", 1) for one in arguments)
     master = settings.pop("master", None)
     memory = settings.pop("memory", "2g")
     spark = spark_session("bench-pipeline", master=master, driver_memory=memory, settings=settings)
@@ -101,17 +122,13 @@ def in_spark(mode: str) -> Callable[[str], int]:
 
 
 def main() -> None:
-    mode, log, warm_up = sys.argv[1:4]
-    if mode.startswith("python"):
-        started = time.perf_counter()
-        count = in_python(mode, log)
-    else:
-        read = in_spark(mode)
-        read(warm_up)
-        started = time.perf_counter()
-        count = read(log)
-    seconds = time.perf_counter() - started
-    print(json.dumps({"records": count, "seconds": seconds}), flush=True)
+    mode, log, warm_up, root, *settings = sys.argv[1:]
+    read = in_spark(mode, settings) if mode.startswith("spark") else in_python(mode)
+    read(warm_up)
+    cpu_before, started = cpu_seconds(int(root)), time.perf_counter()
+    count = read(log)
+    seconds, cpu = time.perf_counter() - started, spent(cpu_before, cpu_seconds(int(root)))
+    print(json.dumps({"records": count, "seconds": seconds, "cpu": cpu}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,59 @@
+"""CPU seconds of a tree of processes, by what they do, from what the system says of each (Linux).
+
+On a machine that is busy with other things the time on the clock says little, CPU time still
+nearly all: what it leaves out is waiting, what it has too much of is caches that others emptied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.bench.pipeline.memory import descendants
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_USER_TIME = 11
+"""Its index among the fields behind the name; behind it: system, and both of the children that
+ended and were waited for. So the sum over a tree also has those that are gone."""
+
+DRIVER, WORKERS, EXECUTORS = "driver JVM", "Python workers", "executor JVMs"
+CLUSTER, DAEMON, PYTHON = "master and workers", "groupd", "Python"
+_ROLES = (
+    ("org.apache.spark.deploy.master.Master", CLUSTER),
+    ("org.apache.spark.deploy.worker.Worker", CLUSTER),
+    ("CoarseGrainedExecutorBackend", EXECUTORS),
+    ("org.apache.spark.deploy.SparkSubmit", DRIVER),
+    ("pyspark.daemon", WORKERS),
+    ("pyspark/worker.py", WORKERS),
+    ("pyspark.worker", WORKERS),
+    ("coordinator\0serve", DAEMON),
+)
+
+
+def cpu_seconds(root: int) -> dict[str, float]:
+    """User and system time so far of all processes below `root`, by their role; those that ended
+    count to the one that waited for them. `root` itself, who only looks on, is left out."""
+    found: Counter[str] = Counter()
+    for pid in descendants(root):
+        if pid == root:
+            continue
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+            line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+        except OSError:
+            continue
+        times = stat.rpartition(")")[2].split()[_USER_TIME : _USER_TIME + 4]
+        found[_role(line)] += sum(map(int, times)) / _TICKS
+    return dict(found)
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Between two looks, without what has spent nothing."""
+    found = {role: round(time - before.get(role, 0.0), 2) for role, time in after.items()}
+    return {role: time for role, time in sorted(found.items()) if time}
+
+
+def _role(line: str) -> str:
+    return next((role for mark, role in _ROLES if mark in line), PYTHON)
