@@ -1,9 +1,10 @@
 """The target of a large group, computed and installed in slices while others are served.
 
 A heartbeat of a small group computes the target itself, as in Kafka. In a large one that would keep
-everybody else waiting, so its heartbeat only starts a task and goes on with the stored target, as
-it would within the assignment interval. The task takes a snapshot of the group and works on that,
-one slice a turn of the loop; members that come meanwhile are for the next target.
+everybody else waiting, so its heartbeat only starts a task. It is parked meanwhile (`gather`), or,
+if that is off, goes on with the stored target, as within the assignment interval. The task takes a
+snapshot of the group and works on that, one slice a turn of the loop; members that come meanwhile
+are for the next target.
 
 The records are written in parts: a target of thousands of members fits into no batch. Everything
 before the last one, R6, leaves the epoch where it was. First come the targets that shrink, then
