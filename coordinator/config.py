@@ -69,6 +69,15 @@ class CoordinatorConfig:
     consumer_max_assignment_interval_ms: int = setting(
         "group.consumer.max.assignment.interval.ms", 15000, "Largest assignment interval.", low=0
     )
+    consumer_target_linger_ms: int = setting(
+        "groupd.consumer.target.linger.ms",
+        5,
+        "How long a member that needs a new target assignment waits for others that come at the "
+        "same time; four times as long for a group's first, ten times once a second member has "
+        "come; 0 = not at all.",
+        low=0,
+        high=100,
+    )
     consumer_assignor_offload_enable: bool = setting(
         "group.consumer.assignor.offload.enable",
         True,

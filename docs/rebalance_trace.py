@@ -56,7 +56,7 @@ class Cluster:
     """One shard, its clock, and clients that know what a client knows."""
 
     def __init__(self) -> None:
-        config = CoordinatorConfig(consumer_assignment_interval_ms=0)
+        config = CoordinatorConfig(consumer_assignment_interval_ms=0, consumer_target_linger_ms=0)
         image = MetadataImage([TopicImage(TOPIC_ID, TOPIC, 4)], version=1)
         assignors = load_assignors(config.consumer_assignors)
         self.shard = GroupCoordinatorShard(ShardState(config, lambda: "unused", assignors, image))

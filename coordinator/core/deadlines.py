@@ -7,7 +7,7 @@ lies ahead goes back with it. Equal deadlines fire in the order of their keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from heapq import heappop, heappush
 
 DeadlineKey = tuple[str, str, str]
@@ -76,9 +76,9 @@ class Deadlines:
         deadline = self.get(key)
         return None if deadline is None else deadline.at_ms
 
-    def cancel_group(self, group_id: str) -> None:
+    def cancel_group(self, group_id: str, spared_kinds: Container[str] = ()) -> None:
         for key in self._known:
-            if key[1] == group_id:
+            if key[1] == group_id and key[0] not in spared_kinds:
                 self.cancel(key)
 
     def items(self) -> list[tuple[DeadlineKey, int]]:

@@ -17,12 +17,13 @@ from coordinator.core.classic_group import replay as classic_replay
 from coordinator.core.classic_group import timers as classic_timers
 from coordinator.core.classic_group.appended import appended
 from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group import deferred_target, metadata, regex
+from coordinator.core.consumer_group import deferred_target, gather, metadata, regex
 from coordinator.core.consumer_group import describe as consumer_describe
 from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
 from coordinator.core.consumer_group import replay as consumer_replay
 from coordinator.core.consumer_group import timers as consumer_timers
 from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
 from coordinator.core.deadlines import DeadlineKey
 from coordinator.core.interop import appended as interop_appended
 from coordinator.core.interop import classic_heartbeat as interop_heartbeat
@@ -102,6 +103,8 @@ class GroupCoordinatorShard:
             return self.offsets.sweep(now)
         if key[0] in classic_timers.KINDS:
             return classic_timers.expire(self.state, key, now)
+        if key[0] in GATHERING_KINDS:
+            return gather.expire(self.state, key, now)
         if key[0] in interop_timers.KINDS:
             return interop_timers.expire(self.state, key, now)
         return consumer_timers.expire(self.state, key, now)
@@ -115,7 +118,9 @@ class GroupCoordinatorShard:
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """`result` is an Exception when the task failed."""
         if task.kind == deferred_target.TASK_KIND:
-            return deferred_target.complete(self.state, task, result, now)
+            outcome = deferred_target.complete(self.state, task, result, now)
+            gather.after_slice(self.state, task.group_id, now)
+            return outcome
         return regex.complete(self.state, task, result, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
@@ -143,7 +148,9 @@ class GroupCoordinatorShard:
 
     def unload(self) -> Outcome:
         """The shard is given up: whoever is parked is told."""
-        return lifecycle.unload(self.state)
+        outcome = lifecycle.unload(self.state)
+        outcome.urgent += gather.unload(self.state).urgent
+        return outcome
 
     def discard(self) -> None:
         """Another object takes over. Handlers refer back to the shard; without this cycle its

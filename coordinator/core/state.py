@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.assignors.api import PartitionAssignor
@@ -11,12 +12,16 @@ from coordinator.core.deadlines import Deadlines
 from coordinator.core.group import Group
 from coordinator.core.metadata_image import MetadataImage
 
+if TYPE_CHECKING:
+    from coordinator.core.consumer_group.gather import Gathering
+
 
 @dataclass(slots=True)
 class ShardState:
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
-    whose regular expressions are being resolved; soft, as a new group has no object yet."""
+    whose regular expressions are being resolved; soft, as a new group has no object yet.
+    `gatherings`: parked heartbeats by group id; soft, for the same reason."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -26,3 +31,4 @@ class ShardState:
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
     regex_tasks: set[str] = field(default_factory=set)
+    gatherings: dict[str, Gathering] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class ConsumerMembers:
             for number, place in enumerate(plan.places)
         }
         images = [TopicImage(topic.topic_id, topic.name, topic.partitions) for topic in used]
-        config = CoordinatorConfig(consumer_assignment_interval_ms=0)
+        config = CoordinatorConfig(consumer_assignment_interval_ms=0, consumer_target_linger_ms=0)
         state = ShardState(
             config,
             lambda: member_uuid(rng),

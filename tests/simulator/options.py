@@ -56,6 +56,7 @@ class Options:
     commit_every_ms: int
     retention_minutes: int
     large_group_size: int
+    target_linger_ms: int
 
     def config(self) -> CoordinatorConfig:
         return CoordinatorConfig(
@@ -66,6 +67,7 @@ class Options:
             consumer_min_heartbeat_interval_ms=500,
             consumer_assignment_interval_ms=self.assignment_interval_ms,
             consumer_assignor_offload_min_size=self.large_group_size,
+            consumer_target_linger_ms=self.target_linger_ms,
             consumer_assignors=("uniform", "range", "roundrobin", "sticky"),
             consumer_regex_refresh_interval_ms=60_000,
             group_min_session_timeout_ms=1000,
@@ -134,4 +136,5 @@ def draw(seed: int, *, mixed_groups: bool = False) -> Options:
         commit_every_ms=random.choice([0, 1000, 3000]) if not large else 5000,
         retention_minutes=random.choice([1, 10_080]),
         large_group_size=random.choice([0, 120, 6000]),
+        target_linger_ms=random.choice([0, 5, 5, 100]),
     )

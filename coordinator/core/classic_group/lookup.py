@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.classic_group.replay import group_record
+from coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
 from coordinator.core.group import Group, GroupType
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
@@ -57,6 +58,6 @@ def find_or_create(
     tombstones: tuple[Record, ...] = ()
     if found is not None:
         tombstones = tuple(found.tombstones())
-        state.deadlines.cancel_group(group_id)
+        state.deadlines.cancel_group(group_id, GATHERING_KINDS)
     state.groups[group_id] = group
     return group, Creation(group, found, (*tombstones, group_record(group)))

@@ -1,9 +1,10 @@
 """The target of a large group, computed and installed in slices while others are served.
 
 A heartbeat of a small group computes the target itself, as in Kafka. In a large one that would keep
-everybody else waiting, so its heartbeat only starts a task and goes on with the stored target, as
-it would within the assignment interval. The task takes a snapshot of the group and works on that,
-one slice a turn of the loop; members that come meanwhile are for the next target.
+everybody else waiting, so its heartbeat only starts a task. It is parked meanwhile (`gather`), or,
+if that is off, goes on with the stored target, as within the assignment interval. The task takes a
+snapshot of the group and works on that, one slice a turn of the loop; members that come meanwhile
+are for the next target.
 
 The records are written in parts: a target of thousands of members fits into no batch. Everything
 before the last one, R6, leaves the epoch where it was. First come the targets that shrink, then
@@ -68,13 +69,29 @@ def request(group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
         outcome.tasks.append(_task(group.group_id, None))
 
 
-def come_back_ms(
-    group: ConsumerGroup, member: ConsumerGroupMember, interval_ms: int, outcome: Outcome
-) -> int:
-    """When a member is to send its next heartbeat: earlier if it has nothing to do before its
-    target comes, and that is under way."""
-    under_way = group.computation is not None and not group.computation.failed
-    if member.assigned or not (under_way or any(t.kind == TASK_KIND for t in outcome.tasks)):
+def is_under_way(group: ConsumerGroup, now: Instant) -> bool:
+    """Whether a computation is at work, or was not long ago."""
+    computation = group.computation
+    return computation is not None and not computation.failed and computation.holds_back(now)
+
+
+def has_failed(group: ConsumerGroup, now: Instant) -> bool:
+    """Whether the assignor has just failed: nobody is to wait for it."""
+    computation = group.computation
+    return computation is not None and computation.failed and computation.holds_back(now)
+
+
+def is_asked_for(group: ConsumerGroup, outcome: Outcome) -> bool:
+    """Whether a target is on its way, or is with this outcome."""
+    if group.computation is not None and not group.computation.failed:
+        return True
+    return any(task.kind == TASK_KIND for task in outcome.tasks)
+
+
+def come_back_ms(group: ConsumerGroup, member: ConsumerGroupMember, interval_ms: int) -> int:
+    """When a member is to send its next heartbeat while a target is on its way: earlier if it has
+    nothing to do before that comes."""
+    if member.assigned:
         return interval_ms
     return min(interval_ms, COME_BACK_MS * (1 + len(group.members) // COME_BACK_MEMBERS))
 

@@ -10,25 +10,19 @@ grows with the group.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group import events, leave
-from coordinator.core.consumer_group.acknowledgement import must_tell_again
-from coordinator.core.consumer_group.deferred_target import come_back_ms
+from coordinator.core.consumer_group import events, gather, leave
+from coordinator.core.consumer_group.answer import answer, set_rebalance_timer
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
-from coordinator.core.consumer_group.member import (
-    ConsumerGroupMember,
-    MemberState,
-    topic_partitions,
-)
+from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.metadata import is_refresh_due
 from coordinator.core.consumer_group.static import check_size, resolve
 from coordinator.core.consumer_group.steady import SteadyHeartbeat
 from coordinator.core.consumer_group.steps import assign, update_group
 from coordinator.core.consumer_group.timer_keys import SESSION
-from coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
 from coordinator.core.consumer_group.update import updated_member
-from coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
+from coordinator.core.group_configs import session_timeout_ms
 from coordinator.core.interop import upgrade
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
@@ -73,7 +67,7 @@ def _regular(
     updated = updated_member(before, context, request)
     outcome = Outcome(records=joined.records, gate=group.group_id)
     if updated is before and _is_settled(group, before, now):
-        _answer(state, context, group, request, before, before, now, outcome)
+        answer(state, context, group, request, before, before, now, outcome)
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
         session = state.deadlines.get((SESSION, group.group_id, before.member_id))
         if session is not None and before.member_id not in group.unacknowledged:
@@ -89,9 +83,14 @@ def _regular(
         cause = "the group was a classic group"
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
-    # 2. and 3. The target assignment, and the member's way towards it.
     # A converted group has its target at once, in the same write.
     may_defer = joined.upgrade is None
+    if may_defer and gather.is_wanted(state, group, step, now):
+        step.note(state, group, now, outcome)
+        gather.park(state, context, group, request, step, now)
+        return outcome
+
+    # 2. and 3. The target assignment, and the member's way towards it.
     after = assign(state, group, step, request.topic_partitions, now, outcome, may_defer=may_defer)
 
     # Soft state, now that nothing can fail any more.
@@ -99,8 +98,8 @@ def _regular(
     if joined.upgrade is not None:
         upgrade.finish(state, joined.upgrade, now, outcome)
     if after is not updated:
-        _set_rebalance_timer(state, group, after, now)
-    _answer(state, context, group, request, before, after, now, outcome)
+        set_rebalance_timer(state, group, after, now)
+    answer(state, context, group, request, before, after, now, outcome)
     return outcome
 
 
@@ -115,66 +114,7 @@ def _is_settled(group: ConsumerGroup, member: ConsumerGroupMember, now: Instant)
     )
 
 
-def _answer(
-    state: ShardState,
-    context: RequestContext,
-    group: ConsumerGroup,
-    request: ConsumerGroupHeartbeatRequest,
-    before: ConsumerGroupMember,
-    after: ConsumerGroupMember,
-    now: Instant,
-    outcome: Outcome,
-) -> None:
-    """Steps 8 and 9: the session timer, which is soft state, and the reply."""
-    overrides = state.group_configs.get(group.group_id)
-    state.deadlines.set(
-        (SESSION, group.group_id, after.member_id),
-        now.monotonic_ms + session_timeout_ms(state.config, overrides),
-    )
-    told = _must_send_assignment(request, before, after)
-    told = must_tell_again(group, request, after, told) or told
-    interval_ms = heartbeat_interval_ms(state.config, overrides)
-    if group.group_epoch > group.assignment_epoch or outcome.tasks:
-        interval_ms = come_back_ms(group, after, interval_ms, outcome)
-    reply = ConsumerGroupHeartbeatReply(
-        member_id=after.member_id,
-        member_epoch=after.member_epoch,
-        heartbeat_interval_ms=interval_ms,
-        assignment=topic_partitions(after.assigned) if told else None,
-    )
-    outcome.replies.append((context.token, reply))
-
-
 def _group(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> JoinedGroup:
     if request.member_epoch == 0:
         return joined_group(state, request.group_id)
     return JoinedGroup(existing_group(state, request.group_id))
-
-
-def _set_rebalance_timer(
-    state: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Instant
-) -> None:
-    if member.state == MemberState.UNREVOKED_PARTITIONS:
-        schedule_rebalance(state, group, member, now)
-    else:
-        cancel_rebalance(state, group, member.member_id)
-
-
-def _must_send_assignment(
-    request: ConsumerGroupHeartbeatRequest,
-    before: ConsumerGroupMember,
-    after: ConsumerGroupMember,
-) -> bool:
-    """To a joiner, to a client that sent everything (it may have lost a reply), on a change."""
-    if request.member_epoch == 0:
-        return True
-    is_full_request = (
-        request.rebalance_timeout_ms != -1
-        and request.topic_partitions is not None
-        and (
-            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-        )
-    )
-    return is_full_request or (
-        after.assigned is not before.assigned and after.assigned != before.assigned
-    )

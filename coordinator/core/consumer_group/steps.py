@@ -20,7 +20,12 @@ from coordinator.core.consumer_group.subscription import (
     effective_subscription,
     preferred_assignor_after,
 )
-from coordinator.core.consumer_group.target_assignment import compute, current_target, is_due
+from coordinator.core.consumer_group.target_assignment import (
+    TargetDecision,
+    compute,
+    current_target,
+    is_due,
+)
 from coordinator.core.consumer_group.update import EpochDecision, decide_group_epoch
 from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.state import ShardState
@@ -99,8 +104,7 @@ def assign(
     FENCED_MEMBER_EPOCH for a member in an unknown state.
     """
     resolved, updated = step.resolved, step.updated
-    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
-    if not is_due(group, step.epoch.epoch, interval_ms, now):
+    if not is_target_due(state, group, step.epoch.epoch, now):
         return settle(state, group, step, owned, outcome)
     if may_defer and deferred_target.is_large(state, group):
         deferred_target.request(group, now, outcome)
@@ -109,45 +113,86 @@ def assign(
         group, resolved.member, updated, state.config.consumer_assignors[0]
     )
     replaced_id = None if resolved.replaced is None else resolved.replaced.member_id
-    decision = compute(state, group, step.epoch.epoch, updated, replaced_id, assignor, now)
+    decision = install_target(
+        state, group, step.epoch.epoch, updated, replaced_id, assignor, now, outcome
+    )
+    changed = step.subscription_changed
+    return _reconciled(
+        state, group, updated, changed, decision.epoch, decision.assignment, owned, outcome
+    )
+
+
+def is_target_due(state: ShardState, group: ConsumerGroup, group_epoch: int, now: Instant) -> bool:
+    """Whether a target for `group_epoch` is missing and may be computed now."""
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    return is_due(group, group_epoch, interval_ms, now)
+
+
+def install_target(
+    state: ShardState,
+    group: ConsumerGroup,
+    group_epoch: int,
+    member: ConsumerGroupMember,
+    replaced_id: str | None,
+    assignor: str,
+    now: Instant,
+    outcome: Outcome,
+) -> TargetDecision:
+    """Compute it: [R7* R6]. `member` and `replaced_id`: see `compute`. Raises AssignorFailed."""
+    decision = compute(state, group, group_epoch, member, replaced_id, assignor, now)
     outcome.records += decision.records
     outcome.events.append(
         events.target_installed(group.group_id, decision.epoch, assignor, decision.moved)
     )
-    return _reconciled(state, group, step, decision.epoch, decision.assignment, owned, outcome)
+    return decision
 
 
 def settle(
     state: ShardState, group: ConsumerGroup, step: Step, owned: Owned, outcome: Outcome
 ) -> ConsumerGroupMember:
     """3. alone, towards the stored target: [R8]."""
+    changed = step.subscription_changed
+    return reconcile_stored(state, group, step.updated, changed, owned, outcome)
+
+
+def reconcile_stored(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    subscription_changed: bool,
+    owned: Owned,
+    outcome: Outcome,
+) -> ConsumerGroupMember:
+    """The member's way towards the stored target: [R8]. The same object if nothing changes."""
     target_epoch = group.assignment_epoch
-    if not step.subscription_changed and step.updated.is_reconciled_to(target_epoch):
-        return step.updated
-    target = current_target(group, step.updated)
-    return _reconciled(state, group, step, target_epoch, target, owned, outcome)
+    if not subscription_changed and member.is_reconciled_to(target_epoch):
+        return member
+    target = current_target(group, member)
+    return _reconciled(
+        state, group, member, subscription_changed, target_epoch, target, owned, outcome
+    )
 
 
 def _reconciled(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    member: ConsumerGroupMember,
+    subscription_changed: bool,
     target_epoch: int,
     target: Assignment,
     owned: Owned,
     outcome: Outcome,
 ) -> ConsumerGroupMember:
-    updated = step.updated
     after = reconcile(
-        updated,
+        member,
         target_epoch,
         target,
-        effective_subscription(group, updated, state.image),
+        effective_subscription(group, member, state.image),
         group.partition_epochs,
         owned,
-        step.subscription_changed,
+        subscription_changed,
     )
-    if after is not updated:
+    if after is not member:
         outcome.records.append(records.current_member(group.group_id, after))
-        outcome.events += events.reconciled(group.group_id, updated, after, state.image)
+        outcome.events += events.reconciled(group.group_id, member, after, state.image)
     return after

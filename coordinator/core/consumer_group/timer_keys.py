@@ -11,6 +11,16 @@ JOIN = "consumer-join"
 SYNC = "consumer-sync"
 """A member on the classic protocol has joined and is to send its SyncGroup."""
 
+TARGET = "consumer-target"
+"""Of a group (member ""): parked heartbeats have waited long enough for their target."""
+ANSWER = "consumer-answer"
+"""Of a group: the next parked heartbeats are to be answered."""
+PATIENCE = "consumer-patience"
+"""Of a group: the oldest parked heartbeat must not wait any longer."""
+
+GATHERING_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
+"""Of whoever is parked, whatever becomes of the group."""
+
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 """All kinds that a member's departure cancels."""
 

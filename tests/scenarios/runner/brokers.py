@@ -19,6 +19,7 @@ KINDS = ("core", "tcp", "workers", "kafka")
 WORKERS = 2
 DEFAULTS = {
     "group.consumer.assignment.interval.ms": "0",
+    "groupd.consumer.target.linger.ms": "0",
     "group.initial.rebalance.delay.ms": "300",
     "auto.create.topics.enable": "false",
 }

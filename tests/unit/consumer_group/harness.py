@@ -125,6 +125,7 @@ class Shard:
 
     def __init__(self, *topics: TopicImage, assignor: Any = None, **settings: Any) -> None:
         settings.setdefault("consumer_assignment_interval_ms", 0)
+        settings.setdefault("consumer_target_linger_ms", 0)
         self.assignor = assignor or EvenSpread()
         other = EvenSpread("range")
         self.ids = 0

@@ -74,6 +74,7 @@ class Bench:
 
     def __init__(self, *topics: TopicImage, **settings: Any) -> None:
         settings.setdefault("consumer_assignment_interval_ms", 0)
+        settings.setdefault("consumer_target_linger_ms", 0)
         settings.setdefault("group_initial_rebalance_delay_ms", 0)
         self.config = CoordinatorConfig(**settings)
         self.image = MetadataImage(topics or (FOO_TOPIC, BAR_TOPIC), version=1)

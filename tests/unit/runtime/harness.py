@@ -42,7 +42,11 @@ from storage.memory import MemoryStore
 TOPIC_ID = bytes(range(16))
 IMAGE = MetadataImage([TopicImage(TOPIC_ID, "t", 3)], version=1)
 APIS = {api.request_type: api for api in API_BY_KEY.values()}
-FAST = {"group_initial_rebalance_delay_ms": 0, "consumer_assignment_interval_ms": 0}
+FAST = {
+    "group_initial_rebalance_delay_ms": 0,
+    "consumer_assignment_interval_ms": 0,
+    "consumer_target_linger_ms": 0,
+}
 
 
 class Bench:

@@ -32,6 +32,7 @@ def options(**more: Any) -> DaemonOptions:
         offsets_topic_num_partitions=3,
         group_initial_rebalance_delay_ms=0,
         consumer_assignment_interval_ms=0,
+        consumer_target_linger_ms=0,
         **more.pop("config", {}),
     )
     settings = {

@@ -1,0 +1,85 @@
+"""The end of an operation in which a member speaks through the heartbeat (spec 4, steps 8 and 9):
+timers, which are soft state, and the reply."""
+
+from __future__ import annotations
+
+from coordinator.core.consumer_group.acknowledgement import must_tell_again
+from coordinator.core.consumer_group.deferred_target import come_back_ms, is_asked_for
+from coordinator.core.consumer_group.group import ConsumerGroup
+from coordinator.core.consumer_group.member import (
+    ConsumerGroupMember,
+    MemberState,
+    topic_partitions,
+)
+from coordinator.core.consumer_group.timer_keys import SESSION, TARGET
+from coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
+from coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant, Outcome, RequestContext
+from protocol.messages.consumer_group import (
+    ConsumerGroupHeartbeatReply,
+    ConsumerGroupHeartbeatRequest,
+)
+
+
+def answer(
+    state: ShardState,
+    context: RequestContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    before: ConsumerGroupMember,
+    after: ConsumerGroupMember,
+    now: Instant,
+    outcome: Outcome,
+) -> ConsumerGroupHeartbeatReply:
+    """The session timer and the reply. `before`: the member after step 2, `after`: in the end."""
+    overrides = state.group_configs.get(group.group_id)
+    state.deadlines.set(
+        (SESSION, group.group_id, after.member_id),
+        now.monotonic_ms + session_timeout_ms(state.config, overrides),
+    )
+    told = _must_send_assignment(request, before, after)
+    told = must_tell_again(group, request, after, told) or told
+    interval_ms = heartbeat_interval_ms(state.config, overrides)
+    if (group.group_epoch > group.assignment_epoch or outcome.tasks) and (
+        is_asked_for(group, outcome) or (TARGET, group.group_id, "") in state.deadlines
+    ):
+        interval_ms = come_back_ms(group, after, interval_ms)
+    reply = ConsumerGroupHeartbeatReply(
+        member_id=after.member_id,
+        member_epoch=after.member_epoch,
+        heartbeat_interval_ms=interval_ms,
+        assignment=topic_partitions(after.assigned) if told else None,
+    )
+    outcome.replies.append((context.token, reply))
+    return reply
+
+
+def set_rebalance_timer(
+    state: ShardState, group: ConsumerGroup, member: ConsumerGroupMember, now: Instant
+) -> None:
+    """Soft state: for a member whose R8 was just written."""
+    if member.state == MemberState.UNREVOKED_PARTITIONS:
+        schedule_rebalance(state, group, member, now)
+    else:
+        cancel_rebalance(state, group, member.member_id)
+
+
+def _must_send_assignment(
+    request: ConsumerGroupHeartbeatRequest,
+    before: ConsumerGroupMember,
+    after: ConsumerGroupMember,
+) -> bool:
+    """To a joiner, to a client that sent everything (it may have lost a reply), on a change."""
+    if request.member_epoch == 0:
+        return True
+    is_full_request = (
+        request.rebalance_timeout_ms != -1
+        and request.topic_partitions is not None
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+    )
+    return is_full_request or (
+        after.assigned is not before.assigned and after.assigned != before.assigned
+    )
