@@ -31,6 +31,7 @@ def _classes() -> list[type[Any]]:
         if dataclasses.is_dataclass(value)
         and isinstance(value, type)
         and value.__module__ == module.__name__
+        and "__delattr__" in vars(value)  # not those of `protocol.values`
     ]
 
 
@@ -56,7 +57,7 @@ def _parameters(cls: type[Any]) -> list[tuple[str, Any]]:
 
 
 def test_there_are_all_messages() -> None:
-    assert len(CLASSES) > 150
+    assert len(CLASSES) > 130
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
