@@ -16,7 +16,8 @@ API_VERSIONS = 18
 NUMBER = 7
 TIMEOUT_S = 600.0
 POLL_S = 0.002
-OFFSET = 42
+OFFSET = 0x4242_4242_4242
+"""Nothing else in a reply looks like it: no partition has this number."""
 STALL = "groupd_event_loop_stall_seconds"
 
 

@@ -26,6 +26,8 @@ LEAVING_SIZE = 1_000
 LEAVES = 5
 QUICK_SIZE = 50
 QUICK_LEAVES = 1
+TIMEOUT_S = 120
+QUICK_TIMEOUT_S = 20
 WARM_UP = 200
 CANNOT = (StormFailed, NoPeer, RuntimeError)
 
@@ -101,7 +103,12 @@ class Measured:
                 group="warm-up",
             )
         return storm(
-            peer, case.protocol, case.members, interval_ms=HEARTBEAT_MS, leaves=case.leaves
+            peer,
+            case.protocol,
+            case.members,
+            interval_ms=HEARTBEAT_MS,
+            leaves=case.leaves,
+            timeout_s=TIMEOUT_S if self.warm_up else QUICK_TIMEOUT_S,
         )
 
 
