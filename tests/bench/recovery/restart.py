@@ -23,13 +23,12 @@ from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import once
 from tests.bench.peers.processes import NoPeer, running
 from tests.bench.plan import Plan
+from tests.bench.proc import memory
 from tests.bench.recovery.probe import (
     OFFSET,
     longest_stall_ms,
-    memory,
     wait_for_offsets,
 )
-from tests.bench.recovery.startup import wanted
 
 TOPIC = "bench"
 PARTITIONS = 100
@@ -44,7 +43,7 @@ CLEANER_RESTS = ("--set", "log.cleaner.backoff.ms=600000")
 def measure(plan: Plan) -> Iterator[Workload]:
     offsets, members = (5_000, 500) if plan.quick else (1_000_000, 100_000)
     runs = 1 if plan.quick else plan.runs
-    if not plan.peers or GROUPD in plan.peers:
+    if plan.among([GROUPD]):
         for laps, flags, name in (
             (1, (), "as a clean log"),
             (3, (), "each committed 3 times"),
@@ -70,7 +69,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
             notes[name] = f"cannot: {error}"
             return None
 
-    restarts = interleaved(runs, wanted(plan, DURABLE), restart)
+    restarts = interleaved(runs, plan.among(DURABLE), restart)
     name = f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol"
     yield Workload(name, "us an offset", restarts, notes)
 
@@ -105,7 +104,7 @@ def _restart(name: str, groups: int) -> float:
             commits = [
                 frames.offset_commit(f"bench-{n}", TOPIC, PARTITIONS, OFFSET) for n in range(groups)
             ]
-            once((peer.host, peer.port), commits, CONNECTIONS)
+            once(peer.address, commits, CONNECTIONS)
         began = time.perf_counter()
         with running(name, path, topics, durable=True) as peer:
             for number in range(0, groups, max(groups // OFFSETS_PER_GROUP, 1)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from coordinator.cli.bench import frames
@@ -12,7 +12,8 @@ from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import LoadFailed, once
 from tests.bench.peers.processes import STARTERS, NoPeer, Peer, running
 from tests.bench.plan import Plan
-from tests.bench.recovery.probe import memory, wait_for_api_versions
+from tests.bench.proc import memory
+from tests.bench.recovery.probe import wait_for_api_versions
 
 TOPIC = "bench"
 TOPICS = {TOPIC: 100}
@@ -32,7 +33,7 @@ _HEAP_NOTES: Mapping[str, str] = {
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
-    peers = wanted(plan, STARTERS)
+    peers = plan.among(STARTERS)
     idle: dict[str, list[float]] = {peer: [] for peer in peers}
     notes = dict(_NOTES)
 
@@ -73,11 +74,6 @@ def measure(plan: Plan) -> Iterator[Workload]:
         yield Workload(f"Memory for a member, {members:,} {where}", "bytes", per_member, why)
 
 
-def wanted(plan: Plan, known: Iterable[str]) -> tuple[str, ...]:
-    """The plan's peers, as far as `known`; without any in the plan all of those."""
-    return tuple(peer for peer in known if not plan.peers or peer in plan.peers)
-
-
 def _for_a_member(name: str, members: int, size: int) -> float:
     """Of members that have joined and sent nothing since: no connection is theirs."""
     # In memory groupd would hold its log, too.
@@ -100,4 +96,4 @@ def _join(peer: Peer, members: int, size: int, prefix: str) -> None:
         )
         for number in range(members)
     ]
-    once((peer.host, peer.port), joins, CONNECTIONS)
+    once(peer.address, joins, CONNECTIONS)

@@ -125,7 +125,7 @@ def cases(quick: bool = False) -> list[Case]:
 def measure(plan: Plan) -> Iterator[Workload]:
     """Of every case the time to stable, the coordinator's CPU, and where somebody leaves, the time
     until the partitions are owned again."""
-    peers = plan.peers or tuple(STARTERS)
+    peers = plan.among(STARTERS)
     for case in cases(plan.quick):
         measured = Measured(case, 0 if plan.quick else WARM_UP)
         samples = interleaved(1 if plan.quick else plan.runs, peers, measured.run)
