@@ -14,6 +14,25 @@ from types import TracebackType
 
 READY_TIMEOUT_S = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+_USER_TIME = 11
+"""Its index among the fields behind the name; behind it: system, and both of the children that
+ended and were waited for."""
+
+
+def cpu_seconds(pid: int, *, waited_for: bool = False) -> float:
+    """User and system time of a process so far (Linux); `waited_for`: and of the children that
+    ended and that it has waited for. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    count = 4 if waited_for else 2
+    return sum(map(int, fields[_USER_TIME : _USER_TIME + count])) / _TICKS
+
+
+def resident_bytes(pid: int) -> int:
+    """Raises OSError."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 class DaemonProcess:
@@ -76,9 +95,7 @@ class DaemonProcess:
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
-        stat = Path(f"/proc/{self.pid}/stat").read_text()
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_seconds(self.pid)
 
     def cpu_by_process(self) -> dict[int, float]:
         """Seconds so far by pid: of the daemon itself and of its workers, in the order in which
@@ -103,10 +120,7 @@ class DaemonProcess:
         return float(values[name])
 
     def resident_bytes(self) -> int:
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        return 0
+        return resident_bytes(self.pid)
 
     def settle(self) -> None:
         """Let the daemon finish background work before memory is read."""

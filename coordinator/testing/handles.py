@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -12,11 +13,11 @@ Call = Callable[..., Any]
 """Calls one of `Operations` by name."""
 
 
-class Removable:
+class Removable(ABC):
     """What the end of a `with` block removes."""
 
-    def remove(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def remove(self) -> None: ...
 
     def __enter__(self) -> Self:
         return self

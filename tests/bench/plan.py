@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tests.bench.figures import Workload
@@ -22,6 +22,10 @@ class Plan:
     peers: tuple[str, ...] = ()
     quick: bool = False
     matching: str = ""
+
+    def among(self, known: Iterable[str]) -> list[str]:
+        """Those of `known` that are wanted: all of them unless `peers` says which."""
+        return [peer for peer in known if not self.peers or peer in self.peers]
 
     def wants(self, workload: str) -> bool:
         return re.search(self.matching, workload) is not None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.drivers.driver import QUIET_S
+from tests.support.admin import committed
 from tests.support.peer import SESSION_TIMEOUT_MS
 from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import driver_classpath, go_driver, java, node_driver
@@ -259,6 +260,28 @@ class Group:
             timeout_s,
             f"{len(places)} records",
             lambda: f"missing {sorted(places - set(self.seen()))[:5]}...\n{self.describe()}",
+        )
+
+    def wait_committed(self, ends: Mapping[Partition, int], timeout_s: float = SETTLE_S) -> None:
+        """Until everything up to `ends` is committed, as the members were told or the broker says.
+
+        A commit may be durable while its answer died with the broker. A member that then joins anew
+        starts behind it, has nothing left to commit, and is never told of it.
+        """
+        counts = Counter(topic for topic, _ in ends)
+
+        def done() -> bool:
+            if all(self.acknowledged.get(at, 0) >= end for at, end in ends.items()):
+                return True
+            if not self.commit_failures:
+                return False
+            return committed(self.bootstrap, self.group_id, counts) == ends
+
+        wait_until(
+            done,
+            timeout_s,
+            "commits up to the ends",
+            lambda: f"told {self.acknowledged}\nends {ends}\n{self.describe()}",
         )
 
     def seen(self) -> list[Place]:

@@ -59,12 +59,7 @@ def test_a_live_group_goes_on_after_a_kill(
     after = produce(peer.bootstrap, counts, 100)
     group.wait_seen({*before, *after}, RECOVER_S)
     ends = end_offsets(peer.bootstrap, counts)
-    wait_until(
-        lambda: all(group.acknowledged.get(at, 0) >= end for at, end in ends.items()),
-        RECOVER_S,
-        "commits up to the ends",
-        group.describe,
-    )
+    group.wait_committed(ends, RECOVER_S)
     # Nothing that was acknowledged as committed comes again.
     assert {place for place in group.twice() if place[2] < acknowledged.get(place[:2], 0)} == set()
     group.stop(process)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.clients.conftest import GroupMaker, TopicMaker
-from tests.clients.group import BY_NAME, SETTLE_S, Flavour, Group
+from tests.clients.group import BY_NAME, SETTLE_S, Flavour
 from tests.support.admin import committed, end_offsets, produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
@@ -31,16 +31,6 @@ FLAVOURS = [
 ]
 every_flavour = pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.name)
 RECOVER_S = 60.0
-
-
-def wait_commits(group: Group, ends: dict[tuple[str, int], int]) -> None:
-    """Until the members were told that everything up to `ends` is committed."""
-    wait_until(
-        lambda: all(group.acknowledged.get(at, 0) >= end for at, end in ends.items()),
-        RECOVER_S,
-        "commits up to the ends",
-        lambda: f"{group.acknowledged}\n{ends}\n{group.describe()}",
-    )
 
 
 @pytest.mark.crash
@@ -67,7 +57,7 @@ def test_a_live_group_goes_on_after_the_broker_was_killed(
     everything = {(topic, part, at) for (topic, part), end in ends.items() for at in range(end)}
     assert before <= everything
     group.wait_seen(everything, RECOVER_S)
-    wait_commits(group, ends)
+    group.wait_committed(ends, RECOVER_S)
 
     # Nothing that was acknowledged as committed comes again.
     assert seen_before > 0
@@ -87,7 +77,7 @@ def test_a_new_member_starts_at_the_commits_from_before_the_kill(
     process = group.spawn(counts, commit="each")
     produce(peer.bootstrap, counts, 300)
     ends = end_offsets(peer.bootstrap, counts)
-    wait_commits(group, ends)
+    group.wait_committed(ends, RECOVER_S)
 
     peer.kill()
     group.kill(process, [0])

@@ -25,7 +25,7 @@ from coordinator.core.partitioning import partition_for
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.exactly_once import Topology
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour
-from tests.clients.test_restart import RECOVER_S, wait_commits
+from tests.clients.test_restart import RECOVER_S
 from tests.support.admin import REQUEST_TIMEOUT_S, committed, end_offsets, produce
 from tests.support.daemon import Daemon, worker_pids
 from tests.support.peer import FAST_SETTINGS
@@ -100,7 +100,7 @@ def test_a_live_group_goes_on_after_its_worker_was_killed(
     ends = end_offsets(peer.bootstrap, counts)
     everything = {(topic, part, at) for (topic, part), end in ends.items() for at in range(end)}
     group.wait_seen(everything, RECOVER_S)
-    wait_commits(group, ends)
+    group.wait_committed(ends, RECOVER_S)
     again = {place for place in group.twice() if place[2] < acknowledged.get(place[:2], 0)}
     assert again == set(), "what was acknowledged as committed does not come again"
     group.stop(process)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from uuid import uuid4
@@ -41,21 +41,29 @@ async def fill(
     store = create_store(store_url, directory)
     await store.start()
     try:
-        states = await store.open_many([offsets_log_name(shard) for shard in range(SHARDS)])
-        ends = {name: state.next_offset for name, state in states.items()}
-        waiting: list[Append] = []
-        for name, batch in chain(_batches(offsets, records), _member_batches(members)):
-            base_offset = ends[name]
-            ends[name] += len(batch)
-            now_ms = time.time_ns() // 1_000_000
-            payload = encode_batch(base_offset, 0, now_ms, batch)
-            epoch = states[name].owner_epoch
-            waiting.append(Append(name, epoch, base_offset, ends[name] - 1, now_ms, payload))
-            if len(waiting) == BATCHES_PER_APPEND:
-                await _append(store, waiting)
-        await _append(store, waiting)
+        batches = chain(_batches(offsets, records), _member_batches(members))
+        await append_batches(store, batches, BATCHES_PER_APPEND)
     finally:
         await store.close()
+
+
+async def append_batches(
+    store: Store, batches: Iterable[tuple[str, list[EncodedRecord]]], per_append: int
+) -> None:
+    """(log, records) into the logs of `SHARDS` shards, `per_append` batches at a time."""
+    states = await store.open_many([offsets_log_name(shard) for shard in range(SHARDS)])
+    ends = {name: state.next_offset for name, state in states.items()}
+    waiting: list[Append] = []
+    for name, batch in batches:
+        base_offset = ends[name]
+        ends[name] += len(batch)
+        now_ms = time.time_ns() // 1_000_000
+        payload = encode_batch(base_offset, 0, now_ms, batch)
+        epoch = states[name].owner_epoch
+        waiting.append(Append(name, epoch, base_offset, ends[name] - 1, now_ms, payload))
+        if len(waiting) == per_append:
+            await _append(store, waiting)
+    await _append(store, waiting)
 
 
 async def _append(store: Store, waiting: list[Append]) -> None:
@@ -67,7 +75,7 @@ async def _append(store: Store, waiting: list[Append]) -> None:
 def _batches(offsets: int, records: int) -> Iterator[tuple[str, list[EncodedRecord]]]:
     """(log, records), lap after lap over all offsets."""
     groups = [f"bench-{number:07d}" for number in range(-(-offsets // OFFSETS_PER_GROUP))]
-    names = [offsets_log_name(partition_for(group, SHARDS)) for group in groups]
+    names = [log_of(group) for group in groups]
     gathered: dict[str, list[EncodedRecord]] = {}
     for number in range(records):
         lap, place = divmod(number, offsets)
@@ -85,29 +93,40 @@ def _member_batches(members: int) -> Iterator[tuple[str, list[EncodedRecord]]]:
     """(log, records of one group), as a group has them in its log once all have joined."""
     for first in range(0, members, MEMBERS_PER_GROUP):
         group = f"bench-{first // MEMBERS_PER_GROUP:07d}"
-        found = _group_records(group, min(MEMBERS_PER_GROUP, members - first))
-        encoded = [(encode_key(record.key), encode_value(record)) for record in found]
-        yield offsets_log_name(partition_for(group, SHARDS)), encoded
+        size = min(MEMBERS_PER_GROUP, members - first)
+        settled = [settled_member(str(uuid4()), number, size) for number in range(size)]
+        yield log_of(group), encoded(settled_group(group, settled, size))
 
 
-def _group_records(group: str, size: int) -> Iterator[Record]:
-    members = [_member(number, size) for number in range(size)]
+def log_of(group: str) -> str:
+    return offsets_log_name(partition_for(group, SHARDS))
+
+
+def encoded(records: Iterable[Record]) -> list[EncodedRecord]:
+    return [(encode_key(record.key), encode_value(record)) for record in records]
+
+
+def settled_group(
+    group: str, members: Sequence[ConsumerGroupMember], epoch: int
+) -> Iterator[Record]:
+    """As they are in the log once all have joined and rest at `epoch`."""
     for member in members:
         yield group_records.member_metadata(group, member)
-    yield group_records.group_epoch(group, size, 1)
+    yield group_records.group_epoch(group, epoch, 1)
     for member in members:
         target = {topic: tuple(partitions) for topic, partitions in member.assigned.items()}
         yield group_records.target_member(group, member.member_id, target)
-    yield group_records.target_epoch(group, size, 0)
+    yield group_records.target_epoch(group, epoch, 0)
     for member in members:
         yield group_records.current_member(group, member)
 
 
-def _member(number: int, epoch: int) -> ConsumerGroupMember:
+def settled_member(member_id: str, number: int, epoch: int) -> ConsumerGroupMember:
+    """The member of this number in its group: it owns as many partitions as each of the others."""
     first = number * PARTITIONS_PER_MEMBER
     owned = dict.fromkeys(range(first, first + PARTITIONS_PER_MEMBER), epoch)
     return ConsumerGroupMember(
-        str(uuid4()),
+        member_id,
         member_epoch=epoch,
         previous_member_epoch=epoch - 1,
         rebalance_timeout_ms=300_000,

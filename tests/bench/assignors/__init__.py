@@ -19,7 +19,7 @@ def measure(plan: Plan, *, everything: bool = False) -> Iterator[Workload]:
     """By default the groups that the bar is about and the growth to them; `everything`: all.
     `plan.seconds` are for the measured rounds of one point."""
     rounds = QUICK if plan.quick else Rounds(ROUNDS, int(plan.seconds * 1000 / ROUNDS))
-    lacking = missing() if not plan.peers or KAFKA in plan.peers else "not asked for"
+    lacking = missing() if plan.among([KAFKA]) else "not asked for"
     with ExitStack() as stack:
         kafka = None if lacking else stack.enter_context(jvm())
         for point in _chosen(plan, everything):

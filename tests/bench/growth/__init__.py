@@ -43,7 +43,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
     """(j)"""
     sizes = QUICK_SIZES if plan.quick else SIZES
     beats = QUICK_BEATS if plan.quick else BEATS
-    peers = [peer for peer in PEERS if not plan.peers or peer in plan.peers]
+    peers = plan.among(PEERS)
     costs: dict[int, dict[str, list[float]]] = {}
     for size in sizes:
         notes: dict[str, str] = {}
@@ -85,7 +85,7 @@ def _cost_us(name: str, members: int, beats: int) -> float:
 def _cpu_s(peer: Peer, requests: list[bytes]) -> float:
     """Of `requests`, each of which goes over the same connection as its repetitions."""
     before_s = peer.cpu_seconds()
-    replies = once((peer.host, peer.port), requests, CONNECTIONS).replies
+    replies = once(peer.address, requests, CONNECTIONS).replies
     used_s = peer.cpu_seconds() - before_s
     for reply in replies:
         _epoch(reply)
@@ -95,7 +95,7 @@ def _cpu_s(peer: Peer, requests: list[bytes]) -> float:
 def _settled(peer: Peer, members: int) -> list[bytes]:
     """The steady heartbeats of members in groups of ten; as many as connections, or a multiple:
     members that are fewer than connections come several times, each time over another one."""
-    address = peer.host, peer.port
+    address = peer.address
     names = [(f"growth-{i // GROUP_SIZE}", f"member-{i:07d}") for i in range(members)]
     joins = [frames.consumer_heartbeat(*name, 0, (NOWHERE,), ()) for name in names]
     epochs = [_epoch(reply) for reply in once(address, joins, CONNECTIONS).replies]

@@ -84,7 +84,7 @@ class Measured:
 
 def measure_loads(loads: Sequence[Load], plan: Plan) -> Iterator[Workload]:
     """Of each: requests a second, CPU of the peer, latencies, and what the generator took."""
-    peers = [name for name in (*STARTERS, C_SERVER) if not plan.peers or name in plan.peers]
+    peers = plan.among((*STARTERS, C_SERVER))
     for load in loads:
         asked = [peer for peer in peers if peer != C_SERVER or load.echo]
         if not asked or not plan.wants(load.name):

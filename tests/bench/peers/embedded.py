@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from coordinator.cli.process import resident_bytes
 from coordinator.testing import GroupCoordinator
 from tests.bench.peers.lines import LineProcess
 from tests.bench.peers.mock_cluster import MockCluster
@@ -36,11 +37,6 @@ class Kind(Protocol):
     def start(self) -> Broker: ...
     def resident_bytes(self) -> int: ...
     def close(self) -> None: ...
-
-
-def resident_bytes(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
 class Groupd:

@@ -5,7 +5,6 @@ Kafka's names, over those that stand here; a peer that does not know one goes wi
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -13,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coordinator.cli.bench import frames
-from coordinator.cli.process import DaemonProcess
+from coordinator.cli.process import DaemonProcess, cpu_seconds
 from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
+from tests.bench.proc import descendants
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
 from tests.support.process import ChildProcess, wait_until
@@ -32,7 +32,6 @@ KAFKA_JVM_FLAGS = [
 GROUPS_OF_ALL = 1_000
 Settings = Mapping[str, str]
 NO_SETTINGS: Settings = {}
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class NoPeer(Exception):
@@ -55,19 +54,7 @@ class Peer:
 
     def cpu_seconds(self) -> float:
         """User and system time so far: of all its threads, and of the processes that it has."""
-        return sum(_cpu_seconds(pid) for pid in _family(self.pid))
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from _family(int(child))
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+        return sum(map(cpu_seconds, descendants(self.pid)))
 
 
 def peer_at(name: str, bootstrap: str, pid: int) -> Peer:

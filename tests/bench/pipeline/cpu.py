@@ -6,17 +6,12 @@ nearly all: what it leaves out is waiting, what it has too much of is caches tha
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.bench.pipeline.memory import descendants
-
-_TICKS = os.sysconf("SC_CLK_TCK")
-_USER_TIME = 11
-"""Its index among the fields behind the name; behind it: system, and both of the children that
-ended and were waited for. So the sum over a tree also has those that are gone."""
+from coordinator.cli import process
+from tests.bench.proc import descendants
 
 DRIVER, WORKERS, EXECUTORS = "driver JVM", "Python workers", "executor JVMs"
 CLUSTER, DAEMON, PYTHON = "master and workers", "groupd", "Python"
@@ -40,12 +35,11 @@ def cpu_seconds(root: int) -> dict[str, float]:
         if pid == root:
             continue
         try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
+            seconds = process.cpu_seconds(pid, waited_for=True)
             line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
         except OSError:
             continue
-        times = stat.rpartition(")")[2].split()[_USER_TIME : _USER_TIME + 4]
-        found[_role(line)] += sum(map(int, times)) / _TICKS
+        found[_role(line)] += seconds
     return dict(found)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
+from contextlib import suppress
 from types import TracebackType
+
+from tests.bench.proc import descendants, memory
 
 _INTERVAL_S = 0.5
 
@@ -36,35 +37,9 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._ended.wait(_INTERVAL_S):
-            sizes = [size for pid in descendants(self._root) if (size := _bytes(pid))]
+            sizes = []
+            for pid in descendants(self._root):
+                with suppress(OSError):
+                    sizes.append(memory(pid))
             self.total = max(self.total, sum(share for _, share in sizes))
             self.largest = max([self.largest, *(resident for resident, _ in sizes)])
-
-
-def descendants(root: int) -> list[int]:
-    """`root` and all below it."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                stat = Path(f"/proc/{name}/stat").read_text()
-            except OSError:
-                continue
-            parent = int(stat.rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    found, waiting = [], [root]
-    while waiting:
-        pid = waiting.pop()
-        found.append(pid)
-        waiting += children.get(pid, ())
-    return found
-
-
-def _bytes(pid: int) -> tuple[int, int] | None:
-    """(resident, proportional)"""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return None
-    kib = {line.split()[0]: int(line.split()[1]) for line in lines[1:] if line.endswith("kB")}
-    return kib.get("Rss:", 0) * 1024, kib.get("Pss:", 0) * 1024

@@ -1,4 +1,4 @@
-"""What is asked of a broker from outside: whether it answers, and what memory it takes."""
+"""What is asked of a broker from outside: whether it answers, and how long its loop stalls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import struct
 import time
 import urllib.request
 from contextlib import suppress
-from pathlib import Path
 
 from coordinator.cli.bench.frames import offset_fetch
 from tests.bench.peers.processes import Peer
@@ -23,7 +22,7 @@ STALL = "groupd_event_loop_stall_seconds"
 
 def ask(peer: Peer, frame: bytes) -> bytes:
     """One request on a connection of its own; the reply without its length."""
-    with socket.create_connection((peer.host, peer.port), timeout=TIMEOUT_S) as client:
+    with socket.create_connection(peer.address, timeout=TIMEOUT_S) as client:
         client.sendall(frame)
         stream = client.makefile("rb")
         (length,) = struct.unpack(">i", stream.read(4))
@@ -51,15 +50,6 @@ def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> Non
         if time.monotonic() > deadline:
             raise TimeoutError(f"{peer.name} does not find the offsets of {group}")
         time.sleep(POLL_S)
-
-
-def memory(pid: int) -> tuple[int, int]:
-    """Resident and proportional bytes (what is mapped by several processes counts in parts)."""
-    sizes = {}
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
-        name, value, _ = line.split()
-        sizes[name] = int(value) * 1024
-    return sizes["Rss:"], sizes["Pss:"]
 
 
 def longest_stall_ms(host: str, port: int) -> float:

@@ -23,10 +23,10 @@ from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import once
 from tests.bench.peers.processes import NoPeer, running
 from tests.bench.plan import Plan
+from tests.bench.proc import memory
 from tests.bench.recovery.probe import (
     OFFSET,
     longest_stall_ms,
-    memory,
     wait_for_offsets,
 )
 
@@ -43,7 +43,7 @@ CLEANER_RESTS = ("--set", "log.cleaner.backoff.ms=600000")
 def measure(plan: Plan) -> Iterator[Workload]:
     offsets, members = (5_000, 500) if plan.quick else (1_000_000, 100_000)
     runs = 1 if plan.quick else plan.runs
-    if not plan.peers or GROUPD in plan.peers:
+    if plan.among([GROUPD]):
         for laps, flags, name in (
             (1, (), "as a clean log"),
             (3, (), "each committed 3 times"),
@@ -59,13 +59,19 @@ def measure(plan: Plan) -> Iterator[Workload]:
                     runs,
                     offsets,
                 )
-    peers = [peer for peer in plan.peers if peer in DURABLE]
     groups = 50 if plan.quick else 1000
-    yield Workload(
-        f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol",
-        "us an offset",
-        interleaved(runs, peers, lambda name: _restart(name, groups)),
-    )
+    notes: dict[str, str] = {}
+
+    def restart(name: str) -> float | None:
+        try:
+            return _restart(name, groups)
+        except NoPeer as error:
+            notes[name] = f"cannot: {error}"
+            return None
+
+    restarts = interleaved(runs, plan.among(DURABLE), restart)
+    name = f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol"
+    yield Workload(name, "us an offset", restarts, notes)
 
 
 def _starts(
@@ -91,21 +97,17 @@ def _starts(
     yield Workload(f"Memory after it, proportional: {name}", "MB", {GROUPD: resident})
 
 
-def _restart(name: str, groups: int) -> float | None:
+def _restart(name: str, groups: int) -> float:
     with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
         path, topics = Path(directory), {TOPIC: PARTITIONS}
-        try:
-            with running(name, path, topics, durable=True) as peer:
-                commits = [
-                    frames.offset_commit(f"bench-{n}", TOPIC, PARTITIONS, OFFSET)
-                    for n in range(groups)
-                ]
-                once((peer.host, peer.port), commits, CONNECTIONS)
-            began = time.perf_counter()
-            with running(name, path, topics, durable=True) as peer:
-                for number in range(0, groups, max(groups // OFFSETS_PER_GROUP, 1)):
-                    wait_for_offsets(peer, f"bench-{number}", TOPIC, PARTITIONS)
-                took_s = time.perf_counter() - began
-        except NoPeer:
-            return None
+        with running(name, path, topics, durable=True) as peer:
+            commits = [
+                frames.offset_commit(f"bench-{n}", TOPIC, PARTITIONS, OFFSET) for n in range(groups)
+            ]
+            once(peer.address, commits, CONNECTIONS)
+        began = time.perf_counter()
+        with running(name, path, topics, durable=True) as peer:
+            for number in range(0, groups, max(groups // OFFSETS_PER_GROUP, 1)):
+                wait_for_offsets(peer, f"bench-{number}", TOPIC, PARTITIONS)
+            took_s = time.perf_counter() - began
         return took_s / (groups * PARTITIONS) * 1e6

@@ -10,9 +10,10 @@ from pathlib import Path
 from coordinator.cli.bench import frames
 from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import LoadFailed, once
-from tests.bench.peers.processes import NoPeer, Peer, running
+from tests.bench.peers.processes import STARTERS, NoPeer, Peer, running
 from tests.bench.plan import Plan
-from tests.bench.recovery.probe import memory, wait_for_api_versions
+from tests.bench.proc import memory
+from tests.bench.recovery.probe import wait_for_api_versions
 
 TOPIC = "bench"
 TOPICS = {TOPIC: 100}
@@ -32,7 +33,9 @@ _HEAP_NOTES: Mapping[str, str] = {
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
-    idle: dict[str, list[float]] = {peer: [] for peer in plan.peers}
+    peers = plan.among(STARTERS)
+    idle: dict[str, list[float]] = {peer: [] for peer in peers}
+    notes = dict(_NOTES)
 
     def start(name: str) -> float | None:
         with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
@@ -48,41 +51,42 @@ def measure(plan: Plan) -> Iterator[Workload]:
                     time.sleep(IDLE_S)
                     idle[name].append(memory(peer.pid)[1] / 1e6)
                     return took_s * 1000
-            except NoPeer:
+            except NoPeer as error:
+                notes[name] = f"cannot: {error}"
                 return None
 
     runs = 1 if plan.quick else max(plan.runs, START_RUNS)
-    samples = interleaved(runs, plan.peers, start)
-    yield Workload("Start of the process to the first reply", "ms", samples, _NOTES)
-    yield Workload("Idle memory, proportional", "MB", idle)
+    samples = interleaved(runs, peers, start)
+    yield Workload("Start of the process to the first reply", "ms", samples, notes)
+    yield Workload("Idle memory, proportional", "MB", idle, notes)
     members = 500 if plan.quick else 10_000
     for size, where in ((10, "in groups of ten"), (1, "alone in their groups")):
-        yield Workload(
-            f"Memory for a member, {members:,} {where}",
-            "bytes",
-            interleaved(
-                1 if plan.quick else plan.runs,
-                plan.peers,
-                lambda name, size=size: _for_a_member(name, members, size),  # type: ignore[misc]
-            ),
-            _HEAP_NOTES,
-        )
+        why = dict(_HEAP_NOTES)
+
+        def for_a_member(name: str, size: int = size, why: dict[str, str] = why) -> float | None:
+            try:
+                return _for_a_member(name, members, size)
+            except (NoPeer, LoadFailed) as error:
+                why[name] = f"cannot: {error}"
+                return None
+
+        per_member = interleaved(1 if plan.quick else plan.runs, peers, for_a_member)
+        yield Workload(f"Memory for a member, {members:,} {where}", "bytes", per_member, why)
 
 
-def _for_a_member(name: str, members: int, size: int) -> float | None:
+def _for_a_member(name: str, members: int, size: int) -> float:
     """Of members that have joined and sent nothing since: no connection is theirs."""
-    with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
-        try:
-            # In memory groupd would hold its log, too.
-            durable = name == "groupd"
-            with running(name, Path(directory), TOPICS, durable=durable) as peer:
-                _join(peer, CONNECTIONS, size, "warm")
-                before = memory(peer.pid)[1]
-                _join(peer, members, size, "bench")
-                time.sleep(IDLE_S)
-                return (memory(peer.pid)[1] - before) / members
-        except (NoPeer, LoadFailed):  # or it closes the connection: no such request there
-            return None
+    # In memory groupd would hold its log, too.
+    with (
+        tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
+        running(name, Path(directory), TOPICS, durable=name == "groupd") as peer,
+    ):
+        _join(peer, CONNECTIONS, size, "warm")
+        before = memory(peer.pid)[1]
+        _join(peer, members, size, "bench")
+        time.sleep(IDLE_S)
+        # Of few members it may be less than what the allocator had in hand.
+        return max(0.0, (memory(peer.pid)[1] - before) / members)
 
 
 def _join(peer: Peer, members: int, size: int, prefix: str) -> None:
@@ -92,4 +96,4 @@ def _join(peer: Peer, members: int, size: int, prefix: str) -> None:
         )
         for number in range(members)
     ]
-    once((peer.host, peer.port), joins, CONNECTIONS)
+    once(peer.address, joins, CONNECTIONS)

@@ -6,8 +6,9 @@ import socket
 from struct import Struct
 
 from coordinator.cli.bench import frames
+from coordinator.cli.bench.fill import TOPIC
 from protocol.wire.encode import Writer
-from tests.bench.stalls.store import EPOCH, HUGE, TOPIC, member_id
+from tests.bench.stalls.store import EPOCH, HUGE, member_id
 
 _INT32 = Struct(">i")
 TIMEOUT_S = 60.0

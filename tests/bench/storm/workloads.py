@@ -26,6 +26,8 @@ LEAVING_SIZE = 1_000
 LEAVES = 5
 QUICK_SIZE = 50
 QUICK_LEAVES = 1
+TIMEOUT_S = 120
+QUICK_TIMEOUT_S = 20
 WARM_UP = 200
 CANNOT = (StormFailed, NoPeer, RuntimeError)
 
@@ -101,7 +103,12 @@ class Measured:
                 group="warm-up",
             )
         return storm(
-            peer, case.protocol, case.members, interval_ms=HEARTBEAT_MS, leaves=case.leaves
+            peer,
+            case.protocol,
+            case.members,
+            interval_ms=HEARTBEAT_MS,
+            leaves=case.leaves,
+            timeout_s=TIMEOUT_S if self.warm_up else QUICK_TIMEOUT_S,
         )
 
 
@@ -118,7 +125,7 @@ def cases(quick: bool = False) -> list[Case]:
 def measure(plan: Plan) -> Iterator[Workload]:
     """Of every case the time to stable, the coordinator's CPU, and where somebody leaves, the time
     until the partitions are owned again."""
-    peers = plan.peers or tuple(STARTERS)
+    peers = plan.among(STARTERS)
     for case in cases(plan.quick):
         measured = Measured(case, 0 if plan.quick else WARM_UP)
         samples = interleaved(1 if plan.quick else plan.runs, peers, measured.run)
