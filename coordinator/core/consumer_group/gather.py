@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from coordinator.core.assignors.loader import BUILT_IN
 from coordinator.core.consumer_group import deferred_target, events
 from coordinator.core.consumer_group.answer import answer, set_rebalance_timer
 from coordinator.core.consumer_group.errors import AssignorFailed
@@ -32,7 +33,10 @@ from coordinator.core.consumer_group.steps import (
     is_target_due,
     reconcile_stored,
 )
-from coordinator.core.consumer_group.subscription import preferred_assignor
+from coordinator.core.consumer_group.subscription import (
+    preferred_assignor,
+    preferred_assignor_after,
+)
 from coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
 from coordinator.core.deadlines import DeadlineKey
 from coordinator.core.group_configs import session_timeout_ms
@@ -93,12 +97,18 @@ class Gathering:
 
 
 def is_wanted(state: ShardState, group: ConsumerGroup, step: Step, now: Instant) -> bool:
-    """Whether this operation asks for a target, and is to wait for it."""
-    return (
-        state.config.consumer_target_linger_ms > 0
-        and is_target_due(state, group, step.epoch.epoch, now)
-        and not deferred_target.has_failed(group, now)
-    )
+    """Whether this operation asks for a target, and is to wait for it. Not for a custom assignor,
+    unless the group is large: if that fails, the member that votes for it must not be in the group
+    yet, else it would fail everybody's heartbeats from then on."""
+    if (
+        state.config.consumer_target_linger_ms == 0
+        or not is_target_due(state, group, step.epoch.epoch, now)
+        or deferred_target.has_failed(group, now)
+    ):
+        return False
+    default = state.config.consumer_assignors[0]
+    name = preferred_assignor_after(group, step.resolved.member, step.updated, default)
+    return name in BUILT_IN or deferred_target.is_large(state, group)
 
 
 def park(
