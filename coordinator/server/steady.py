@@ -144,33 +144,39 @@ class SteadyTable:
         stored = self._last
         if stored is None:
             return None
-        rest = data[12:]
-        if stored.rest != rest:
-            stored = self._entries.get(rest) if len(data) <= SEVERAL_BYTES_MAX else None
-            if stored is None:
-                return self._several(data, now_ms)
-            self._last = stored
-        if stored.start != data[:8] or not self._renewed(stored, 1, now_ms):
+        if stored.rest != data[12:]:
+            return self._another(stored, data, now_ms)
+        if stored.start != data[:8]:
             return None
+        if not stored.lease.renew(now_ms):
+            self._forget(stored)
+            return None
+        stored.repeats.count += 1
         return stored.head + data[8:12] + stored.tail
 
-    def _several(self, data: bytes, now_ms: int) -> bytes | None:
+    def _another(self, stored: StoredReply, data: bytes, now_ms: int) -> bytes | None:
+        """`repeated_at` of what is not `stored`, once."""
+        if len(data) > SEVERAL_BYTES_MAX:
+            return None
         size = int.from_bytes(data[:4], "big") + 4
-        if not 12 <= size < len(data) <= SEVERAL_BYTES_MAX or len(data) % size:
+        if size < 12 or len(data) % size:
             return None
-        stored = self._entries.get(data[12:size])
-        if stored is None:
-            return None
+        if stored.start != data[:8] or stored.rest != data[12:size]:
+            found = self._entries.get(data[12:size])
+            if found is None or found.start != data[:8]:
+                return None
+            self._last = stored = found
         ids = stored.ids(data)
-        if not ids or not self._renewed(stored, len(ids), now_ms):
-            return None
-        return stored.replies(ids)
+        return stored.replies(ids) if ids and self._renewed(stored, len(ids), now_ms) else None
 
     def _renewed(self, stored: StoredReply, count: int, now_ms: int) -> bool:
         """`count` requests have come; False: the lease has ended."""
         if not stored.lease.renew(now_ms):
-            del self._entries[stored.rest]
-            self._last = next(iter(self._entries.values()), None)
+            self._forget(stored)
             return False
         stored.repeats.count += count
         return True
+
+    def _forget(self, stored: StoredReply) -> None:
+        del self._entries[stored.rest]
+        self._last = next(iter(self._entries.values()), None)

@@ -41,7 +41,7 @@ class SteadyReader:
         self._stats = stats
         self._tables: dict[int, SteadyTable] = {}
         self._epoll: Any = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: Any = None
 
     @classmethod
     def of(cls, clock: Clock, sessions: Clock, stats: ConnectionStats) -> SteadyReader | None:
@@ -67,7 +67,7 @@ class SteadyReader:
         del self._tables[table.fd]
         with suppress(OSError):  # closed: the kernel has forgotten it
             self._epoll.unregister(table.fd)
-        if not self._tables and self._loop is not None:
+        if not self._tables:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
             self._epoll = self._loop = None
@@ -116,8 +116,13 @@ class SteadyReader:
                 table.owner.input_ended()
                 return
             if len(data) == READ_BYTES:
-                with suppress(OSError):  # nothing more; an error comes again
-                    data += os.read(table.fd, MORE_BYTES)
+                data += self._more(table.fd)
             table.owner.take_in(data)
         except Exception as error:  # noqa: BLE001 - logged there; the others must not suffer
             table.owner.failed(error)
+
+    def _more(self, fd: int) -> bytes:
+        try:
+            return os.read(fd, MORE_BYTES)
+        except OSError:
+            return b""  # nothing; an error comes again
