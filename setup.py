@@ -27,7 +27,7 @@ def compiled_build() -> dict[str, Any]:
     return {
         "ext_modules": mypycify(
             paths,
-            opt_level=os.environ.get("GROUPD_COMPILE_OPT", "3"),
+            opt_level=os.environ.get("GROUPD_COMPILE_OPT", "2"),
             group_name="groupd",
             target_dir="build/mypyc",
         )
