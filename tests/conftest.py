@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from coordinator.testing import pytest_plugin
+from tests.support.compiled import check_build
 from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
@@ -16,6 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where groupd is installed, its entry point has done so already."""
     if not config.pluginmanager.has_plugin("groupd"):
         config.pluginmanager.register(pytest_plugin, "groupd")
+    check_build(config.rootpath)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from coordinator.cli.demo.command import demo
 from coordinator.cli.groups.command import app as groups_app
 from coordinator.cli.log.app import app as log_app
 from coordinator.cli.replay import replay
+from coordinator.compiled import compiled_modules
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -41,7 +42,11 @@ def root(
     if version:
         from importlib.metadata import version as installed_version
 
-        typer.echo(f"groupd {installed_version('groupd')}")
+        # Loads what a daemon is made of.
+        import coordinator.daemon  # noqa: F401
+
+        how = f"compiled: {count} modules" if (count := len(compiled_modules())) else "pure Python"
+        typer.echo(f"groupd {installed_version('groupd')} ({how})")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

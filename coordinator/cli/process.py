@@ -39,8 +39,14 @@ class DaemonProcess:
     """`groupd serve` as a child process; context manager."""
 
     def __init__(
-        self, *flags: str, data_dir: Path, ready_timeout_s: float = READY_TIMEOUT_S
+        self,
+        *flags: str,
+        data_dir: Path,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        installed: Path | None = None,
     ) -> None:
+        """`installed`: a directory that has another build of groupd."""
+        self._installed = installed
         self._ready_timeout_s = ready_timeout_s
         self._flags = flags
         self._data_dir = data_dir
@@ -50,11 +56,15 @@ class DaemonProcess:
         self.admin = ("", 0)
 
     def __enter__(self) -> DaemonProcess:
-        command = [sys.executable, "-m", "coordinator", "serve"]
+        command, env = [sys.executable, "-m", "coordinator", "serve"], None
+        if self._installed is not None:
+            # Before everything else, the working directory too.
+            command.insert(1, "-P")
+            env = {**os.environ, "PYTHONPATH": str(self._installed)}
         command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         command += ["--data-dir", str(self._data_dir / "data"), "--log-level", "warning"]
         self._process = subprocess.Popen(
-            [*command, *self._flags], stdout=subprocess.PIPE, stderr=self._log, text=True
+            [*command, *self._flags], env=env, stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         assert self._process.stdout is not None
         if select.select([self._process.stdout], [], [], self._ready_timeout_s)[0]:

@@ -14,8 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
+
 from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from coordinator.compiled import compiled_modules
 from coordinator.failures import DaemonFailed
 
 if TYPE_CHECKING:
@@ -145,6 +148,8 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
         _at_end_of_stdin(lambda: loop.call_soon_threadsafe(stop.set))
     if not await _started(daemon, stop):
         return
+    if compiled := compiled_modules():
+        structlog.get_logger("groupd").info("compiled", modules=len(compiled))
     # What is loaded stays: the collector need not look at it again.
     gc.freeze()
     gc.enable()

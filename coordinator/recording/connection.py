@@ -106,7 +106,7 @@ class RecordedConnection(Connection):
             self.traffic.closing(self)
 
     def data_received(self, data: bytes) -> None:
-        self._take_in(data)  # every frame is an input
+        self.take_in(data)  # every frame is an input
 
     def _start(self, frame: bytes) -> None:
         self._frame = frame

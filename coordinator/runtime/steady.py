@@ -13,6 +13,8 @@ from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import Steady
 from coordinator.runtime.shard_state import ShardState
 
+_ACTIVE = ShardState.ACTIVE
+
 
 class SteadyReply(Protocol):
     """What a connection keeps beside the bytes of a reply."""
@@ -46,7 +48,7 @@ class ShardLease:
         holder = self._holder
         return (
             holder.shard is self._shard
-            and holder.state is ShardState.ACTIVE
+            and holder.state is _ACTIVE
             and self._group_id not in self._pending
             and self._renew(now_ms)
         )

@@ -28,6 +28,7 @@ from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.long_replies import LongReplies
 from coordinator.server.slot import ReadySlot, Slot
 from coordinator.server.steady import SteadyTable, StoredReply
+from coordinator.server.steady_reader import SteadyReader
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
 from protocol.wire.framing import FrameError, FrameSplitter
@@ -73,10 +74,11 @@ class Connection(asyncio.Protocol):
         self._held = 0
         self.long_replies: LongReplies | None = None
         """None: every reply is encoded at once."""
-        self.steady = SteadyTable(sessions or clock, stats)
+        self.steady = SteadyTable(sessions or clock, stats, self)
+        self.reader: SteadyReader | None = None
+        """Reads the socket instead of the transport, once heartbeats repeat."""
+        self._handed_over = False
         self._now_ms = clock.monotonic_ms
-        self._own_ms = clock.monotonic_ms if sessions not in (None, clock) else None
-        self._quiet = True
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -87,12 +89,16 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.host = ""
         self.software = ("", "")
-        self.last_active_ms = clock.now().monotonic_ms
+        self.steady.active_ms = clock.monotonic_ms()
 
     @property
     def idle(self) -> bool:
         """No request under way."""
         return not self._slots and not self._frames
+
+    @property
+    def last_active_ms(self) -> int:
+        return self.steady.active_ms
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -110,7 +116,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        self._quiet = False
+        self.steady.quiet = False
+        self._stop_reader()
         if self in self._registry:
             self._registry.discard(self)
             self._stats.open -= 1
@@ -123,21 +130,51 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
 
     def data_received(self, data: bytes) -> None:
-        # Nearly all that comes is a settled heartbeat, with nothing before it.
-        if self._quiet:
+        if self.steady.quiet:
             replies = self.steady.repeated(data)
             if replies is not None:
-                self.last_active_ms = self._own_ms() if self._own_ms else self.steady.now_ms
+                self.steady.active_ms = self._now_ms()
                 self._stats.bytes_in += len(data)
-                self._write(replies)
+                self.write(replies)
+                if self.reader is not None and not self.closed:
+                    self._hand_over(self.reader)
                 return
-        self._take_in(data)
+        self.take_in(data)
 
-    def _take_in(self, data: bytes) -> None:
+    def _hand_over(self, reader: SteadyReader) -> None:
+        """From now on nearly all that comes will be a settled heartbeat."""
+        assert self._transport is not None
+        if self._reading and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._handed_over = True
+            self.steady.fd = self._transport.get_extra_info("socket").fileno()
+            reader.add(self.steady)
+
+    def input_ended(self) -> None:
+        """The transport finds out why."""
+        assert self._transport is not None
+        self._stop_reader()
+        self._handed_over = False
+        if self._reading and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def failed(self, error: Exception) -> None:
+        log.error("connection lost by a bug", client=self.host, exc_info=error)
+        self.abort()
+
+    def unsent(self) -> bool:
+        assert self._transport is not None
+        return self._transport.get_write_buffer_size() > 0
+
+    def _stop_reader(self) -> None:
+        if self._handed_over and self.reader is not None:
+            self.reader.remove(self.steady)
+
+    def take_in(self, data: bytes) -> None:
         if self.closed or self._stopped:
             return
-        self._quiet = False
-        self.last_active_ms = self._now_ms()
+        self.steady.quiet = False
+        self.steady.active_ms = self._now_ms()
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
@@ -164,27 +201,29 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection now."""
         self.closed = True
-        self._quiet = False
+        self.steady.quiet = False
+        self._stop_reader()
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         """Close once what is written has left."""
         self.closed = True
-        self._quiet = False
+        self.steady.quiet = False
+        self._stop_reader()
         if self._transport is not None:
             self._transport.close()
 
     def stop_reading(self) -> None:
         """For shutdown: take nothing new, keep answering what is under way."""
         self._stopped = True
-        self._quiet = False
+        self.steady.quiet = False
         self._frames.clear()
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply; send every reply that is ready in order."""
-        self.last_active_ms = self._now_ms()
+        self.steady.active_ms = self._now_ms()
         if slot is self._barrier:
             self._barrier = None
         if self._pumping:
@@ -283,18 +322,21 @@ class Connection(asyncio.Protocol):
         if ready and self._transport is not None:
             data = ready[0] if len(ready) == 1 else b"".join(ready)
             if data:
-                self._write(data)
+                self.write(data)
 
-    def _write(self, data: bytes | bytearray) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         assert self._transport is not None
         self._stats.bytes_out += len(data)
         self._written += len(data)
+        self.steady.direct = False
         self._transport.write(data)
+        if self._handed_over and self._transport.is_closing():
+            self._stop_reader()  # its socket is gone
 
     def _regulate(self) -> None:
         """Read on only while there is room for what would come."""
         waits = self._slots or self._frames or self._partial
-        self._quiet = not (waits or self._stopped or self.closed)
+        self.steady.quiet = not (waits or self._stopped or self.closed)
         room = len(self._slots) < self._config.queued_max_requests
         self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
@@ -302,7 +344,9 @@ class Connection(asyncio.Protocol):
         if reading == self._reading or self.closed or self._transport is None:
             return
         self._reading = reading
-        if reading:
+        if self._handed_over and self.reader is not None:
+            (self.reader.add if reading else self.reader.remove)(self.steady)
+        elif reading:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

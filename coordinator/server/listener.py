@@ -12,6 +12,7 @@ from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.server.connection import Connection, Requests
 from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.long_replies import LongReplies
+from coordinator.server.steady_reader import SteadyReader
 
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
@@ -52,6 +53,7 @@ class KafkaListener:
         self._make = make
         self._stats = stats
         self._long_replies = LongReplies()
+        self._reader = SteadyReader.of(clock, self._sessions, stats)
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._sweep: TimerHandle | None = None
@@ -108,6 +110,7 @@ class KafkaListener:
         connection = self._make(self._config, self._clock, self._requests, self._stats,
                                 self._connections, self._sessions)  # fmt: skip
         connection.long_replies = self._long_replies
+        connection.reader = self._reader
         return connection
 
     def _arm_sweep(self) -> None:

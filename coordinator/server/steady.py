@@ -9,7 +9,9 @@ Frames are meant without their length field, `data` is what a socket gave.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
+from typing import Protocol
 
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.steady import SteadyReply
@@ -22,21 +24,41 @@ SEVERAL_BYTES_MAX = 16 * 1024
 """More at once is taken one by one: nobody has so many heartbeats under way."""
 
 
+@lru_cache(maxsize=256)
+def ids_layout(size: int, count: int) -> Struct:
+    """Finds the correlation ids of `count` requests of `size` bytes each."""
+    return Struct(f"8x4s{size - 12}x" * count)
+
+
+class Owner(Protocol):
+    """The connection of a table, as a reader of its socket knows it."""
+
+    def take_in(self, data: bytes) -> None:
+        """What came and is no repetition."""
+        ...
+
+    def input_ended(self) -> None:
+        """Nothing more can be read, or so it seems: look for yourself."""
+        ...
+
+    def unsent(self) -> bool:
+        """Replies wait to be written."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """What the socket has not taken."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """A bug of ours, met while something was taken in."""
+        ...
+
+
 class StoredReply:
     """`start`: of the request up to the correlation id, its length field included; `rest`: all
     behind it; `head` and `tail`: the same of the reply."""
 
-    __slots__ = (
-        "_joint",
-        "_layout",
-        "_reply_joint",
-        "head",
-        "lease",
-        "repeats",
-        "rest",
-        "start",
-        "tail",
-    )
+    __slots__ = ("_joint", "_reply_joint", "head", "lease", "repeats", "rest", "start", "tail")
 
     def __init__(
         self, request: bytes, reply: bytes | bytearray, lease: SteadyReply, repeats: Repeats
@@ -47,19 +69,15 @@ class StoredReply:
         self.tail = bytes(reply[8:])
         self.lease = lease
         self.repeats = repeats
-        self._layout: Struct | None = None
         self._joint = self._reply_joint = b""
 
     def ids(self, data: bytes) -> tuple[bytes, ...]:
         """The correlation ids of `data`, if it is this request several times; else none."""
-        layout = self._layout
-        if layout is None or layout.size != len(data):
-            size = len(self.start) + 4 + len(self.rest)
-            count = len(data) // size
-            layout = self._layout = Struct(f"{len(self.start)}x4s{len(self.rest)}x" * count)
+        if not self._joint:
             self._joint = self.rest + self.start
             self._reply_joint = self.tail + self.head
-        ids = layout.unpack(data)
+        size = 12 + len(self.rest)
+        ids = ids_layout(size, len(data) // size).unpack(data)
         return ids if self.start + self._joint.join(ids) + self.rest == data else ()
 
     def replies(self, ids: tuple[bytes, ...]) -> bytes:
@@ -67,18 +85,36 @@ class StoredReply:
 
 
 class SteadyTable:
-    """Requests and their replies. `now_ms`: the time at which sessions begin, taken with every
-    renewal."""
+    """Requests and their replies, and what is looked at with every request of a connection: all
+    that a settled heartbeat touches lies together.
 
-    __slots__ = ("_clock_ms", "_entries", "_last", "_stats", "now_ms")
+    `quiet`: nothing of the connection is under way, so what comes next may be answered from here.
+    `active_ms`: when something came or left last. `fd` and `direct` are the reader's: the socket,
+    and whether all that was written before has left."""
 
-    def __init__(self, clock: Clock, stats: ConnectionStats) -> None:
+    __slots__ = (
+        "_clock_ms",
+        "_entries",
+        "_last",
+        "_stats",
+        "active_ms",
+        "direct",
+        "fd",
+        "owner",
+        "quiet",
+    )
+
+    def __init__(self, clock: Clock, stats: ConnectionStats, owner: Owner) -> None:
         self._clock_ms = clock.monotonic_ms
         self._stats = stats
         self._entries: dict[bytes, StoredReply] = {}
         self._last: StoredReply | None = None
         """Nearly always the only one."""
-        self.now_ms = 0
+        self.owner = owner
+        self.quiet = True
+        self.active_ms = 0
+        self.fd = -1
+        self.direct = False
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -96,42 +132,51 @@ class SteadyTable:
         stored = self._entries.get(request[8:])
         if stored is None or stored.start[4:] != request[:4]:
             return None
-        return stored if self._renewed(stored, 1) else None
+        return stored if self._renewed(stored, 1, self._clock_ms()) else None
 
     def repeated(self, data: bytes) -> bytes | None:
+        """`repeated_at` now."""
+        return self.repeated_at(data, self._clock_ms())
+
+    def repeated_at(self, data: bytes, now_ms: int) -> bytes | None:
         """The replies to `data`, if it is one stored request, or the same one several times. None:
-        it is something else, and nothing has been done."""
+        it is something else, and nothing has been done. `now_ms`: when their sessions begin."""
         stored = self._last
         if stored is None:
             return None
-        rest = data[12:]
-        if stored.rest != rest:
-            stored = self._entries.get(rest) if len(data) <= SEVERAL_BYTES_MAX else None
-            if stored is None:
-                return self._several(data)
-            self._last = stored
-        if stored.start != data[:8] or not self._renewed(stored, 1):
+        if stored.rest != data[12:]:
+            return self._another(stored, data, now_ms)
+        if stored.start != data[:8]:
             return None
+        if not stored.lease.renew(now_ms):
+            self._forget(stored)
+            return None
+        stored.repeats.count += 1
         return stored.head + data[8:12] + stored.tail
 
-    def _several(self, data: bytes) -> bytes | None:
+    def _another(self, stored: StoredReply, data: bytes, now_ms: int) -> bytes | None:
+        """`repeated_at` of what is not `stored`, once."""
+        if len(data) > SEVERAL_BYTES_MAX:
+            return None
         size = int.from_bytes(data[:4], "big") + 4
-        if not 12 <= size < len(data) <= SEVERAL_BYTES_MAX or len(data) % size:
+        if size < 12 or len(data) % size:
             return None
-        stored = self._entries.get(data[12:size])
-        if stored is None:
-            return None
+        if stored.start != data[:8] or stored.rest != data[12:size]:
+            found = self._entries.get(data[12:size])
+            if found is None or found.start != data[:8]:
+                return None
+            self._last = stored = found
         ids = stored.ids(data)
-        if not ids or not self._renewed(stored, len(ids)):
-            return None
-        return stored.replies(ids)
+        return stored.replies(ids) if ids and self._renewed(stored, len(ids), now_ms) else None
 
-    def _renewed(self, stored: StoredReply, count: int) -> bool:
+    def _renewed(self, stored: StoredReply, count: int, now_ms: int) -> bool:
         """`count` requests have come; False: the lease has ended."""
-        self.now_ms = now_ms = self._clock_ms()
         if not stored.lease.renew(now_ms):
-            del self._entries[stored.rest]
-            self._last = next(iter(self._entries.values()), None)
+            self._forget(stored)
             return False
         stored.repeats.count += count
         return True
+
+    def _forget(self, stored: StoredReply) -> None:
+        del self._entries[stored.rest]
+        self._last = next(iter(self._entries.values()), None)

