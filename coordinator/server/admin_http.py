@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -19,6 +19,7 @@ import h11
 import structlog
 
 from coordinator.server.http_body import READ_BYTES, BodyTooLarge, read_body, read_request
+from protocol.frozen import dataclass
 
 log = structlog.get_logger("groupd.admin")
 
