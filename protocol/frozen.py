@@ -3,8 +3,8 @@
 The standard one writes and compiles eight functions for a class; for 240 classes that is a sixth
 of the daemon's start. This one leaves to it what needs no code (fields, slots, `__match_args__`),
 compiles `__init__` alone and shares the rest. For type checkers it is the standard one, and so it
-is for everyone else: frozen, slotted, equal by fields, fit for `fields` and `replace`. Fields may
-have a default or a default factory, nothing else; there are no base classes with fields.
+is for everyone else: slotted, frozen or not, equal by fields, fit for `fields` and `replace`.
+Fields may have a default or a default factory, nothing else; there are no base classes with fields.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ else:
     import dataclasses
     from operator import attrgetter
 
-    def dataclass(*, frozen: bool, slots: bool) -> Any:
-        """For `frozen=True, slots=True`."""
-        assert frozen
+    def dataclass(*, slots: bool, frozen: bool = False) -> Any:
+        """For `slots=True`."""
         assert slots
-        return _frozen
+        return _frozen if frozen else _changeable
 
     def _frozen(cls: type[Any]) -> type[Any]:
         made = _made(cls, "_set_{0}(self, {1})")  # past `__setattr__`, which refuses
@@ -35,8 +34,13 @@ else:
         made.__setstate__ = _restore
         return made
 
+    def _changeable(cls: type[Any]) -> type[Any]:
+        made = slotted(cls)
+        made.__hash__ = None
+        return made
+
     def slotted(cls: type[Any]) -> type[Any]:
-        """The same, but nothing keeps anyone from assigning to a field."""
+        """Frozen but for that nothing keeps anyone from assigning to a field."""
         return _made(cls, "self.{0} = {1}")
 
     def _made(cls: type[Any], assignment: str) -> type[Any]:
