@@ -113,9 +113,7 @@ def test_fields_may_be_made_anew_for_each_object() -> None:
     assert one.partitions is not Place("t").partitions
     assert other == Place("t", [1]) != one
     assert dataclasses.replace(other, topic="u") == Place("u", [1])
-    assert str(inspect.signature(Place)) == (
-        "(topic: 'str', partitions: 'list[int]' = <factory>) -> 'None'"
-    )
+    assert repr(inspect.signature(Place).parameters["partitions"].default) == "<factory>"
 
 
 def test_one_that_is_not_frozen_changes_and_has_no_hash() -> None:
