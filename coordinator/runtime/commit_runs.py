@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from coordinator.core.offsets.store import StoredOffset
 from protocol.messages import NO_TOPIC_ID
+from protocol.records.offset_records import COMMIT_KEY
 from protocol.records.schema import OffsetCommitValue
 
 _NO_METADATA = 1  # length + 1
@@ -172,7 +173,7 @@ class CommitRuns:
         """A key without its partition: of type 1, then group and topic."""
         topic_at = 4 + (prefix[2] << 8 | prefix[3])
         name_at = topic_at + 2
-        if prefix[:2] != b"\x00\x01":
+        if prefix[:2] != COMMIT_KEY:
             return False
         if name_at + (prefix[topic_at] << 8 | prefix[topic_at + 1]) != len(prefix):
             return False

@@ -31,7 +31,7 @@ from protocol.records.batch import (
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 from protocol.records.group_reader import GroupReader
-from protocol.records.offset_records import CommitReader
+from protocol.records.offset_records import COMMIT_KEY, CommitReader
 from protocol.records.scan import check_end, key_value, records_data
 from storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
@@ -218,8 +218,12 @@ class _Replay:
             else:
                 offset, key, value, at = key_value(header, data, at)
                 read = 1
-                commits = plain and key is not None and self._commit(key, value, offset)
-                if key is not None and not commits:
+                commits = False
+                if key is None:
+                    pass  # no record of a coordinator has none
+                elif plain and key.startswith(COMMIT_KEY) and self._commit(key, value, offset):
+                    commits = True
+                else:
                     self._record(key, value, offset, producer_id, header.producer_epoch)
             left -= read
             self._since += read

@@ -83,7 +83,8 @@ class GroupReader:
             group, name = self._pairs.get(key[2:]) or self._pair(key)
         else:
             group, name = self._groups.get(key[2:]) or self._group(key), ""
-        return GroupRecord(kind, group, name, self._value(kind, key, value))
+        # A tuple made as such is made without a call of Python.
+        return tuple.__new__(GroupRecord, (kind, group, name, self._value(kind, key, value)))
 
     def _group(self, key: bytes) -> str:
         decoded: Any = decode_key(key)
