@@ -293,14 +293,8 @@ class Daemon:
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.scrapes import Scrapes
 
-        scrapes = Scrapes(
-            self._broker,
-            self.connections,
-            self._transactions,
-            self._cleaner,
-            self._stalls,
-            self._host.collectors,
-        )
+        parts = (self._broker, self.connections, self._transactions, self._cleaner, self._stalls)
+        scrapes = Scrapes(*parts, self._host.collectors)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))

@@ -218,12 +218,13 @@ class _Replay:
             else:
                 offset, key, value, at = key_value(header, data, at)
                 read = 1
-                commits = False
-                if key is None:
-                    pass  # no record of a coordinator has none
-                elif plain and key.startswith(COMMIT_KEY) and self._commit(key, value, offset):
-                    commits = True
-                else:
+                commits = (
+                    plain
+                    and key is not None
+                    and key.startswith(COMMIT_KEY)
+                    and self._commit(key, value, offset)
+                )
+                if key is not None and not commits:
                     self._record(key, value, offset, producer_id, header.producer_epoch)
             left -= read
             self._since += read
