@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,12 @@ from protocol import crc
 
 ROOT = Path(__file__).resolve().parents[3]
 CHECKED = b"123456789", 0xE3069283
+
+
+class NoPathFinder:
+    @staticmethod
+    def find_spec(name: str, path: object) -> None:
+        return None
 
 
 def test_the_extension_is_where_it_is_looked_for() -> None:
@@ -33,6 +38,6 @@ def test_the_package_can_still_be_imported_as_a_whole() -> None:
 
 
 def test_a_package_without_the_extension_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PathFinder, "find_spec", lambda *_: None)
+    monkeypatch.setattr(crc, "PathFinder", NoPathFinder)
     assert crc._extension() is None
     assert crc._whole()(CHECKED[0]) == CHECKED[1]
