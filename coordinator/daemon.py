@@ -291,20 +291,15 @@ class Daemon:
         from coordinator.server.admin_groups import GroupRoutes
         from coordinator.server.admin_http import AdminServer
         from coordinator.server.admin_routes import AdminRoutes
-        from coordinator.server.log_metrics import LogCollector
-        from coordinator.server.metrics import make_registry
+        from coordinator.server.scrapes import Scrapes
 
-        registry = make_registry(
-            self._broker,
-            self.connections,
-            self._transactions,
-            [lambda: LogCollector(self._cleaner, self._stalls), *self._host.collectors()],
-        )
+        parts = (self._broker, self.connections, self._transactions, self._cleaner, self._stalls)
+        scrapes = Scrapes(*parts, self._host.collectors)
         shown = self._shown_options(address)
-        routes = AdminRoutes(self.options.config, shown, registry, self._not_ready)
+        routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
         if self._hosting is not None:
-            self._hosting.add_routes(routes, registry)
+            self._hosting.add_routes(routes, scrapes)
         admin = AdminServer(routes, self._control)
         try:
             self.admin_address = await admin.start(*address)

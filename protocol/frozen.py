@@ -1,29 +1,49 @@
-"""`dataclass` for the many classes of messages and records, which every start of a daemon makes.
+"""`dataclass` for the many classes that every start of a daemon makes.
 
-The standard one writes and compiles eight functions for a class; for 170 classes that is a tenth
+The standard one writes and compiles eight functions for a class; for 240 classes that is a sixth
 of the daemon's start. This one leaves to it what needs no code (fields, slots, `__match_args__`),
 compiles `__init__` alone and shares the rest. For type checkers it is the standard one, and so it
-is for everyone else: frozen, slotted, equal by fields, fit for `fields` and `replace`. Only plain
-fields, with or without a default.
+is for everyone else: slotted, frozen or not, equal by fields, fit for `fields` and `replace`.
+Fields may have a default or a default factory, nothing else; there are no base classes with fields.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+
+    def slotted(cls: type[T]) -> type[T]: ...
 else:
     import dataclasses
     from operator import attrgetter
 
-    def dataclass(*, frozen: bool, slots: bool) -> Any:
-        """For `frozen=True, slots=True`."""
-        assert frozen
+    def dataclass(*, slots: bool, frozen: bool = False) -> Any:
+        """For `slots=True`."""
         assert slots
-        return _made
+        return _frozen if frozen else _changeable
 
-    def _made(cls: type[Any]) -> type[Any]:
+    def _frozen(cls: type[Any]) -> type[Any]:
+        made = _made(cls, "_set_{0}(self, {1})")  # past `__setattr__`, which refuses
+        made.__setattr__ = _refuse_assignment
+        made.__delattr__ = _refuse_deletion
+        made.__getstate__ = _state
+        made.__setstate__ = _restore
+        return made
+
+    def _changeable(cls: type[Any]) -> type[Any]:
+        made = slotted(cls)
+        made.__hash__ = None
+        return made
+
+    def slotted(cls: type[Any]) -> type[Any]:
+        """Frozen but for that nothing keeps anyone from assigning to a field."""
+        return _made(cls, "self.{0} = {1}")
+
+    def _made(cls: type[Any], assignment: str) -> type[Any]:
         doc = cls.__doc__
         cls.__doc__ = "-"  # without any the standard one parses a signature, which takes long
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
@@ -31,24 +51,23 @@ else:
         names = tuple(field.name for field in fields)
         said = ", ".join(f"{field.name}: {field.type}" for field in fields)
         made.__doc__ = doc or f"{made.__name__}({said})"
-        made.__init__ = _init(made, fields)
+        made.__init__ = _init(made, fields, assignment)
         made.__eq__, made.__hash__ = _by_fields(names)
         made.__repr__ = _shown
-        made.__setattr__ = _refuse_assignment
-        made.__delattr__ = _refuse_deletion
-        made.__getstate__ = _state
-        made.__setstate__ = _restore
         return made
 
-    def _init(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Any:
+    def _init(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...], assignment: str) -> Any:
         known: dict[str, Any] = {}
         parameters, lines = ["self"], []
         for field in fields:
-            assert field.default_factory is dataclasses.MISSING
             name, default = field.name, field.default
-            # Past `__setattr__`, which refuses.
             known[f"_set_{name}"] = cls.__dict__[name].__set__
-            lines.append(f" _set_{name}(self, {name})")
+            value = name
+            if field.default_factory is not dataclasses.MISSING:
+                known[f"_make_{name}"] = field.default_factory
+                default = _made_anew
+                value = f"(_make_{name}() if {name} is _default_{name} else {name})"
+            lines.append(" " + assignment.format(name, value))
             if default is dataclasses.MISSING:
                 parameters.append(name)
             else:
@@ -61,6 +80,12 @@ else:
         init.__qualname__ = f"{cls.__qualname__}.__init__"
         init.__module__ = cls.__module__
         return init
+
+    class _MadeAnew:
+        def __repr__(self) -> str:
+            return "<factory>"
+
+    _made_anew = _MadeAnew()
 
     def _by_fields(names: tuple[str, ...]) -> tuple[Any, Any]:
         """`__eq__` and `__hash__`."""
@@ -94,4 +119,4 @@ else:
             object.__setattr__(self, name, value)
 
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "slotted"]

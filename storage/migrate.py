@@ -47,7 +47,7 @@ def migrate(
     """`where` names the database in messages. Raises StoreRefused."""
     existing = inspect(connection).get_table_names()
     if not existing:
-        tables.metadata.create_all(connection)
+        tables.metadata.create_all(connection, checkfirst=False)
         cluster_id = new_cluster_id()
         connection.execute(
             insert(tables.meta).values(

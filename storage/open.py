@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from storage.log import Store, StoreRefused
-from storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from storage.reader import StoreReader
@@ -24,6 +23,8 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
     `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash for an absolute path),
     `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`."""
     if url == "memory://":
+        from storage.memory import MemoryStore
+
         return MemoryStore()
     if _is_postgres(url):
         from storage.postgres import postgres_store

@@ -35,6 +35,9 @@ def _served(words: Sequence[str]) -> bool:
     # What a start makes is here to stay, and `serve` keeps it from the collector once it is done:
     # collections on the way would find nothing.
     gc.disable()
+    from coordinator.cli.lean import load_structlog
+
+    load_structlog()
     from coordinator.cli.serve import serve
 
     serve(**arguments)

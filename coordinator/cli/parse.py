@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,6 +76,8 @@ def config_file(path: Path) -> dict[str, str]:
         raise UsageError(f"--config {path}: is not UTF-8 text") from None
     if path.suffix == ".properties":
         return _properties(path, raw)
+    import tomllib  # late: most starts have no file
+
     try:
         return dict(_flatten(tomllib.loads(raw), ""))
     except tomllib.TOMLDecodeError as error:

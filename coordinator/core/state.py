@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from coordinator.config import CoordinatorConfig
@@ -11,6 +11,7 @@ from coordinator.core.assignors.api import PartitionAssignor
 from coordinator.core.deadlines import Deadlines
 from coordinator.core.group import Group
 from coordinator.core.metadata_image import MetadataImage
+from protocol.frozen import dataclass
 
 if TYPE_CHECKING:
     from coordinator.core.consumer_group.gather import Gathering

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.records.schema import Record
 from protocol.values import value
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coordinator.producers.transaction_index import TransactionIndex
 from coordinator.producers.verification import Verification, Verifications
 from coordinator.transactions.api import Marker
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.records.batch import BatchHeader, decode_marker, iter_records
 
 BATCHES_REMEMBERED = 5

@@ -1,25 +1,36 @@
 """Runs of offset commits in a batch: what nearly all of a log is, read many at a time.
 
 A commit of several partitions leaves records that differ in few places: the same group and topic,
-values as they are written today (v4) without metadata and with one topic id. `learn` is told of the
-first one; `take` reads the records behind it for as long as they have that very form, each with one
-`unpack`. Whatever looks different ends the run and is read in the ordinary way, which therefore is
-also the one that knows what is damaged.
+values as they are written today (v4) without metadata and with one topic id, all of one size.
+`take` looks at the first one for its form and unpacks those behind it that have the very same,
+without a line of Python for each field. Whatever looks different ends the run; what has another
+form at its front is read in the ordinary way, which therefore is also the one that knows what is
+damaged.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
+from sys import intern
 from typing import NamedTuple
 
 from coordinator.core.offsets.store import StoredOffset
 from protocol.messages import NO_TOPIC_ID
-from protocol.records.primitives import uvarint
+from protocol.records.offset_records import COMMIT_KEY
 from protocol.records.schema import OffsetCommitValue
 
 _NO_METADATA = 1  # length + 1
-_V4_VALUE_BYTES = 24
-_ID_BYTES = 18
+_BARE = 48
+"""24 as a varint: the size of a value without a topic id."""
+_WITH_ID = 84
+_HEADS = {_BARE: b"\x30\x00\x04", _WITH_ID: b"\x54\x00\x04"}
+"""What a value begins with: its size, its version."""
+_BARE_ENDING = b"\x00\x00"  # no tagged field, no header
+_ID_FIELD = b"\x01\x00\x10"
+_STAMP_MAX = 5
+_TWO_BYTES = 0x8000, 0x8080
+"""A varint of two bytes as one number: these bits, of those."""
 
 
 class CommitRun(NamedTuple):
@@ -33,66 +44,84 @@ class CommitRun(NamedTuple):
     position: int
 
 
-class CommitRuns:
-    """For the records of one log; knows the form of one commit at a time."""
+class _Form(NamedTuple):
+    """Of one record: its fields (see `_layout`), and the bytes of those that do not change.
+    `wide`: the offset delta takes two bytes."""
 
-    __slots__ = ("_ending", "_form", "_group", "_opening", "_topic", "_topic_id", "_value_head")
+    layout: Struct
+    front: bytes
+    stamp: bytes
+    wide: bool
+    opening: bytes
+    head: bytes
+    ending: bytes
+
+
+@lru_cache(maxsize=1024)
+def _layout(front: int, stamp: int, wide: bool, opening: int, ending: int) -> Struct:
+    """Length and attributes, timestamp delta, offset delta; the key's length and the key up to the
+    partition; the partition; the value's length and version, offset, epoch, length of the metadata,
+    time, the rest."""
+    return Struct(f">{front}s{stamp}s{'H' if wide else 'B'}{opening}si3sqiBq{ending}s")
+
+
+class CommitRuns:
+    """For the records of one log; what repeats is decoded once and stands in memory once."""
+
+    __slots__ = ("_group", "_prefix", "_topic", "_topic_id")
 
     def __init__(self) -> None:
-        self._form: Struct | None = None
+        self._prefix: bytes | None = None
         self._group = self._topic = ""
         self._topic_id = NO_TOPIC_ID
-        self._opening = self._value_head = self._ending = b""
-
-    def learn(self, key: bytes, place: tuple[str, str, int], value: OffsetCommitValue) -> None:
-        """`key` and `value` of a commit in the form of `CommitReader`."""
-        if value.metadata:
-            self._form = None
-            return
-        size = _V4_VALUE_BYTES
-        self._ending = b"\x00\x00"  # no tagged field, no header
-        self._topic_id = value.topic_id
-        if value.topic_id != NO_TOPIC_ID:
-            size += _ID_BYTES
-            self._ending = b"\x01\x00\x10" + value.topic_id + b"\x00"
-        self._group, self._topic, _ = place
-        self._opening = uvarint(2 * len(key)) + key[:-4]
-        self._value_head = uvarint(2 * size) + b"\x00\x04"
-        sizes = len(self._opening), len(self._value_head), len(self._ending)
-        self._form = Struct(">{}si{}sqiBq{}s".format(*sizes))
 
     def take(self, data: bytes, position: int, base_offset: int, count: int) -> CommitRun | None:
-        """Of the `count` records that begin at `position`, those at the front in the form that
-        was learnt last; None if the first one has another."""
-        form = self._form
+        """Of the `count` records that begin at `position`, those at the front that have the form of
+        the first one; None if that is no commit in the form of `CommitReader`."""
+        try:
+            form = self._form(data, position)
+        except (IndexError, UnicodeDecodeError):
+            return None
         if form is None:
             return None
-        unpack, size = form.unpack_from, form.size
-        opening, head, ending = self._opening, self._value_head, self._ending
-        topic_id, data_end = self._topic_id, len(data)
+        layout, front, known_stamp, wide, opening, head, ending = form
+        topic_id, size = self._topic_id if len(ending) > 2 else NO_TOPIC_ID, layout.size
+        most = min(count, (len(data) - position) // size)
         # A tuple made as such is made without a call of Python.
         new = tuple.__new__
         found: dict[int, StoredOffset] = {}
         taken, before_ms = 0, 0
-        while taken < count and position + 1 < data_end:
-            length, at = data[position], position + 1
-            if length >= 0x80:
-                length, at = length & 0x7F | data[at] << 7, at + 1
-            end = at + (length >> 1)
-            key_at = end - size
-            # A negative length, one of three bytes, a record that is cut or too short.
-            if length & 1 or length >= 0x4000 or end > data_end or key_at < at + 3:
+        view = memoryview(data)[position : position + most * size]
+        for (
+            first,
+            stamp,
+            delta,
+            start,
+            partition,
+            middle,
+            offset,
+            epoch,
+            metadata,
+            at_ms,
+            rest,
+        ) in layout.iter_unpack(view):
+            if (
+                start != opening
+                or first != front
+                or rest != ending
+                or middle != head
+                or metadata != _NO_METADATA
+            ):
                 break
-            at += 1  # attributes
-            while data[at] >= 0x80:  # timestamp
-                at += 1
-            delta, at = data[at + 1], at + 2
-            if delta >= 0x80:
-                delta, at = delta & 0x7F | data[at] << 7, at + 1
-            if at != key_at or delta & 1 or delta >= 0x4000:
-                break
-            start, partition, middle, offset, epoch, metadata, at_ms, rest = unpack(data, key_at)
-            if start != opening or middle != head or metadata != _NO_METADATA or rest != ending:
+            if stamp != known_stamp:
+                if not _is_varint(stamp):
+                    break
+                known_stamp = stamp
+            if wide:
+                if delta & _TWO_BYTES[1] != _TWO_BYTES[0]:
+                    break
+                delta = delta >> 8 & 0x7F | (delta & 0x7F) << 7
+            if delta & 1 or (delta >= 0x80 and not wide):
                 break
             if at_ms == before_ms:
                 at_ms = before_ms  # one object for all of a commit
@@ -100,7 +129,66 @@ class CommitRuns:
             value = new(OffsetCommitValue, (offset, epoch, "", at_ms, -1, topic_id))
             found[partition] = new(StoredOffset, (value, base_offset + (delta >> 1)))
             taken += 1
-            position = end
         if not taken:
             return None
-        return CommitRun(self._group, self._topic, found, taken, position)
+        return CommitRun(self._group, self._topic, found, taken, position + taken * size)
+
+    def _form(self, data: bytes, position: int) -> _Form | None:
+        """Of the record at `position`, whose group, topic and topic id are then known. Raises
+        IndexError, UnicodeDecodeError."""
+        length, at = _number(data, position)
+        end = at + length
+        stamp_at = at = at + 1
+        if length < 0 or end > len(data):
+            return None
+        front = data[position:stamp_at]
+        while data[at] >= 0x80:
+            at += 1
+        delta_at = at = at + 1
+        delta, opening_at = _number(data, delta_at)
+        key_bytes, key_at = _number(data, opening_at)
+        key_end = key_at + key_bytes
+        if delta < 0 or key_bytes < 4 or delta_at - stamp_at > _STAMP_MAX:
+            return None
+        kind = data[key_end]
+        head = _HEADS.get(kind)
+        # Behind the value: the number of headers.
+        if head is None or key_end + 1 + (kind >> 1) + 1 != end:
+            return None
+        ending = _BARE_ENDING
+        if kind == _WITH_ID:
+            ending = data[end - 20 : end]
+            if ending[:3] != _ID_FIELD or ending[19]:
+                return None
+            if ending[3:19] != self._topic_id:
+                self._topic_id = ending[3:19]
+        prefix = data[key_at : key_end - 4]
+        if prefix != self._prefix and not self._learn(prefix):
+            return None
+        opening, wide = data[opening_at : key_end - 4], opening_at - delta_at == 2
+        layout = _layout(len(front), delta_at - stamp_at, wide, len(opening), len(ending))
+        return _Form(layout, front, data[stamp_at:delta_at], wide, opening, head, ending)
+
+    def _learn(self, prefix: bytes) -> bool:
+        """A key without its partition: of type 1, then group and topic."""
+        topic_at = 4 + (prefix[2] << 8 | prefix[3])
+        name_at = topic_at + 2
+        if prefix[:2] != COMMIT_KEY:
+            return False
+        if name_at + (prefix[topic_at] << 8 | prefix[topic_at + 1]) != len(prefix):
+            return False
+        group, topic = prefix[4:topic_at].decode(), intern(prefix[name_at:].decode())
+        self._group, self._topic, self._prefix = group, topic, prefix
+        return True
+
+
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    """A varint of one or two bytes, and what is behind it; -1 for longer and negative ones."""
+    number, position = data[position], position + 1
+    if number >= 0x80:
+        number, position = number & 0x7F | data[position] << 7, position + 1
+    return -1 if number & 1 or number >= 0x4000 else number >> 1, position
+
+
+def _is_varint(stamp: bytes) -> bool:
+    return stamp[-1] < 0x80 and all(byte >= 0x80 for byte in stamp[:-1])

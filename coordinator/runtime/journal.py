@@ -11,11 +11,12 @@ and nothing joins them (offsets spec, sections 6 and 7).
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from coordinator.core.types import Completion, RequestToken
 from coordinator.transactions.api import Marker
+from protocol.frozen import dataclass
 from protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
 from protocol.records.batch_records import KeyValue, encode_body
 from protocol.records.codec import encode_records

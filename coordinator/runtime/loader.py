@@ -31,7 +31,7 @@ from protocol.records.batch import (
 )
 from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 from protocol.records.group_reader import GroupReader
-from protocol.records.offset_records import CommitReader
+from protocol.records.offset_records import COMMIT_KEY, CommitReader
 from protocol.records.scan import check_end, key_value, records_data
 from storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
@@ -205,10 +205,10 @@ class _Replay:
         header, data = batch.header, records_data(batch)
         plain = not header.is_transactional
         producer_id = -1 if plain else header.producer_id
-        at, left = 0, header.record_count
+        at, left, commits = 0, header.record_count, plain
         while left > 0:
             run = None
-            if plain:
+            if commits:
                 most = min(left, TURN_RECORDS - self._since)
                 run = self._runs.take(data, at, header.base_offset, most)
             if run is not None:
@@ -218,7 +218,13 @@ class _Replay:
             else:
                 offset, key, value, at = key_value(header, data, at)
                 read = 1
-                if key is not None and not (plain and self._commit(key, value, offset)):
+                commits = (
+                    plain
+                    and key is not None
+                    and key.startswith(COMMIT_KEY)
+                    and self._commit(key, value, offset)
+                )
+                if key is not None and not commits:
                     self._record(key, value, offset, producer_id, header.producer_epoch)
             left -= read
             self._since += read
@@ -237,7 +243,6 @@ class _Replay:
             committed = self._commits.value(value)
             if committed is None:
                 return False
-            self._runs.learn(key, place, committed)
         self._shard.replay_offset(place, committed, offset)
         self._applied += 1
         return True

@@ -9,11 +9,11 @@ it hides is left.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from coordinator.runtime.shard_log import OwnedLog
 from coordinator.runtime.swap import Swap
 from coordinator.runtime.turns import Turns
+from protocol.frozen import dataclass
 from protocol.records.batch import iter_batches, parse_header
 from protocol.records.compaction import Compaction, Rules
 from protocol.records.survey import Survey

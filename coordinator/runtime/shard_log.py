@@ -12,9 +12,9 @@ history may lack tombstones of what the compacted log still has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from protocol.frozen import dataclass
 from storage.log import LogState, PartitionLogs
 
 

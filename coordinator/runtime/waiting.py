@@ -8,7 +8,6 @@ the same batch, the writer's loop), so a receiver that fails is logged and never
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -16,6 +15,7 @@ import structlog
 from coordinator.core.types import RequestToken
 from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages.offsets import OffsetFetchGroup
 
 log = structlog.get_logger("groupd.broker")

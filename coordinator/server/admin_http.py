@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import h11
 import structlog
 
-from coordinator.server.http_body import READ_BYTES, BodyTooLarge, read_body, read_request
+from protocol.frozen import dataclass
+
+if TYPE_CHECKING:
+    import h11
 
 log = structlog.get_logger("groupd.admin")
 
@@ -74,6 +77,7 @@ class AdminServer:
         self._control = control
         self._server: asyncio.Server | None = None
         self._open = 0
+        self._loaded = False
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address that was bound. Raises OSError."""
@@ -89,6 +93,7 @@ class AdminServer:
         self._open += 1
         try:
             if self._open <= CONNECTIONS_MAX:
+                await self._load()
                 await self._exchange(reader, writer)
         except (TimeoutError, OSError):
             pass  # the asker is slow or gone; nothing is owed
@@ -96,7 +101,17 @@ class AdminServer:
             self._open -= 1
             writer.close()
 
+    async def _load(self) -> None:
+        """h11 takes some milliseconds, for which neither a start nor the loop need wait."""
+        if not self._loaded:
+            await asyncio.to_thread(import_module, "coordinator.server.http_body")
+            self._loaded = True
+
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        import h11
+
+        from coordinator.server.http_body import READ_BYTES, read_request
+
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
@@ -158,6 +173,8 @@ def _parsed(request: h11.Request) -> HttpRequest | None:
 
 
 async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:
+    from coordinator.server.http_body import BodyTooLarge, read_body
+
     try:
         return await read_body(connection, reader, CONTROL_BODY_MAX)
     except BodyTooLarge:

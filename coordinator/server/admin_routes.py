@@ -6,11 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-
 from coordinator.config import CoordinatorConfig
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
-from coordinator.server.metrics import MetricsRegistry
+from coordinator.server.scrapes import Scrapes
 
 Route = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
 
@@ -22,17 +20,16 @@ class AdminRoutes:
         self,
         config: CoordinatorConfig,
         options: Mapping[str, Any],
-        registry: MetricsRegistry,
+        scrapes: Scrapes,
         readiness: Callable[[], str | None],
     ) -> None:
         self._config = config
         self._options = options
-        self._registry = registry
         self._readiness = readiness
         self._routes: dict[str, Route] = {
             "healthz": lambda _: text("ok"),
             "readyz": self._ready,
-            "metrics": self._metrics,
+            "metrics": scrapes.page,
             "config": self._show_config,
         }
 
@@ -49,10 +46,6 @@ class AdminRoutes:
     def _ready(self, _: HttpRequest) -> HttpReply:
         reason = self._readiness()
         return text("ready") if reason is None else text(reason, 503)
-
-    async def _metrics(self, _: HttpRequest) -> HttpReply:
-        await self._registry.prepare()
-        return HttpReply(generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
     def _show_config(self, _: HttpRequest) -> HttpReply:
         settings = {}

@@ -22,7 +22,7 @@ from coordinator.runtime.stats import Durations
 from coordinator.runtime.turns import Turns
 from coordinator.server.families import gauge, labelled, untyped
 from coordinator.server.group_counts import GroupCounts, count_steps
-from coordinator.server.rates import Rates
+from coordinator.server.rates import Beginning, Rates
 
 PREFIX = "kafka_server_group_coordinator_metrics_"
 DEPRECATED_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
@@ -63,10 +63,10 @@ METERS = (
 class GroupMetrics(Collector):
     """Reads plain counters; one instance a registry, because rates remember earlier scrapes."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, since: Beginning) -> None:
         self._broker = broker
-        self._rates = Rates(broker.clock.now().monotonic_ms)
-        self._cpu_start_s = thread_cpu_s()
+        self._rates = Rates(since.monotonic_ms)
+        self._cpu_start_s = since.cpu_s
         self._counted: GroupCounts | None = None
 
     async def prepare(self) -> None:

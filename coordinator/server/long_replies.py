@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from coordinator.runtime.clock import elapsed_ns
+from protocol.frozen import dataclass
 from protocol.wire.encode import Steps
 
 SLICE_NS = 2_000_000

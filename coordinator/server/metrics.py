@@ -19,6 +19,7 @@ from coordinator.runtime.broker import Broker
 from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.families import gauge, total
 from coordinator.server.group_metrics import GroupMetrics
+from coordinator.server.rates import Beginning
 from coordinator.server.transaction_metrics import TransactionMetrics
 from coordinator.transactions.coordinator import TransactionCoordinator
 from protocol.wire.apis import API_BY_KEY
@@ -91,9 +92,12 @@ def make_registry(
     connections: ConnectionStats,
     transactions: TransactionCoordinator | None,
     more: Iterable[Callable[[], Collector]] = (),
+    since: Beginning | None = None,
 ) -> MetricsRegistry:
-    """A registry of its own, so that several daemons fit into one process."""
-    registry = MetricsRegistry(GroupMetrics(broker))
+    """A registry of its own, so that several daemons fit into one process. `since`: what rates
+    are measured from, at first; now, if it is not given."""
+    since = since or Beginning(broker.clock)
+    registry = MetricsRegistry(GroupMetrics(broker, since))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

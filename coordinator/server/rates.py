@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+from coordinator.runtime.clock import Clock, thread_cpu_s
+
 WINDOW_MS = 60_000
 APART_MS = 1_000
 """Looks that follow each other faster add nothing to remember."""
+
+
+class Beginning:
+    """A moment, by the clock and by the processor time of the calling thread."""
+
+    __slots__ = ("cpu_s", "monotonic_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self.monotonic_ms = clock.now().monotonic_ms
+        self.cpu_s = thread_cpu_s()
 
 
 class Rates:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from coordinator.config import CoordinatorConfig
@@ -27,6 +27,7 @@ from coordinator.topics.names import (
     collision_key,
 )
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
 from storage.log import Catalogue, LogError, StoredTopic
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.config import CoordinatorConfig
+from protocol.frozen import dataclass
 from protocol.messages.topics import RESOURCE_GROUP, AlterConfig, ConfigValue
 from storage.log import Catalogue, LogError
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coordinator.producers.verification import Verification
 from coordinator.topics.catalogue import Topic
 from coordinator.topics.partition import PartitionLog
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages.data import ProducedPartition, ProducePartition
 from protocol.records.batch import BatchHeader
 from storage.log import Append

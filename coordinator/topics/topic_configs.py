@@ -8,11 +8,11 @@ records be deleted) only. Defaults that Kafka takes from the broker's own config
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages.topics import ConfigValue
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

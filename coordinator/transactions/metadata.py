@@ -10,11 +10,12 @@ prepared and takes effect when it is complete.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from coordinator.transactions.states import PREPARED, TransactionState
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 
 EPOCH_MAX = 2**15 - 1
 LAST_EPOCH = EPOCH_MAX - 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coordinator.transactions.metadata import NO_EPOCH, NO_PRODUCER_ID, TransactionMetadata
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 
 
 class NeedsProducerId(Exception):

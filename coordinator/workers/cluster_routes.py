@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 from coordinator.server.families import labelled
-from coordinator.server.metrics import MetricsRegistry
+from coordinator.server.scrapes import Scrapes
 from coordinator.workers.cluster import Cluster
 from coordinator.workers.link import WorkerLink, WorkerState
 from coordinator.workers.messages import AdminAnswer, encode_path
@@ -53,18 +53,18 @@ class ClusterCollector(Collector):
 class ClusterRoutes:
     """`metrics` and `groups`, as routes of `AdminRoutes`."""
 
-    def __init__(self, cluster: Cluster, node_id: int, registry: MetricsRegistry) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, scrapes: Scrapes) -> None:
         self._cluster = cluster
         self._node_id = node_id
-        self._registry = registry
-        registry.register(ClusterCollector(cluster))
+        self._scrapes = scrapes
+        scrapes.add(lambda: ClusterCollector(cluster))
 
     async def metrics(self, _: HttpRequest) -> HttpReply:
         async def ask(link: WorkerLink) -> list[Metric]:
             return decode_families(await link.ask(Operation.METRICS))
 
-        await self._registry.prepare()
-        by_node: dict[int, Iterable[Metric]] = {self._node_id: list(self._registry.collect())}
+        registry = await self._scrapes.prepared()
+        by_node: dict[int, Iterable[Metric]] = {self._node_id: list(registry.collect())}
         for link, families in await self._all(ask):
             by_node[link.place.node.node_id] = families
         merged = MergedFamilies(by_node)

@@ -10,7 +10,7 @@ from coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import Clock
 from coordinator.server.admin_routes import AdminRoutes
-from coordinator.server.metrics import MetricsRegistry
+from coordinator.server.scrapes import Scrapes
 from coordinator.topics.data_plane import DataPlane
 from coordinator.transactions.api import TransactionVerifier
 from coordinator.workers import messages
@@ -88,9 +88,9 @@ class Hosting:
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
         return self.frontend
 
-    def add_routes(self, routes: AdminRoutes, registry: MetricsRegistry) -> None:
+    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes) -> None:
         """The routes of the admin port that speak for all nodes."""
-        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, registry)
+        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
 

@@ -23,8 +23,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from protocol.crc import crc32c
 from protocol.records.batch_records import KeyValue, encode_body
 from protocol.records.compression import BadCompression, decompress
 

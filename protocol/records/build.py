@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from protocol.crc import crc32c
 from protocol.records.batch import MAGIC
 from protocol.records.primitives import uvarint
 

@@ -11,8 +11,8 @@ goes is not touched.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
+from protocol.frozen import dataclass
 from protocol.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON,

@@ -49,6 +49,7 @@ _KINDS: dict[bytes, type[Any]] = {
 }
 _PAIRS = frozenset(PAIR_KEYS.values())
 _ONE_TOPIC = 2  # length + 1
+_STRING_MAX = 0x7FFF
 _NO_TAGS = b"\x00\x00"  # of the topic, of the value
 _NOTHING_PENDING = b"\x01\x00"
 
@@ -82,7 +83,8 @@ class GroupReader:
             group, name = self._pairs.get(key[2:]) or self._pair(key)
         else:
             group, name = self._groups.get(key[2:]) or self._group(key), ""
-        return GroupRecord(kind, group, name, self._value(kind, key, value))
+        # A tuple made as such is made without a call of Python.
+        return tuple.__new__(GroupRecord, (kind, group, name, self._value(kind, key, value)))
 
     def _group(self, key: bytes) -> str:
         decoded: Any = decode_key(key)
@@ -93,15 +95,13 @@ class GroupReader:
         return group
 
     def _pair(self, key: bytes) -> tuple[str, str]:
-        decoded: Any = decode_key(key)
-        group: str = decoded.group
+        group, name = _split(key) or _decoded(key)
         # The same object as in the keys of the group itself.
-        in_key = key[2 : 4 + len(group.encode())]
+        in_key = key[2 : 4 + int.from_bytes(key[2:4], "big")]
         group = self._groups.setdefault(in_key, group)
         kept = self._pairs
         if len(kept) >= NAMES_MAX:
             kept.clear()
-        name: str = decoded.regex if type(decoded) is ConsumerGroupRegexKey else decoded.member_id
         pair = kept[key[2:]] = (group, name)
         return pair
 
@@ -163,3 +163,26 @@ class GroupReader:
         if topic_id != self._topic_id:
             self._topic_id = topic_id
         return self._topic_id
+
+
+def _split(key: bytes) -> tuple[str, str] | None:
+    """The two strings of a key; None: `_decoded` may say what is wrong with it."""
+    if len(key) < 6:
+        return None
+    group_bytes = int.from_bytes(key[2:4], "big")
+    end = 4 + group_bytes
+    name_bytes = int.from_bytes(key[end : end + 2], "big")
+    name_at = end + 2
+    if max(group_bytes, name_bytes) > _STRING_MAX or name_at + name_bytes != len(key):
+        return None
+    try:
+        return key[4:end].decode(), key[name_at:].decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _decoded(key: bytes) -> tuple[str, str]:
+    """Raises CorruptRecord."""
+    decoded: Any = decode_key(key)
+    name = decoded.regex if type(decoded) is ConsumerGroupRegexKey else decoded.member_id
+    return decoded.group, name

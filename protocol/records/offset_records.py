@@ -28,6 +28,9 @@ from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 TOPIC_ID_TAG = 0
 READ_VERSIONS = range(5)
 
+COMMIT_KEY = b"\x00\x01"
+"""What keys as they are written today begin with."""
+
 _OFFSET = Struct(">hq")
 _OFFSET_EPOCH = Struct(">hqi")
 _TIMESTAMP = Struct(">q")
@@ -44,7 +47,7 @@ def encode_key(key: OffsetCommitKey) -> bytes:
 
 def key_prefix(group: str, topic: str) -> bytes:
     """What the keys of all partitions of a topic begin with."""
-    return b"\x00\x01" + string(group) + string(topic)
+    return COMMIT_KEY + string(group) + string(topic)
 
 
 def decode_key(reader: Reader) -> OffsetCommitKey:
@@ -123,7 +126,7 @@ class CommitReader:
         """Group, topic and partition of a key; None: it is for `codec.decode_record`."""
         prefix = key[:-4]
         if prefix != self._prefix:
-            if key[:2] != b"\x00\x01":
+            if key[:2] != COMMIT_KEY:
                 return None
             reader = Reader(key, 2)
             try:

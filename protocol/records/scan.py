@@ -38,7 +38,12 @@ def key_value(
     Raises CorruptBatch."""
     start = position
     try:
-        length, position = read_varint(data, position)
+        byte = data[position]
+        if byte >= 0x80 and data[position + 1] < 0x80 and not byte & 1:
+            length = (byte & 0x7F | data[position + 1] << 7) >> 1
+            position += 2
+        else:
+            length, position = read_varint(data, position)
         end = position + length
         position += 1  # attributes
         if data[position] < 0x80:
@@ -65,6 +70,9 @@ def key_value(
         if byte < 0x80 and not byte & 1:
             length = byte >> 1
             position += 1
+        elif byte >= 0x80 and data[position + 1] < 0x80 and not byte & 1:
+            length = (byte & 0x7F | data[position + 1] << 7) >> 1
+            position += 2
         else:
             length, position = read_varint(data, position)
         value = None

@@ -9,8 +9,8 @@ can let others have a turn.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
+from protocol.frozen import dataclass
 from protocol.records.batch import Batch, BatchHeader, decode_marker, iter_records
 from protocol.records.scan import raw_records, records_data
 

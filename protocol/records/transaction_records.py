@@ -9,9 +9,9 @@ that Kafka defines and does not use; tags at their default are left out.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from struct import Struct
 
+from protocol.frozen import dataclass
 from protocol.records.codec import CorruptRecord, UnknownRecordType
 from protocol.records.primitives import (
     COMPACT_NULL,

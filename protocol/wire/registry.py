@@ -7,10 +7,10 @@ advertised is exactly what can be decoded and answered.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
 from protocol.wire.encode import Steps
 
 Request = Any

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 
 Assignment = Mapping[TopicId, tuple[int, ...]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from coordinator.config import ConfigError
@@ -67,6 +66,9 @@ def _custom_factory(name: str) -> Callable[[], Any]:
         for part in attribute.split("."):
             found = getattr(found, part)
     else:
+        # Imported late: the built-in ones need none of it.
+        from importlib.metadata import entry_points
+
         points = entry_points(group=ENTRY_POINT_GROUP, name=name)
         if not points:
             known = ", ".join(BUILT_IN)

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.classic_group.member import ClassicGroupMember
 from coordinator.core.group import Group
 from coordinator.core.types import RequestToken
+from protocol.frozen import dataclass
 from protocol.messages.classic_group import JoinProtocol
 
 OWNER = "classic-group"

@@ -114,7 +114,7 @@ class ClassicGroup:
         self.assigning_generation = -1
         self.held_assignments: Mapping[str, bytes] = {}
         self._joins_parked = 0
-        self._supporters: Counter[str] = Counter()
+        self._supporters: dict[str, int] = {}
 
     @classmethod
     def simple(cls, group_id: str) -> ClassicGroup:
@@ -133,7 +133,7 @@ class ClassicGroup:
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         self.pending_members.discard(member.member_id)
-        self._supporters.update(member.protocol_names())
+        self._support(member, 1)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
         """Forget a member or a pending id. Its parked requests must have been taken before."""
@@ -143,7 +143,7 @@ class ClassicGroup:
         if member is None:
             return None
         assert not member.is_waiting, "a parked request would be lost"
-        self._supporters.subtract(member.protocol_names())
+        self._support(member, -1)
         instance_id = member.group_instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
@@ -158,11 +158,16 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        self._supporters.subtract(member.protocol_names())
+        self._support(member, -1)
         member.protocols = protocols
-        self._supporters.update(member.protocol_names())
+        self._support(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
+
+    def _support(self, member: ClassicGroupMember, change: int) -> None:
+        counts = self._supporters
+        for name in member.protocol_names():
+            counts[name] = counts.get(name, 0) + change
 
     def rename(self, member: ClassicGroupMember, new_id: str) -> None:
         """Give a static member's slot another id; leader and pending-sync follow."""
@@ -226,7 +231,7 @@ class ClassicGroup:
             return protocol_type != "" and any(True for _ in names)
         size = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self._supporters[name] == size for name in names
+            self._supporters.get(name, 0) == size for name in names
         )
 
     def vote(self) -> str:

@@ -8,8 +8,6 @@ INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (classic spec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.classic_group.replay import group_record
 from coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
@@ -17,6 +15,7 @@ from coordinator.core.group import Group, GroupType
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.records.schema import Record
 
 

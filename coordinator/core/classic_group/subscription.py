@@ -14,10 +14,11 @@ that future versions stay readable. Source: classic spec, section 1; KIP-429, KI
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 from typing import TypeVar
+
+from protocol.frozen import dataclass
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coordinator.core.assignors.loader import BUILT_IN
 from coordinator.core.consumer_group import deferred_target, events
@@ -43,6 +43,7 @@ from coordinator.core.group_configs import session_timeout_ms
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant, Outcome, RequestContext, RequestToken
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import ItemsView, Iterator, Mapping
 from itertools import repeat
+from operator import lt
 
 from protocol.messages import TopicId
 
@@ -119,7 +120,7 @@ def one_topic(
 ) -> Mapping[TopicId, Mapping[int, int]]:
     """`epochs`: one for each of `partitions`, of which there are some. `wanted`: a tuple to use
     where it is equal to them, so that one stands in memory and not two."""
-    if len(partitions) > 1 and tuple(sorted(set(partitions))) != partitions:
+    if not all(map(lt, partitions, partitions[1:])):
         return {topic_id: dict(zip(partitions, epochs, strict=True))}
     alike = epochs.count(epochs[0]) == len(epochs)
     if partitions == wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
@@ -11,6 +11,7 @@ from coordinator.core.interop import upgrade
 from coordinator.core.interop.upgrade import Upgrade
 from coordinator.core.state import ShardState
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.records.schema import Record
 
 

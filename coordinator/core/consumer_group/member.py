@@ -6,10 +6,11 @@ Rule: nothing here, the partition maps included, is changed after the member was
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 from protocol.messages.consumer_group import TopicPartitions
 from protocol.records.schema import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue

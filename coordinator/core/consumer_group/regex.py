@@ -8,7 +8,6 @@ comes back as an input, judged against the state of that moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import re2
@@ -32,6 +31,7 @@ from coordinator.core.types import (
     Task,
 )
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.records.schema import ConsumerGroupRegexValue, Record
 
 TASK_KIND = "consumer-regex"

@@ -8,7 +8,7 @@ the partitions never leave the instance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
@@ -19,6 +19,7 @@ from coordinator.core.consumer_group.member import (
 )
 from coordinator.core.consumer_group.target_assignment import current_target
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 from protocol.records.schema import Record
 

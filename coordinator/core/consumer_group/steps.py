@@ -7,8 +7,6 @@ changes nothing else; `Step.note` writes the soft state once nothing can fail an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group import deferred_target, events, records, regex
 from coordinator.core.consumer_group.group import ConsumerGroup
@@ -30,6 +28,7 @@ from coordinator.core.consumer_group.update import EpochDecision, decide_group_e
 from coordinator.core.group_configs import assignment_interval_ms
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant, Outcome, RequestContext, Task
+from protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ the operation plus the operation's own change as a `TopicsChange`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from struct import pack
 
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.metadata_image import MetadataImage, TopicImage
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from coordinator.core.assignors.api import (
@@ -27,6 +27,7 @@ from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.slices import run_through
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 from protocol.records.schema import Record
 

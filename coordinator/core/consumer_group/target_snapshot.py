@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -24,6 +23,7 @@ from coordinator.core.consumer_group.target_assignment import (
     subscription_type,
 )
 from coordinator.core.state import ShardState
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 
 

@@ -3,7 +3,7 @@ group epoch (spec 4; "Changes when" in spec 3)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from coordinator.core.consumer_group import records
 from coordinator.core.consumer_group.group import ConsumerGroup
@@ -18,6 +18,7 @@ from coordinator.core.consumer_group.subscription import (
 )
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant, RequestContext
+from protocol.frozen import dataclass
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from protocol.records.schema import Record
 

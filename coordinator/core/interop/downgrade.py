@@ -13,7 +13,6 @@ group is kept aside; `appended` puts it back if they could not be written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.assignors.api import Assignment
@@ -31,6 +30,7 @@ from coordinator.core.interop.embedded_protocol import assignment_bytes, join_pr
 from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.state import ShardState
 from coordinator.core.types import Completion, Event, EventKind, Instant, Outcome
+from protocol.frozen import dataclass
 from protocol.records.schema import Record
 
 OWNER = "downgrade"

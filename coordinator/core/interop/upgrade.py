@@ -13,7 +13,7 @@ it, so no partition changes hands by the conversion itself.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.assignors.api import Assignment
@@ -43,6 +43,7 @@ from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.state import ShardState
 from coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
 from protocol.errors import ApiError, ErrorCode
+from protocol.frozen import dataclass
 from protocol.messages import TopicId
 from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from protocol.records.schema import Record

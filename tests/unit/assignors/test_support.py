@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 import types
 from collections.abc import Mapping
@@ -116,7 +117,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(module).update(Greedy=GreedyAssignor, Nameless=Nameless, Broken=Broken, number=3)
     monkeypatch.setitem(sys.modules, "my_plugin", module)
     points = EntryPoints([EntryPoint("eager", "my_plugin:Greedy", loader.ENTRY_POINT_GROUP)])
-    monkeypatch.setattr(loader, "entry_points", lambda **where: points.select(**where))
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **where: points.select(**where))
 
 
 def test_load_keeps_the_order_of_the_setting() -> None:

@@ -287,7 +287,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         members = group.members.values()
         assert group.joins_parked == sum(m.join_token is not None for m in members)
         supporters = Counter(name for m in members for name in m.protocol_names())
-        assert +group._supporters == supporters
+        assert +Counter(group._supporters) == supporters
         statics = {m.group_instance_id: m.member_id for m in members if m.is_static}
         assert group.static_members == statics
         assert not group.pending_members & set(group.members)

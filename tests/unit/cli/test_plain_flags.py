@@ -91,15 +91,34 @@ def test_the_rest_is_for_typer(words: list[str]) -> None:
     assert serve_arguments([*ALL[0], *words]) is None
 
 
-def test_a_start_loads_neither_typer_nor_the_orm() -> None:
+def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    """A whole one, until it would wait for its end; what is loaded is asked then."""
     code = (
-        "import sys, coordinator.cli.main, coordinator.cli.plain_flags, coordinator.cli.serve\n"
-        "import coordinator.daemon, storage.sqlite\n"
-        "from coordinator.server import admin_http, admin_routes, metrics\n"
-        "heavy = ('typer', 'pydantic', 'click', 'sqlalchemy.orm', 'sqlalchemy.ext')\n"
-        "print(*(name for name in sys.modules if name.startswith(heavy)))"
+        "import sys, coordinator.cli.main, coordinator.cli.serve as serve\n"
+        "async def until(stop, daemon):\n"
+        "    heavy = ('typer', 'pydantic', 'click', 'rich', 'sqlalchemy.orm', 'sqlalchemy.ext',\n"
+        "        'prometheus_client', 'h11', 'http.', 'tomllib', 'crc32c._cli', 'storage.memory',\n"
+        "        'coordinator.testing', 'coordinator.recording')\n"
+        "    print('loaded', *(name for name in sys.modules if name.startswith(heavy)))\n"
+        "serve._until = until\n"
+        f"coordinator.cli.main.main(['serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0',"
+        f" '--data-dir', {str(tmp_path)!r}])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    assert done.stdout.split() == []
+    assert done.stdout.splitlines()[1:] == ["loaded"]
+
+
+def test_structlog_without_rich_leaves_rich_to_the_others() -> None:
+    code = (
+        "import sys\n"
+        "from coordinator.cli.lean import load_structlog, without\n"
+        "load_structlog()\n"
+        "assert 'structlog' in sys.modules and 'rich' not in sys.modules\n"
+        "import rich\n"
+        "with without('rich'):\n"
+        "    import rich.console\n"
+        "assert sys.modules['rich'] is rich"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

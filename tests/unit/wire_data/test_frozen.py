@@ -100,3 +100,34 @@ def test_a_class_without_a_text_says_its_fields() -> None:
         partition: int = 0
 
     assert Place.__doc__ == "Place(topic: str, partition: int)"
+
+
+def test_fields_may_be_made_anew_for_each_object() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Place:
+        topic: str
+        partitions: list[int] = dataclasses.field(default_factory=list)
+
+    one, other = Place("t"), Place("t", [1])
+    assert one.partitions == []
+    assert one.partitions is not Place("t").partitions
+    assert other == Place("t", [1]) != one
+    assert dataclasses.replace(other, topic="u") == Place("u", [1])
+    assert repr(inspect.signature(Place).parameters["partitions"].default) == "<factory>"
+
+
+def test_one_that_is_not_frozen_changes_and_has_no_hash() -> None:
+    @dataclass(slots=True)
+    class Count:
+        name: str
+        number: int = 0
+
+    one = Count("a")
+    one.number = 1
+    assert one == Count("a", 1) != Count("a")
+    assert repr(one).endswith("Count(name='a', number=1)")
+    assert copy.copy(one) == one
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    with pytest.raises(AttributeError):
+        one.other = 1  # type: ignore[attr-defined]

@@ -1,0 +1,74 @@
+"""`/metrics`: the library and the registry are loaded and made at the first scrape.
+
+The library brings Python's own HTTP server and client along, which a start would pay for with a
+tenth of its time, and a daemon that nobody scrapes with 4 MB. It is loaded on a thread, so that the
+event loop goes on meanwhile. What rates are measured from is the start all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from coordinator.runtime.broker import Broker
+from coordinator.runtime.cleaner import Cleaner
+from coordinator.runtime.loop_stalls import LoopStalls
+from coordinator.server.admin_http import HttpReply, HttpRequest
+from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.rates import Beginning
+from coordinator.transactions.coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from coordinator.server.metrics import MetricsRegistry
+
+
+class Scrapes:
+    """`collectors()`: of parts that this one does not know."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        connections: ConnectionStats,
+        transactions: TransactionCoordinator,
+        cleaner: Cleaner,
+        stalls: LoopStalls,
+        collectors: Callable[[], Sequence[Callable[[], Collector]]],
+    ) -> None:
+        self._parts = (broker, connections, transactions)
+        self._log_parts = (cleaner, stalls)
+        self._since = Beginning(broker.clock)
+        self._collectors = collectors
+        self._more: list[Callable[[], Collector]] = []
+        self._registry: MetricsRegistry | None = None
+
+    def add(self, make: Callable[[], Collector]) -> None:
+        """One more collector, before the first scrape."""
+        assert self._registry is None
+        self._more.append(make)
+
+    async def prepared(self) -> MetricsRegistry:
+        """The registry, ready for one scrape."""
+        if self._registry is None:
+            await asyncio.to_thread(import_module, "coordinator.server.metrics")
+            # Another scrape may have waited for the thread, too.
+            self._registry = self._registry or self._made()
+        await self._registry.prepare()
+        return self._registry
+
+    def _made(self) -> MetricsRegistry:
+        from coordinator.server.log_metrics import LogCollector
+        from coordinator.server.metrics import make_registry
+
+        more = [lambda: LogCollector(*self._log_parts), *self._collectors(), *self._more]
+        return make_registry(*self._parts, more, self._since)
+
+    async def page(self, _: HttpRequest) -> HttpReply:
+        """The route `/metrics`."""
+        registry = await self.prepared()
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+        return HttpReply(generate_latest(registry), CONTENT_TYPE_LATEST)
