@@ -170,6 +170,20 @@ def test_uniform_knowing_who_speaks_soonest_is_as_good_as_without(
 
 
 @quick
+@given(case=cases(HOMOGENEOUS))
+def test_who_joins_a_balanced_group_leaves_no_choice(case: Case) -> None:
+    """Nothing is free then, so who speaks soonest changes nothing."""
+    settled, image, kind = with_prior(case, assign("uniform", case))
+    newcomer = replace(settled["m0"], assigned={}, instance_id=None)
+    for joiner in ("a", "n"):
+        joined = {**settled, joiner: newcomer}
+        due = {key: number for number, key in enumerate(sorted(joined))}
+        told = AssignmentSpec(joined, kind, next_heartbeat=due.__getitem__)
+        plain = assign("uniform", (joined, image, kind))
+        assert UniformAssignor().assign(told, ImageDescriber(image)) == plain
+
+
+@quick
 @given(case=cases())
 def test_other_results_do_not_depend_on_who_speaks_soonest(case: Case) -> None:
     """Nor does a comparison with Kafka's own order."""
