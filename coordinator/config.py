@@ -90,6 +90,13 @@ class CoordinatorConfig:
         "From where on a group is large: its partitions, and 30 for each member.",
         low=0,
     )
+    consumer_assignor_order: str = setting(
+        "groupd.consumer.assignor.order",
+        "soonest",
+        "Who gets partitions that nobody has where the assignor `uniform` may choose: the members "
+        "whose next heartbeat is due soonest, or, canonical, always the last ones by member id.",
+        choices=("soonest", "canonical"),
+    )
     consumer_max_size: int = setting(
         "group.consumer.max.size", _INT_MAX, "Most members in a consumer group.", low=1
     )

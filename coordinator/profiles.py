@@ -23,6 +23,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "group.consumer.max.session.timeout.ms": "1800000",
                 "group.consumer.regex.refresh.interval.ms": "10000",
                 "groupd.consumer.target.linger.ms": "0",
+                "groupd.consumer.assignor.order": "canonical",
                 "groupd.steady.replies.enable": "false",
             }
         ),

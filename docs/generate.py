@@ -55,9 +55,9 @@ CONFIG_FOOT = """
 ## Settings of one group, set while running
 
 IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout.ms`,
-`consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms` and
-`consumer.assignor.offload.enable`. They are checked against the bounds above,
-survive a restart, and take effect at the group's next heartbeat.
+`consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms`,
+`consumer.assignor.offload.enable` and `groupd.consumer.assignor.order`. They are checked against
+the bounds above, survive a restart, and take effect at the group's next heartbeat.
 
 ## Topic configs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.config import CoordinatorConfig
+from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import ConfigValue
 
@@ -17,25 +17,27 @@ SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
+ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations of IncrementalAlterConfigs."""
 
 _SOURCE_GROUP, _SOURCE_DEFAULT = 8, 5
-_TYPE_BOOLEAN, _TYPE_INT = 1, 3
+_TYPE_BOOLEAN, _TYPE_STRING, _TYPE_INT = 1, 2, 3
 
 _INT_STEMS = {
     SESSION_TIMEOUT: "session_timeout_ms",
     HEARTBEAT_INTERVAL: "heartbeat_interval_ms",
     ASSIGNMENT_INTERVAL: "assignment_interval_ms",
 }
-NAMES = (*_INT_STEMS, ASSIGNOR_OFFLOAD)
+NAMES = (*_INT_STEMS, ASSIGNOR_OFFLOAD, ASSIGNOR_ORDER)
 
 _DOCUMENTATION = {
     SESSION_TIMEOUT: "Session timeout of the group's consumer members.",
     HEARTBEAT_INTERVAL: "Heartbeat interval that the group's members are told.",
     ASSIGNMENT_INTERVAL: "Least time between two target assignments of the group.",
     ASSIGNOR_OFFLOAD: "Whether targets of a large group are computed between requests.",
+    ASSIGNOR_ORDER: "Who gets partitions that nobody has where `uniform` may choose.",
 }
 
 
@@ -68,6 +70,11 @@ def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
     """Whether the target of a large group is computed between requests."""
     text = overrides.get(ASSIGNOR_OFFLOAD) if overrides else None
     return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
+
+
+def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
+    """Whether partitions that nobody has go to the members that speak soonest."""
+    return _assignor_order(config, overrides) == "soonest"
 
 
 def alter(
@@ -115,6 +122,8 @@ def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValu
         is_default = name not in given
         if name == ASSIGNOR_OFFLOAD:
             text, kind = str(offloads_assignor(config, given)).lower(), _TYPE_BOOLEAN
+        elif name == ASSIGNOR_ORDER:
+            text, kind = _assignor_order(config, given), _TYPE_STRING
         else:
             text, kind = str(_clamped(config, name, given.get(name))), _TYPE_INT
         values.append(
@@ -128,6 +137,11 @@ def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValu
             )
         )
     return values
+
+
+def _assignor_order(config: CoordinatorConfig, overrides: Overrides) -> str:
+    text = overrides.get(ASSIGNOR_ORDER) if overrides else None
+    return config.consumer_assignor_order if text is None else text.lower()
 
 
 def _broker(config: CoordinatorConfig, name: str, part: str = "") -> int:
@@ -144,6 +158,11 @@ def _check_value(config: CoordinatorConfig, name: str, text: str) -> None:
     if name == ASSIGNOR_OFFLOAD:
         if text.strip().lower() not in ("true", "false"):
             raise _invalid(f"{name}={text}: must be true or false.")
+        return
+    if name == ASSIGNOR_ORDER:
+        choices = FIELDS_BY_KEY[name].metadata["choices"]
+        if text.strip().lower() not in choices:
+            raise _invalid(f"{name}={text}: must be one of {', '.join(choices)}.")
         return
     low, high = _broker(config, name, "min_"), _broker(config, name, "max_")
     try:

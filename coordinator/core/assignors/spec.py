@@ -6,7 +6,7 @@ inverted map behind `is_assigned` is built on first use, because `range` never a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from coordinator.core.assignors.api import (
@@ -22,9 +22,14 @@ from protocol.messages import TopicId
 
 class AssignmentSpec:
     """A `GroupSpec` over plain data. `members` may come in any order; it is not copied if it is
-    already ascending. With `keep_order` its order is left alone (comparison modes, tests)."""
+    already ascending. With `keep_order` its order is left alone (comparison modes, tests).
 
-    __slots__ = ("_assigned", "_members", "_subscription_type")
+    `next_heartbeat`: of a member id the time at which it is expected to speak, of any scale; None =
+    unknown. For an assignor that may choose who gets partitions that nobody has: who speaks first
+    can have them first.
+    """
+
+    __slots__ = ("_assigned", "_members", "_subscription_type", "next_heartbeat")
 
     def __init__(
         self,
@@ -32,12 +37,14 @@ class AssignmentSpec:
         subscription_type: SubscriptionType,
         *,
         keep_order: bool = False,
+        next_heartbeat: Callable[[str], int] | None = None,
     ) -> None:
         ids = list(members)
         if not keep_order and (ordered := sorted(ids)) != ids:
             members = {member_id: members[member_id] for member_id in ordered}
         self._members = members
         self._subscription_type = subscription_type
+        self.next_heartbeat = next_heartbeat
         self._assigned: dict[TopicId, set[int]] | None = None
 
     @property

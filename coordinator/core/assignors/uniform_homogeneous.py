@@ -1,8 +1,11 @@
 """`uniform` where every member subscribes to the same topics (assignors spec, section 4).
 
-Each member may hold q = P div M partitions, the first e = P mod M claimants one more. A member
-that already has more than q keeps its extra; otherwise extras fall on the last members. Cost
-O(P + M); partitions are handled in runs of a topic, one by one only to mark the taken ones.
+Each member may hold q = P div M partitions, and e = P mod M of them one more. A member that already
+has more than q keeps its extra, up to e of them in the order of members. Who gets the extras that
+are left is a free choice, the only one: balance and moves are the same whoever it is. They fall on
+the members that speak soonest, if the spec knows, otherwise on the last ones. Cost O(P + M), and a
+sort of members by the time they speak; partitions are handled in runs of a topic, one by one only
+to mark the taken ones.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from itertools import compress
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order
-from coordinator.core.assignors.spec import partition_counts, with_added
+from coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
+from coordinator.core.slices import chunks
 from protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
@@ -23,7 +27,7 @@ Run = tuple[TopicId, tuple[int, ...]]
 
 
 Need = tuple[str, Assignment, int]
-"""A member below its cap, what it keeps of its prior, and how many partitions it still gets."""
+"""A member that gets more, what it keeps of its prior, and how many partitions it still gets."""
 
 
 def homogeneous_steps(
@@ -77,33 +81,52 @@ class _Free:
 def _keep(
     spec: GroupSpec, free: _Free, order: Order
 ) -> Generator[None, None, tuple[dict[str, Assignment], list[Need]]]:
-    """Keep what fits of each prior."""
+    """Keep what fits of each prior, then say who is to have the extras that nobody kept."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     quota, extras = divmod(sum(free.counts.values()), len(member_ids))
     result: dict[str, Assignment] = {}
-    needs: list[Need] = []
-    left = len(member_ids)
-    for member_id in member_ids:
-        candidate = extras > 0
-        cap = quota + candidate
+    others: list[tuple[str, Assignment, int]] = []
+    for number, member_id in enumerate(member_ids, 1):
         kept = members[member_id].assigned
         size = 0
         if kept:
-            kept, size = _trim(kept, cap, free, order)
-        if candidate and size < cap and left > extras:
-            cap -= 1
-            candidate = False
-        if candidate:
+            kept, size = _trim(kept, quota + (extras > 0), free, order)
+        if size > quota:
             extras -= 1
-        if size < cap:
-            needs.append((member_id, kept, cap - size))
+            result[member_id] = kept
+        else:
+            others.append((member_id, kept, size))
+        if number % SLICE_MEMBERS == 0:
+            yield
+    favoured = yield from _favoured([other[0] for other in others], extras, spec, order)
+    needs: list[Need] = []
+    for number, (member_id, kept, size) in enumerate(others, 1):
+        missing = quota - size + (member_id in favoured)
+        if missing:
+            needs.append((member_id, kept, missing))
         else:
             result[member_id] = kept
-        left -= 1
-        if left % SLICE_MEMBERS == 0:
+        if number % SLICE_MEMBERS == 0:
             yield
     return result, needs
+
+
+def _favoured(
+    member_ids: list[str], count: int, spec: GroupSpec, order: Order
+) -> Generator[None, None, frozenset[str]]:
+    """So many of these members: those that speak soonest if that is known, among equals the last
+    ones in the order."""
+    if not count:
+        return frozenset()
+    speaks = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
+    if speaks is None or order is not CANONICAL:
+        return frozenset(member_ids[-count:])
+    soonest: dict[str, int] = {}
+    for some in chunks(reversed(member_ids), SLICE_MEMBERS):
+        yield
+        soonest.update((member_id, speaks(member_id)) for member_id in some)
+    return frozenset(sorted(soonest, key=soonest.__getitem__)[:count])
 
 
 def _trim(prior: Assignment, cap: int, free: _Free, order: Order) -> tuple[Assignment, int]:

@@ -133,17 +133,19 @@ def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> Computation
     interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
     if not group.members or not is_due(group, group.group_epoch, interval_ms, now):
         return None
-    steps = _steps(state, group)
+    steps = _steps(state, group, now)
     next(steps)
     group.computation = Computation(steps, now)
     return group.computation
 
 
-def _steps(state: ShardState, group: ConsumerGroup) -> Generator[Outcome, Instant, None]:
+def _steps(
+    state: ShardState, group: ConsumerGroup, now: Instant
+) -> Generator[Outcome, Instant, None]:
     """The whole work; takes the time of each slice. Raises AssignorFailed."""
     epoch = group.group_epoch
     name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
-    snapshot = Snapshot(state, group)
+    snapshot = Snapshot(state, group, now)
     now = yield Outcome()
     changes: list[Change] = []
     for _ in snapshot.fill(changes, state.assignors.get(name), name):

@@ -7,7 +7,7 @@ only members, only topics they subscribe to, only partitions that exist, none of
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -18,7 +18,7 @@ from coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from coordinator.core.assignors.spec import AssignmentSpec
-from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group import next_heartbeats, records
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
@@ -97,7 +97,8 @@ def compute(
 ) -> TargetDecision:
     """Run the assignor over all members, `member` in its new form, the target of a replaced
     static member under the new id. Raises AssignorFailed."""
-    view = _view(group, member, replaced_id, state.image)
+    speaks = next_heartbeats.expected(state, group, now, member.member_id)
+    view = _view(group, member, replaced_id, state.image, speaks)
     targets = _run(state, assignor_name, view)
     changes: list[Record] = []
     for member_id, spec in view.members.items():
@@ -119,6 +120,7 @@ def _view(
     updated: ConsumerGroupMember,
     replaced_id: str | None,
     image: MetadataImage,
+    speaks: Callable[[str], int] | None,
 ) -> AssignmentSpec:
     ids = group.sorted_member_ids()
     if replaced_id is not None or updated.member_id not in group.members:
@@ -138,7 +140,8 @@ def _view(
         else:
             assigned = group.targets.get(member_id, NO_TARGET)
         specs[member_id] = MemberSpec(subscribed, assigned, member.instance_id, member.rack_id)
-    return AssignmentSpec(specs, subscription_type(list(topic_ids)), keep_order=True)
+    kind = subscription_type(list(topic_ids))
+    return AssignmentSpec(specs, kind, keep_order=True, next_heartbeat=speaks)
 
 
 def subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> SubscriptionType:

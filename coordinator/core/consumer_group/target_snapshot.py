@@ -12,6 +12,7 @@ from coordinator.core.assignors.api import (
 )
 from coordinator.core.assignors.slices import assign_steps
 from coordinator.core.assignors.spec import AssignmentSpec
+from coordinator.core.consumer_group import next_heartbeats
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
@@ -23,6 +24,7 @@ from coordinator.core.consumer_group.target_assignment import (
     subscription_type,
 )
 from coordinator.core.state import ShardState
+from coordinator.core.types import Instant
 from protocol.frozen import dataclass
 from protocol.messages import TopicId
 
@@ -39,14 +41,24 @@ class Change:
 class Snapshot:
     """The group at one moment: its members and targets are immutable, copying them is quick."""
 
-    __slots__ = ("_group", "_image", "_member_ids", "_members", "_subscriptions", "_targets")
+    __slots__ = (
+        "_group",
+        "_image",
+        "_member_ids",
+        "_members",
+        "_speaks",
+        "_subscriptions",
+        "_targets",
+    )
 
-    def __init__(self, state: ShardState, group: ConsumerGroup) -> None:
+    def __init__(self, state: ShardState, group: ConsumerGroup, now: Instant) -> None:
         self._group = group
         self._image = state.image
         self._member_ids = list(group.sorted_member_ids())
         self._members = dict(group.members)
         self._targets = dict(group.targets)
+        # Not of that moment: the later it is looked at, the better.
+        self._speaks = next_heartbeats.expected(state, group, now)
         self._subscriptions: dict[tuple[tuple[str, ...], str], frozenset[TopicId]] = {}
 
     def fill(
@@ -58,7 +70,7 @@ class Snapshot:
         specs: dict[str, MemberSpec] = {}
         yield from self._specs(specs)
         kind = subscription_type(list(self._subscriptions))
-        view = AssignmentSpec(specs, kind, keep_order=True)
+        view = AssignmentSpec(specs, kind, keep_order=True, next_heartbeat=self._speaks)
         topics = TopicView(self._image)
         try:
             result = yield from assign_steps(assignor, view, topics)

@@ -140,6 +140,65 @@ def test_uniform_homogeneous_moves_the_least(case: Case) -> None:
         assert all(again[key] is fed[key].assigned for key in fed)
 
 
+@settings(max_examples=300, deadline=None)
+@given(case=cases(HOMOGENEOUS), data=st.data())
+def test_uniform_knowing_who_speaks_soonest_is_as_good_as_without(
+    case: Case, data: st.DataObject
+) -> None:
+    """Only who has the extras that nobody kept may change: loads and moves are the same."""
+    members, image, kind = case
+    due = {key: data.draw(st.integers(0, 3), label=key) for key in members}
+    spec = AssignmentSpec(members, kind, next_heartbeat=due.__getitem__)
+    result = dict(UniformAssignor().assign(spec, ImageDescriber(image)))
+    plain = assign("uniform", case)
+    assert result.keys() == plain.keys()
+    check_result(result, spec, ImageDescriber(image))
+    assert sorted(map(load, result.values())) == sorted(map(load, plain.values()))
+    owned = {key: valid_prior(case, key) for key in result}
+
+    def stayed(its: Mapping[str, Assignment]) -> dict[str, int]:
+        return {key: len(mine & partitions_of(its[key])) for key, mine in owned.items()}
+
+    assert stayed(result) == stayed(plain)
+    quota = sum(map(load, result.values())) // len(members)
+    free = sorted((key for key in result if len(owned[key]) <= quota), reverse=True)
+    extras = sum(load(plain[key]) > quota for key in free)
+    soonest = sorted(free, key=due.__getitem__)[:extras]
+    assert {key for key in free if load(result[key]) > quota} == set(soonest)
+    level = AssignmentSpec(members, kind, next_heartbeat=lambda _: 7)
+    assert UniformAssignor().assign(level, ImageDescriber(image)) == plain
+
+
+@quick
+@given(case=cases(HOMOGENEOUS))
+def test_who_joins_a_balanced_group_leaves_no_choice(case: Case) -> None:
+    """Nothing is free then, so who speaks soonest changes nothing."""
+    settled, image, kind = with_prior(case, assign("uniform", case))
+    newcomer = replace(settled["m0"], assigned={}, instance_id=None)
+    for joiner in ("a", "n"):
+        joined = {**settled, joiner: newcomer}
+        due = {key: number for number, key in enumerate(sorted(joined))}
+        told = AssignmentSpec(joined, kind, next_heartbeat=due.__getitem__)
+        plain = assign("uniform", (joined, image, kind))
+        assert UniformAssignor().assign(told, ImageDescriber(image)) == plain
+
+
+@quick
+@given(case=cases())
+def test_other_results_do_not_depend_on_who_speaks_soonest(case: Case) -> None:
+    """Nor does a comparison with Kafka's own order."""
+    members, image, kind = case
+    due = {key: number for number, key in enumerate(sorted(members, reverse=True))}
+    topics = ImageDescriber(image)
+    plain = AssignmentSpec(members, kind)
+    told = AssignmentSpec(members, kind, next_heartbeat=due.__getitem__)
+    for name in sorted(BUILT_IN):
+        if name != "uniform" or kind is HETEROGENEOUS:
+            assert BUILT_IN[name]().assign(told, topics) == assign(name, case)
+    kafka = UniformAssignor(KAFKA)
+    assert kafka.assign(told, topics) == kafka.assign(plain, topics)
+
+
 @quick
 @given(case=cases(HETEROGENEOUS))
 def test_uniform_heterogeneous_is_balanced_per_topic(case: Case) -> None:

@@ -12,6 +12,7 @@ from coordinator.core.consumer_group.member import MemberState
 from coordinator.core.group_configs import (
     ASSIGNMENT_INTERVAL,
     ASSIGNOR_OFFLOAD,
+    ASSIGNOR_ORDER,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
     alter,
@@ -122,6 +123,7 @@ def test_assignment_interval_of_the_group() -> None:
         [(SESSION_TIMEOUT, SET, None)],
         [(SESSION_TIMEOUT, APPEND, "50000")],
         [(ASSIGNOR_OFFLOAD, SET, "maybe")],
+        [(ASSIGNOR_ORDER, SET, "latest")],
         [(ASSIGNMENT_INTERVAL, SET, "15001")],
     ],
 )
@@ -163,8 +165,15 @@ def test_invalid_requests() -> None:
 def test_described_values_are_the_effective_ones() -> None:
     found = {one.name: one for one in describe(CONFIG, {SESSION_TIMEOUT: "70000"})}
     assert sorted(found) == sorted(
-        [SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL, ASSIGNOR_OFFLOAD]
+        [
+            SESSION_TIMEOUT,
+            HEARTBEAT_INTERVAL,
+            ASSIGNMENT_INTERVAL,
+            ASSIGNOR_OFFLOAD,
+            ASSIGNOR_ORDER,
+        ]
     )
+    assert (found[ASSIGNOR_ORDER].value, found[ASSIGNOR_ORDER].config_type) == ("soonest", 2)
     session = found[SESSION_TIMEOUT]
     assert (session.value, session.is_default, session.source) == ("60000", False, 8)
     heartbeat = found[HEARTBEAT_INTERVAL]

@@ -1,0 +1,251 @@
+"""Partitions that nobody has go to the members that speak soonest (ADR 25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from coordinator.core.assignors.uniform import UniformAssignor
+from coordinator.core.consumer_group import gather
+from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
+from coordinator.core.consumer_group.next_heartbeats import AT_ONCE, NOT_SOON, expected
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import Outcome, RequestContext, Task
+from tests.unit.consumer_group.harness import FOO, GROUP, Shard, parts, topic
+
+INTERVAL_MS = 5000
+LINGER_MS = 5
+WAIT_MS = LINGER_MS * gather.FIRST_FACTOR
+"""The given targets have no time, so the next one counts as the group's first."""
+EACH = 2
+KEY = "groupd.consumer.assignor.order"
+
+
+class Settled(Shard):
+    """Members "a", "b", ... at epoch 10 with two partitions each, all of them heard just now. The
+    last one, say "e", will leave: then two of the others get a partition more."""
+
+    def __init__(self, members: str = "abcde", linger_ms: int = 0, **settings: Any) -> None:
+        super().__init__(
+            topic("foo", FOO, EACH * len(members)),
+            assignor=UniformAssignor(),
+            consumer_target_linger_ms=linger_ms,
+            **settings,
+        )
+        self.shard = GroupCoordinatorShard(self.state)
+        self.tokens = 0
+        self.tasks: list[Task] = []
+        self.replies: dict[int, Any] = {}
+        share = {name: range(EACH * at, EACH * at + EACH) for at, name in enumerate(members)}
+        for name, held in share.items():
+            self.put_member(name, assigned={FOO: dict.fromkeys(held, 10)})
+        self.settle(**{name: {FOO: tuple(held)} for name, held in share.items()})
+        self.heard(members)
+
+    def context(self, api_version: int = 1, client_id: str = "client") -> RequestContext:
+        self.tokens += 1
+        return RequestContext(self.tokens, api_version, client_id)
+
+    def apply(self, outcome: Outcome) -> None:
+        super().apply(outcome)
+        self.tasks += outcome.tasks
+        self.replies.update(outcome.replies)
+
+    def send(self, epoch: int, member: str) -> int:
+        """The request's number, by which its reply is found."""
+        self.apply(self.handle(epoch, member))
+        return self.tokens
+
+    def heard(self, members: Iterable[str]) -> None:
+        for member in members:
+            self.send(10, member)
+
+    def heard_in_turn(self, members: str, gap_ms: int = 1000) -> None:
+        for member in members:
+            self.heard(member)
+            self.advance(gap_ms)
+
+    def pass_time(self, ms: int = 0) -> None:
+        """Everything that is due, and every slice."""
+        self.advance(ms)
+        while self.tasks or (keys := self.state.deadlines.pop_due(self.now.monotonic_ms)):
+            if self.tasks:
+                task = self.tasks.pop(0)
+                self.apply(self.shard.task_done(task, task.run(), self.now))
+            else:
+                for key in keys:
+                    self.apply(self.shard.expire(key, self.now))
+
+    def gained(self) -> str:
+        """The members with more than two partitions in their target."""
+        targets = self.group.targets
+        return "".join(sorted(name for name in targets if len(targets[name][FOO]) > EACH))
+
+
+def test_a_leavers_partitions_go_to_those_due_soonest() -> None:
+    shard = Settled()
+    shard.heard_in_turn("cadb")
+    shard.send(-1, "e")
+    shard.send(10, "c")
+    assert shard.gained() == "ac"
+    assert len(shard.replies[shard.tokens].assignment[0].partitions) == 3
+
+
+def test_who_asks_for_the_target_has_it_at_once_whenever_it_was_due() -> None:
+    shard = Settled()
+    shard.heard_in_turn("cadb")
+    shard.send(-1, "e")
+    shard.send(10, "b")
+    assert shard.gained() == "bc"
+
+
+def test_among_equals_it_is_the_last_ones_by_id() -> None:
+    shard = Settled()
+    shard.advance(1000)
+    shard.send(-1, "e")
+    shard.send(10, "b")
+    assert shard.gained() == "bd"
+
+
+@pytest.mark.parametrize("late_ms", [250, 251])
+def test_members_that_should_have_been_heard_come_last(late_ms: int) -> None:
+    """5 s, and a twentieth of it."""
+    shard = Settled()
+    shard.advance(late_ms)
+    shard.heard("bd")
+    shard.advance(INTERVAL_MS - 1000)
+    shard.heard("c")
+    shard.advance(1000)
+    shard.send(-1, "e")
+    shard.send(10, "c")
+    assert shard.gained() == ("ac" if late_ms == 250 else "cd")
+
+
+def test_a_repeated_heartbeat_counts() -> None:
+    """The steady reply renews the session without asking the core."""
+    shard = Settled()
+    shard.heard("a")
+    lease = shard.outcome.steady
+    assert lease is not None
+    shard.advance(1000)
+    shard.heard("bc")
+    shard.advance(1000)
+    assert lease.renew(shard.now.monotonic_ms)
+    shard.heard("d")
+    shard.send(-1, "e")
+    shard.send(10, "d")
+    assert shard.gained() == "cd"
+
+
+def test_a_fenced_members_partitions_go_the_same_way() -> None:
+    shard = Settled()
+    shard.advance(44_000)
+    shard.heard_in_turn("badc", 100)
+    shard.pass_time(600)
+    assert "e" not in shard.group.members
+    shard.send(10, "c")
+    assert shard.gained() == "bc"
+
+
+def test_new_partitions_go_the_same_way() -> None:
+    shard = Settled()
+    shard.heard_in_turn("badc", 100)
+    shard.topics(topic("foo", FOO, 12))
+    shard.send(10, "c")
+    assert shard.gained() == "ce"
+
+
+def test_nobody_who_could_not_take_anything() -> None:
+    shard = Settled("abcdefg")
+    shard.put_member("a", member_epoch=LEAVE_STATIC_EPOCH, instance_id="i")
+    revoking = shard.member("b")
+    shard.put_member(
+        "b",
+        state=MemberState.UNREVOKED_PARTITIONS,
+        pending_revocation=revoking.assigned,
+    )
+    ask = expected(shard.state, shard.group, shard.now, "b")
+    assert ask is not None
+    assert [ask(name) for name in ("a", "b", "nobody")] == [NOT_SOON] * 3
+    due_ms = shard.now.monotonic_ms + INTERVAL_MS
+    assert [ask(name) for name in "cdefg"] == [due_ms] * 5
+
+
+def test_after_a_restart_it_is_the_last_ones_by_id() -> None:
+    shard = Settled()
+    shard.heard_in_turn("abcd")
+    shard.reload()
+    shard.advance(1000)
+    shard.send(-1, "e")
+    shard.send(10, "a")
+    assert shard.gained() == "ad"
+
+
+@pytest.mark.parametrize("where", ["broker", "group"])
+def test_the_order_can_be_that_of_ids(where: str) -> None:
+    shard = Settled(**({"consumer_assignor_order": "canonical"} if where == "broker" else {}))
+    if where == "group":
+        shard.state.group_configs[GROUP] = {KEY: "canonical"}
+    shard.heard_in_turn("abcd")
+    shard.send(-1, "e")
+    shard.send(10, "a")
+    assert shard.gained() == "cd"
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_parked_members_come_first_and_have_all_when_they_are_answered(large: bool) -> None:
+    shard = Settled("abcdef", LINGER_MS, consumer_assignor_offload_min_size=0 if large else 6000)
+    shard.heard_in_turn("bacde")
+    shard.send(-1, "f")
+    asked = [shard.send(10, name) for name in "dc"]
+    assert shard.gained() == ""
+    shard.pass_time(WAIT_MS)
+    assert shard.gained() == "cd"
+    told = [parts(shard.replies[token].assignment) for token in asked]
+    assert sorted(len(its[FOO]) for its in told if its) == [3, 3]
+    assert shard.state.gatherings == {}
+
+
+def test_a_parked_member_and_the_next_one() -> None:
+    shard = Settled("abcde", LINGER_MS)
+    shard.heard_in_turn("bacd")
+    shard.send(-1, "e")
+    shard.send(10, "d")
+    shard.pass_time(WAIT_MS)
+    assert shard.gained() == "bd"
+
+
+def test_in_slices_it_is_known_who_came_meanwhile() -> None:
+    """What counts is who is parked when the choice is made, not when the computation began."""
+    shard = Settled("abcde", LINGER_MS, consumer_assignor_offload_min_size=0)
+    shard.heard_in_turn("bacd")
+    shard.send(-1, "e")
+    shard.send(10, "d")
+    shard.advance(WAIT_MS)
+    (target_due,) = shard.state.deadlines.pop_due(shard.now.monotonic_ms)
+    shard.apply(shard.shard.expire(target_due, shard.now))
+    assert shard.tasks
+    shard.send(10, "c")
+    shard.pass_time()
+    assert shard.gained() == "cd"
+
+
+def test_in_slices_without_parking_who_speaks_soonest_would_miss_it() -> None:
+    shard = Settled("abcde", 0, consumer_assignor_offload_min_size=0)
+    shard.heard_in_turn("abcd")
+    shard.send(-1, "e")
+    shard.send(10, "a")
+    shard.pass_time()
+    assert shard.gained() == "cd"
+
+
+def test_parked_is_sooner_than_due() -> None:
+    shard = Settled("abcde", LINGER_MS)
+    shard.send(-1, "e")
+    shard.send(10, "b")
+    ask = expected(shard.state, shard.group, shard.now)
+    assert ask is not None
+    assert ask("b") == AT_ONCE
+    assert ask("a") == shard.now.monotonic_ms + INTERVAL_MS
