@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
 from coordinator.compiled import compiled_modules
@@ -149,6 +147,8 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
     if not await _started(daemon, stop):
         return
     if compiled := compiled_modules():
+        import structlog
+
         structlog.get_logger("groupd").info("compiled", modules=len(compiled))
     # What is loaded stays: the collector need not look at it again.
     gc.freeze()

@@ -16,7 +16,8 @@ from tests.bench.peers.cserver import C_SERVER, c_server
 from tests.bench.peers.processes import STARTERS, NoPeer, Peer, running
 from tests.bench.plan import Plan
 
-WARMUP_S = 3.0
+WARMUP_S = 0.5
+JVM_WARMUP_S = 3.0
 """Not measured: the JVM compiles meanwhile what it then runs."""
 QUICK_WARMUP_S = 0.1
 FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
@@ -31,7 +32,7 @@ class Measured:
         self.notes: dict[str, str] = {}
         self._load = load
         self._seconds = plan.seconds
-        self._warmup_s = QUICK_WARMUP_S if plan.quick else WARMUP_S
+        self._is_quick = plan.quick
         self._echo: tuple[list[bytes], bytes] | None = None
 
     def run(self, name: str) -> float | None:
@@ -67,12 +68,13 @@ class Measured:
             return requests, once(peer.address, requests, PREPARING).replies[0]
 
     def _repeat(self, peer: Peer, requests: Sequence[bytes]) -> float:
+        warmup_s = JVM_WARMUP_S if peer.name == "Apache Kafka" else WARMUP_S
         result = repeat(
             peer.address,
             requests,
             window=self._load.window,
             seconds=self._seconds,
-            warmup_s=self._warmup_s,
+            warmup_s=QUICK_WARMUP_S if self._is_quick else warmup_s,
             peer_cpu_s=peer.cpu_seconds,
         )
         check_all(self._load, result.replies)

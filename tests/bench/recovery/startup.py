@@ -60,7 +60,8 @@ def measure(plan: Plan) -> Iterator[Workload]:
     yield Workload("Start of the process to the first reply", "ms", samples, notes)
     yield Workload("Idle memory, proportional", "MB", idle, notes)
     members = 500 if plan.quick else 10_000
-    for size, where in ((10, "in groups of ten"), (1, "alone in their groups")):
+    kinds = ((10, "in groups of ten"), (1, "alone in their groups"))
+    for size, where in kinds[:1] if plan.quick else kinds:
         why = dict(_HEAP_NOTES)
 
         def for_a_member(name: str, size: int = size, why: dict[str, str] = why) -> float | None:

@@ -35,8 +35,6 @@ LONG_SESSIONS: Mapping[str, int | str] = {
     "log.cleaner.enable": "false",
 }
 CHORES: Mapping[str, int | str] = {
-    "group.consumer.session.timeout.ms": 30_000,
-    "group.consumer.min.session.timeout.ms": 30_000,
     "group.consumer.assignment.interval.ms": 0,
     "log.cleaner.backoff.ms": 200,
     "groupd.history.retention.ms": 1,
@@ -44,10 +42,13 @@ CHORES: Mapping[str, int | str] = {
     "offsets.retention.check.interval.ms": 2000,
 }
 """All sessions begin at the start and end at once; the log is cleaned before."""
+SESSION_MS = 30_000
 GROUPS = "kafka_server_group_coordinator_metrics_group_count"
 OF_CONSUMERS = '{protocol="consumer"}'
 AFTER_S = 1.5
 """So long a phase is watched after its own request has been answered."""
+QUICK_CASE = (QUICK, 6_000, 0.4)
+"""Sizes, session timeout, and how long a phase is watched."""
 
 
 @dataclass(slots=True)
@@ -70,14 +71,18 @@ class Phase:
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
-    for phase in phases(QUICK if plan.quick else Sizes()):
+    for phase in phases(*(QUICK_CASE if plan.quick else (Sizes(), SESSION_MS, AFTER_S))):
         yield Workload(f"{phase.name}: longest piece of work", "ms", {"groupd": [phase.stall_ms]})
         if phase.beats_ms:
             p99 = {"groupd": [phase.p99_ms()]}
             yield Workload(f"{phase.name}: p99 of another group's heartbeats", "ms", p99)
 
 
-def phases(sizes: Sizes) -> Iterator[Phase]:
+def phases(sizes: Sizes, session_ms: int, after_s: float) -> Iterator[Phase]:
+    sessions = {
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.min.session.timeout.ms": session_ms,
+    }
     with tempfile.TemporaryDirectory(prefix="groupd-stalls-") as directory:
         path = Path(directory)
         asyncio.run(fill(path / "data", sizes))
@@ -87,8 +92,11 @@ def phases(sizes: Sizes) -> Iterator[Phase]:
             yield watch.phase("start and load", started)
             client = requests.Client(kafka)
             with Beats(kafka, small(0)) as beats:
-                yield from _work(watch, beats, client, admin)
-        with _daemon(path, CHORES) as (kafka, admin), Beats(kafka, small(0)) as beats:
+                yield from _work(watch, beats, client, admin, after_s)
+        with (
+            _daemon(path, {**CHORES, **sessions}) as (kafka, admin),
+            Beats(kafka, small(0)) as beats,
+        ):
             yield from _chores(watch, beats, admin)
 
 
@@ -117,18 +125,20 @@ def _chores(watch: Watch, beats: Beats, admin: str) -> Iterator[Phase]:
     )
 
 
-def _work(watch: Watch, beats: Beats, client: requests.Client, admin: str) -> Iterator[Phase]:
+def _work(
+    watch: Watch, beats: Beats, client: requests.Client, admin: str, after_s: float
+) -> Iterator[Phase]:
     def during(name: str, work: Callable[[], object]) -> Phase:
         started = time.monotonic()
         beats.taken()
         work()
         seconds = time.monotonic() - started
-        time.sleep(AFTER_S)
+        time.sleep(after_s)
         phase = watch.phase(name, started)
         phase.beats_ms, phase.seconds = beats.taken(), seconds
         return phase
 
-    yield during("nothing", lambda: time.sleep(AFTER_S))
+    yield during("nothing", lambda: time.sleep(after_s))
     yield during("/metrics", lambda: _get(admin, "/metrics"))
     yield during("/groups", lambda: _get(admin, "/groups"))
     yield during("/groups/huge", lambda: _get(admin, "/groups/huge"))

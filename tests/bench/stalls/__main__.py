@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tests.bench.figures import machine
-from tests.bench.stalls import QUICK, phases
+from tests.bench.stalls import AFTER_S, QUICK_CASE, SESSION_MS, phases
 from tests.bench.stalls.store import Sizes
 
 WIDTH = 110
@@ -25,7 +25,7 @@ def main() -> None:
     print("| while | longest in one go, ms | another group's heartbeats: p99, most, ms | took, s |")
     print("|---|---|---|---|")
     wanted = Sizes(options.huge, options.members, options.offsets, options.laps)
-    for phase in phases(QUICK if options.quick else wanted):
+    for phase in phases(*(QUICK_CASE if options.quick else (wanted, SESSION_MS, AFTER_S))):
         most = max(phase.beats_ms, default=0)
         row = f"{phase.stall_ms:.1f} | {phase.p99_ms():.1f}, {most:.1f} | {phase.seconds:.2f}"
         print(f"| {phase.name} | {row} |", flush=True)

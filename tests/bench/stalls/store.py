@@ -25,6 +25,8 @@ from storage.open import create_store
 HUGE = "huge"
 SMALL = 10
 """Members of a small group."""
+COMMITTED_AGO_MS = 120_000
+"""A retention of a minute is over when the last member has gone."""
 BATCH = 500
 BATCHES_PER_APPEND = 50
 EPOCH = 5
@@ -86,6 +88,7 @@ def _batches(sizes: Sizes) -> Iterator[tuple[str, list[Record]]]:
 
 
 def _offsets(group: str, count: int) -> Iterator[Record]:
-    value = OffsetCommitValue(42, commit_timestamp_ms=time.time_ns() // 1_000_000)
+    at_ms = time.time_ns() // 1_000_000 - COMMITTED_AGO_MS
+    value = OffsetCommitValue(42, commit_timestamp_ms=at_ms)
     for partition in range(count):
         yield Record(OffsetCommitKey(group, TOPIC, partition), value)
