@@ -47,7 +47,7 @@ GROUPS = "kafka_server_group_coordinator_metrics_group_count"
 OF_CONSUMERS = '{protocol="consumer"}'
 AFTER_S = 1.5
 """So long a phase is watched after its own request has been answered."""
-QUICK_CASE = (QUICK, 6_000, 0.4)
+QUICK_CASE = (QUICK, 15_000, 0.4)
 """Sizes, session timeout, and how long a phase is watched."""
 
 
