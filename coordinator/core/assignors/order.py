@@ -8,10 +8,10 @@ Kafka broker's, item by item.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coordinator.core.partitioning import string_hash
-from protocol.frozen import dataclass
 from protocol.messages import TopicId
 
 T = TypeVar("T")

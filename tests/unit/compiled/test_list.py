@@ -56,6 +56,18 @@ def test_nobody_derives_from_a_compiled_class() -> None:
     assert derived == set()
 
 
+def test_no_compiled_class_is_made_by_a_decorator_of_ours() -> None:
+    """It would fill in methods that mypyc does not know of."""
+    ours = {"protocol.frozen", "protocol.values"}
+    imports = {
+        (module, node.module)
+        for module in LISTED
+        for node in ast.walk(ast.parse(source_of(module).read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module in ours
+    }
+    assert imports == set()
+
+
 def test_a_run_that_would_test_the_other_build_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
