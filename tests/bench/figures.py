@@ -72,16 +72,26 @@ def number(value: float) -> str:
 
 
 def interleaved(
-    runs: int, peers: Sequence[str], measure: Callable[[str], float | None]
+    runs: int,
+    peers: Sequence[str],
+    measure: Callable[[str], float | None],
+    notes: dict[str, str] | None = None,
+    cannot: tuple[type[Exception], ...] = (),
 ) -> dict[str, list[float]]:
     """`measure` of every peer, `runs` times over, each time beginning with another one, so that
-    what the machine does meanwhile hits all. None: it cannot do that, and is not asked again."""
+    what the machine does meanwhile hits all. None, or one of the exceptions `cannot`, whose first
+    line is then the peer's note: it cannot do that, and is not asked again."""
     samples: dict[str, list[float]] = {peer: [] for peer in peers}
     asked = list(peers)
     for run in range(runs):
         shift = run % len(asked) if asked else 0
         for peer in asked[shift:] + asked[:shift]:
-            value = measure(peer)
+            try:
+                value = measure(peer)
+            except cannot as error:
+                value = None
+                if notes is not None:
+                    notes[peer] = f"cannot: {str(error).partition(chr(10))[0]}"
             if value is None:
                 asked.remove(peer)
             else:

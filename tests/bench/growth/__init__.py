@@ -48,14 +48,11 @@ def measure(plan: Plan) -> Iterator[Workload]:
     for size in sizes:
         notes: dict[str, str] = {}
 
-        def cost(peer: str, size: int = size, notes: dict[str, str] = notes) -> float | None:
-            try:
-                return _cost_us(peer, size, beats)
-            except (LoadFailed, NoPeer) as error:
-                notes[peer] = f"cannot: {error}"
-                return None
+        def cost(peer: str, size: int = size) -> float:
+            return _cost_us(peer, size, beats)
 
-        costs[size] = interleaved(1 if plan.quick else plan.runs, peers, cost)
+        runs = 1 if plan.quick else plan.runs
+        costs[size] = interleaved(runs, peers, cost, notes, (LoadFailed, NoPeer))
         name = f"A steady heartbeat among {size:,} members, {CONNECTIONS} connections"
         yield Workload(name, "us of CPU of the peer", costs[size], notes)
     most = sizes[-1]

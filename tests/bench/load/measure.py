@@ -29,19 +29,14 @@ class Measured:
 
     def __init__(self, load: Load, plan: Plan) -> None:
         self.results: dict[str, list[Result]] = {}
-        self.notes: dict[str, str] = {}
         self._load = load
         self._seconds = plan.seconds
         self._is_quick = plan.quick
         self._echo: tuple[list[bytes], bytes] | None = None
 
-    def run(self, name: str) -> float | None:
-        """Requests a second; None = it cannot, and the note says why."""
-        try:
-            return self._run_echo() if name == C_SERVER else self._run(name)
-        except FAILURES as error:
-            self.notes[name] = f"cannot: {str(error).partition(chr(10))[0]}"
-            return None
+    def run(self, name: str) -> float:
+        """Requests a second. Raises one of FAILURES if it cannot."""
+        return self._run_echo() if name == C_SERVER else self._run(name)
 
     def _run(self, name: str) -> float:
         with (
@@ -92,11 +87,12 @@ def measure_loads(loads: Sequence[Load], plan: Plan) -> Iterator[Workload]:
         if not asked or not plan.wants(load.name):
             continue
         measured = Measured(load, plan)
+        notes: dict[str, str] = {}
         rate = Workload(
             load.name,
             "requests a second",
-            interleaved(plan.runs, asked, measured.run),
-            measured.notes,
+            interleaved(plan.runs, asked, measured.run, notes, FAILURES),
+            notes,
             figure=load.figure,
             size=load.connections,
             higher_is_better=True,

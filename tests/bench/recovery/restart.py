@@ -62,14 +62,10 @@ def measure(plan: Plan) -> Iterator[Workload]:
     groups = 50 if plan.quick else 1000
     notes: dict[str, str] = {}
 
-    def restart(name: str) -> float | None:
-        try:
-            return _restart(name, groups)
-        except NoPeer as error:
-            notes[name] = f"cannot: {error}"
-            return None
+    def restart(name: str) -> float:
+        return _restart(name, groups)
 
-    restarts = interleaved(runs, plan.among(DURABLE), restart)
+    restarts = interleaved(runs, plan.among(DURABLE), restart, notes, (NoPeer,))
     name = f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol"
     yield Workload(name, "us an offset", restarts, notes)
 

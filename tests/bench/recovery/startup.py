@@ -37,26 +37,22 @@ def measure(plan: Plan) -> Iterator[Workload]:
     idle: dict[str, list[float]] = {peer: [] for peer in peers}
     notes = dict(_NOTES)
 
-    def start(name: str) -> float | None:
+    def start(name: str) -> float:
         with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
             path = Path(directory)
-            try:
-                if name == "Apache Kafka":  # its first start formats the disk
-                    with running(name, path, TOPICS, durable=False):
-                        pass
-                began = time.perf_counter()
-                with running(name, path, TOPICS, durable=False) as peer:
-                    wait_for_api_versions(peer)
-                    took_s = time.perf_counter() - began
-                    time.sleep(IDLE_S)
-                    idle[name].append(memory(peer.pid)[1] / 1e6)
-                    return took_s * 1000
-            except NoPeer as error:
-                notes[name] = f"cannot: {error}"
-                return None
+            if name == "Apache Kafka":  # its first start formats the disk
+                with running(name, path, TOPICS, durable=False):
+                    pass
+            began = time.perf_counter()
+            with running(name, path, TOPICS, durable=False) as peer:
+                wait_for_api_versions(peer)
+                took_s = time.perf_counter() - began
+                time.sleep(IDLE_S)
+                idle[name].append(memory(peer.pid)[1] / 1e6)
+                return took_s * 1000
 
     runs = 1 if plan.quick else max(plan.runs, START_RUNS)
-    samples = interleaved(runs, peers, start)
+    samples = interleaved(runs, peers, start, notes, (NoPeer,))
     yield Workload("Start of the process to the first reply", "ms", samples, notes)
     yield Workload("Idle memory, proportional", "MB", idle, notes)
     members = 500 if plan.quick else 10_000
@@ -64,14 +60,11 @@ def measure(plan: Plan) -> Iterator[Workload]:
     for size, where in kinds[:1] if plan.quick else kinds:
         why = dict(_HEAP_NOTES)
 
-        def for_a_member(name: str, size: int = size, why: dict[str, str] = why) -> float | None:
-            try:
-                return _for_a_member(name, members, size)
-            except (NoPeer, LoadFailed) as error:
-                why[name] = f"cannot: {error}"
-                return None
+        def for_a_member(name: str, size: int = size) -> float:
+            return _for_a_member(name, members, size)
 
-        per_member = interleaved(1 if plan.quick else plan.runs, peers, for_a_member)
+        many = 1 if plan.quick else plan.runs
+        per_member = interleaved(many, peers, for_a_member, why, (NoPeer, LoadFailed))
         yield Workload(f"Memory for a member, {members:,} {where}", "bytes", per_member, why)
 
 

@@ -69,22 +69,17 @@ class Measured:
     warm_up: int
     cpu_ms: dict[str, list[float]] = field(default_factory=dict)
     owned_ms: dict[str, list[float]] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
 
-    def run(self, name: str) -> float | None:
-        """Milliseconds until all were stable; None = it cannot, and the note says why."""
+    def run(self, name: str) -> float:
+        """Milliseconds until all were stable. Raises one of CANNOT."""
         topics = {TOPIC: self.case.members * PARTITIONS_EACH}
-        try:
-            with (
-                tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
-                running(
-                    name, Path(directory), topics, durable=False, settings=self.case.settings()
-                ) as peer,
-            ):
-                found = self._storm(peer)
-        except CANNOT as error:
-            self.notes[name] = f"cannot: {error}"
-            return None
+        with (
+            tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
+            running(
+                name, Path(directory), topics, durable=False, settings=self.case.settings()
+            ) as peer,
+        ):
+            found = self._storm(peer)
         self.cpu_ms.setdefault(name, []).append(found.peer_cpu_ms)
         times = [leave.owned_ms for leave in found.leaves]
         self.owned_ms.setdefault(name, []).extend(times)
@@ -128,8 +123,9 @@ def measure(plan: Plan) -> Iterator[Workload]:
     peers = plan.among(STARTERS)
     for case in cases(plan.quick):
         measured = Measured(case, 0 if plan.quick else WARM_UP)
-        samples = interleaved(1 if plan.quick else plan.runs, peers, measured.run)
-        notes = measured.notes
+        notes: dict[str, str] = {}
+        runs = 1 if plan.quick else plan.runs
+        samples = interleaved(runs, peers, measured.run, notes, CANNOT)
         yield Workload(f"Join storm, {case.name}", "ms until stable", samples, notes)
         cpu = {peer: measured.cpu_ms.get(peer, []) for peer in peers}
         yield Workload(f"Join storm, {case.name}: CPU of the peer", "ms in all", cpu, notes)

@@ -20,6 +20,21 @@ def test_peers_take_turns_and_one_that_cannot_is_left_alone() -> None:
     assert asked == ["a", "b", "c", "c", "a", "a", "c"]
 
 
+def test_one_that_fails_as_foreseen_has_the_first_line_as_its_note() -> None:
+    asked: list[str] = []
+    notes = {"b": "as ever"}
+
+    def measure(peer: str) -> float:
+        asked.append(peer)
+        if peer == "b":
+            raise OSError("no such request\nand more")
+        return 1.0
+
+    assert interleaved(2, ["a", "b"], measure, notes, (OSError,)) == {"a": [1.0, 1.0], "b": []}
+    assert notes == {"b": "cannot: no such request"}
+    assert asked == ["a", "b", "a"]
+
+
 def test_spread_is_all_of_few_and_the_middle_of_many() -> None:
     assert spread([3, 1, 2]) == (1, 3)
     assert spread([*range(101)]) == (10, 90)
