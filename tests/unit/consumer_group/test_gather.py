@@ -9,37 +9,25 @@ import pytest
 from coordinator.core.classic_group import lookup
 from coordinator.core.consumer_group import deferred_target, gather
 from coordinator.core.consumer_group.computation import RETRY_MS
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import EventKind, Outcome, RequestContext, Task
+from coordinator.core.types import EventKind, Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
-from tests.unit.consumer_group.harness import FOO, GROUP, Scripted, Shard, parts, shape, topic
+from tests.unit.consumer_group.counted_shard import CountedShard
+from tests.unit.consumer_group.harness import FOO, GROUP, Scripted, parts, shape, topic
 
 LINGER_MS = 5
 FIRST_MS = LINGER_MS * gather.FIRST_FACTOR
 STORM_MS = LINGER_MS * gather.STORM_FACTOR
 
 
-class Gathering(Shard):
-    """Replies come later: `send` parks, `answers` lets the deadlines pass and collects them.
-    Each request has a token of its own; tasks wait in `tasks`."""
+class Gathering(CountedShard):
+    """Replies come later: `send` parks, `answers` lets the deadlines pass and collects them."""
 
     def __init__(self, partitions: int = 6, **settings: Any) -> None:
         settings.setdefault("consumer_target_linger_ms", LINGER_MS)
         super().__init__(topic("foo", FOO, partitions), **settings)
-        self.shard = GroupCoordinatorShard(self.state)
         self.expired: list[Outcome] = []
-        self.tasks: list[Task] = []
-        self.tokens = 0
         self.answered: list[int] = []
-
-    def context(self, api_version: int = 1, client_id: str = "client") -> RequestContext:
-        self.tokens += 1
-        return RequestContext(self.tokens, api_version, client_id)
-
-    def apply(self, outcome: Outcome) -> None:
-        super().apply(outcome)
-        self.tasks += outcome.tasks
 
     def send(self, epoch: int, member: str, **fields: Any) -> Outcome:
         outcome = self.handle(epoch, member, **fields)
@@ -57,10 +45,6 @@ class Gathering(Shard):
                 found += [reply for _, reply in outcome.replies]
                 self.answered += [token for token, _ in outcome.replies]
         return found
-
-    def turn(self) -> None:
-        task = self.tasks.pop(0)
-        self.apply(self.shard.task_done(task, task.run(), self.now))
 
     def turns(self) -> None:
         while self.tasks:

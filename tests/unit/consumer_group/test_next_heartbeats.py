@@ -11,9 +11,9 @@ from coordinator.core.assignors.uniform import UniformAssignor
 from coordinator.core.consumer_group import gather
 from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
 from coordinator.core.consumer_group.next_heartbeats import AT_ONCE, NOT_SOON, expected
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Outcome, RequestContext, Task
-from tests.unit.consumer_group.harness import FOO, GROUP, Shard, parts, topic
+from coordinator.core.types import Outcome
+from tests.unit.consumer_group.counted_shard import CountedShard
+from tests.unit.consumer_group.harness import FOO, GROUP, parts, topic
 
 INTERVAL_MS = 5000
 LINGER_MS = 5
@@ -23,7 +23,7 @@ EACH = 2
 KEY = "groupd.consumer.assignor.order"
 
 
-class Settled(Shard):
+class Settled(CountedShard):
     """Members "a", "b", ... at epoch 10 with two partitions each, all of them heard just now. The
     last one, say "e", will leave: then two of the others get a partition more."""
 
@@ -34,9 +34,6 @@ class Settled(Shard):
             consumer_target_linger_ms=linger_ms,
             **settings,
         )
-        self.shard = GroupCoordinatorShard(self.state)
-        self.tokens = 0
-        self.tasks: list[Task] = []
         self.replies: dict[int, Any] = {}
         share = {name: range(EACH * at, EACH * at + EACH) for at, name in enumerate(members)}
         for name, held in share.items():
@@ -44,13 +41,8 @@ class Settled(Shard):
         self.settle(**{name: {FOO: tuple(held)} for name, held in share.items()})
         self.heard(members)
 
-    def context(self, api_version: int = 1, client_id: str = "client") -> RequestContext:
-        self.tokens += 1
-        return RequestContext(self.tokens, api_version, client_id)
-
     def apply(self, outcome: Outcome) -> None:
         super().apply(outcome)
-        self.tasks += outcome.tasks
         self.replies.update(outcome.replies)
 
     def send(self, epoch: int, member: str) -> int:
@@ -72,8 +64,7 @@ class Settled(Shard):
         self.advance(ms)
         while self.tasks or (keys := self.state.deadlines.pop_due(self.now.monotonic_ms)):
             if self.tasks:
-                task = self.tasks.pop(0)
-                self.apply(self.shard.task_done(task, task.run(), self.now))
+                self.turn()
             else:
                 for key in keys:
                     self.apply(self.shard.expire(key, self.now))

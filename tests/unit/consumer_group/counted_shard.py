@@ -1,0 +1,33 @@
+"""A shard of consumer groups whose requests can be told apart and whose deadlines are real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.core.metadata_image import TopicImage
+from coordinator.core.shard import GroupCoordinatorShard
+from coordinator.core.types import Outcome, RequestContext, Task
+from tests.unit.consumer_group.harness import Shard
+
+
+class CountedShard(Shard):
+    """Each request has a token of its own, the last one is `tokens`; tasks wait in `tasks` for
+    their `turn`."""
+
+    def __init__(self, *topics: TopicImage, **settings: Any) -> None:
+        super().__init__(*topics, **settings)
+        self.shard = GroupCoordinatorShard(self.state)
+        self.tokens = 0
+        self.tasks: list[Task] = []
+
+    def context(self, api_version: int = 1, client_id: str = "client") -> RequestContext:
+        self.tokens += 1
+        return RequestContext(self.tokens, api_version, client_id)
+
+    def apply(self, outcome: Outcome) -> None:
+        super().apply(outcome)
+        self.tasks += outcome.tasks
+
+    def turn(self) -> None:
+        task = self.tasks.pop(0)
+        self.apply(self.shard.task_done(task, task.run(), self.now))
