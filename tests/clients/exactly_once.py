@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.clients.drivers.confluent_processor import STUCK_EXIT
 from tests.clients.group import JVM_FLAGS, JVM_LOG
+from tests.support.admin import commit
 from tests.support.process import ChildProcess, wait_until
 from tests.support.toolchain import driver_classpath, go_driver, java
 
@@ -234,7 +235,8 @@ class Worker:
 
 
 class Topology:
-    """A group of workers from `source` to `target`. Close it afterwards."""
+    """A group of workers from `source` to `target`, which has committed the beginning of all
+    partitions. Close it afterwards."""
 
     def __init__(
         self,
@@ -250,6 +252,7 @@ class Topology:
         work_ms: int = 10,
     ) -> None:
         self.workers: list[Worker] = []
+        commit(bootstrap, group, {(source, part): 0 for part in range(partitions)})
         self.feeder = Feeder(bootstrap, source, partitions)
         self.output = Reader(bootstrap, target, partitions, "read_committed")
         self._bootstrap, self._directory, self._partitions = bootstrap, directory, partitions

@@ -137,6 +137,17 @@ def committed(bootstrap: str, group: str, topics: Mapping[str, int]) -> dict[tup
         consumer.close()
 
 
+def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Commit offsets for a group without members."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
+    places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+    try:
+        done = retrying(lambda: consumer.commit(offsets=places, asynchronous=False))
+        assert [at for at in done if at.error is not None] == []
+    finally:
+        consumer.close()
+
+
 def group_type(bootstrap: str, group: str) -> str:
     """`classic` or `consumer`, as ListGroups says."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

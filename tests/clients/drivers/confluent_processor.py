@@ -24,7 +24,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 CALL_S = 10.0
 """How long one call may take, before it is asked again."""
@@ -91,7 +98,10 @@ def consumer_config(options: argparse.Namespace) -> dict[str, Any]:
         "group.id": options.group,
         "group.protocol": options.protocol,
         "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
+        # The group has an offset for every partition, but librdkafka resets one nevertheless if it
+        # is assigned others while a transaction still holds this one's offset back
+        # (docs/compat.md). With "earliest" it would read everything twice.
+        "auto.offset.reset": "error",
         "enable.auto.commit": False,
         "reconnect.backoff.max.ms": 500,
         "log_level": 3,
@@ -153,7 +163,7 @@ class Worker:
             self._rewind()
         elif message is not None and message.error() is not None:
             emit("error", error=str(message.error()))
-            if message.error().fatal():
+            if message.error().fatal() or message.error().code() == KafkaError._AUTO_OFFSET_RESET:
                 raise KafkaException(message.error())
         elif message is not None:
             self._take(message)
@@ -207,7 +217,9 @@ class Worker:
         """Back to what is committed; once more after the next poll if that fails."""
         try:
             for at in self._consumer.committed(self._consumer.assignment(), CALL_S):
-                self._consumer.seek(TopicPartition(at.topic, at.partition, max(at.offset, 0)))
+                if at.error is not None:
+                    raise KafkaException(at.error)
+                self._consumer.seek(TopicPartition(at.topic, at.partition, at.offset))
         except KafkaException as error:
             emit("error", error=f"rewind: {error}")
         else:
