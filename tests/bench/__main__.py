@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(machine() + "\n")
     began = time.monotonic()
     for part in parts:
-        print(f"# {part.letters}: {part.title}\n")
+        print(f"# {part.letters}: {part.title} (after {time.monotonic() - began:.0f} s)\n")
         for workload in part.measure(plan):
             print(table(workload), flush=True)
             kept.add(results.Measured(part.letters, workload, run))

@@ -68,7 +68,8 @@ NODE_CLIENTS = ("kafkajs", "platformatic")
 ONE_CHANGE_AT_A_TIME = ("kafka_python",)
 """A rebalance soon after another one can hang kafka-python 3.0 for good (no heartbeat ever again),
 whichever the broker. Its groups change only when nothing has moved for `QUIET_S`, and it is not
-tested with what makes rebalances in pairs: cooperative assignors and topics that change."""
+tested with what makes rebalances in pairs: cooperative assignors and topics that change. If it
+hangs all the same, the driver gives such a member up and starts another one."""
 BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
 
 
@@ -208,6 +209,8 @@ class Group:
                 self.commit_failures.append(event["error"])
             case "error":
                 self.errors.append(event["error"])
+            case "stuck":
+                self.errors.append(f"member {event['member']} was stuck and came again")
             case "assigned" | "revoked" | "lost" as kind:
                 places = tuple((topic, part) for topic, part in event["partitions"])
                 self.moves.append(Move(event.get("at", 0.0), event["member"], kind, places))

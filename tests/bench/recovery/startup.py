@@ -73,7 +73,7 @@ def _for_a_member(name: str, members: int, size: int) -> float:
     # In memory groupd would hold its log, too.
     with (
         tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
-        running(name, Path(directory), TOPICS, durable=name == "groupd") as peer,
+        running(name, Path(directory), TOPICS, durable=name.startswith("groupd")) as peer,
     ):
         _join(peer, CONNECTIONS, size, "warm")
         before = memory(peer.pid)[1]

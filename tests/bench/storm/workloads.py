@@ -51,6 +51,13 @@ class Case:
             kind += f", assignment interval {self.interval_ms:,} ms"
         return f"{self.members:,} members, {kind}"
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Time until all are stable, and what the peer used for it; what takes its time together
+        with the storm: a member that leaves."""
+        titles = f"Join storm, {self.name}", f"Join storm, {self.name}: CPU of the peer"
+        return (*titles, f"One leaves, {self.name}") if self.leaves else titles
+
     def settings(self) -> dict[str, str]:
         beat = str(HEARTBEAT_MS)
         return {
@@ -122,13 +129,14 @@ def measure(plan: Plan) -> Iterator[Workload]:
     until the partitions are owned again."""
     peers = plan.among(STARTERS)
     for case in cases(plan.quick):
+        if not any(map(plan.wants, case.titles)):
+            continue
         measured = Measured(case, 0 if plan.quick else WARM_UP)
         notes: dict[str, str] = {}
         runs = 1 if plan.quick else plan.runs
         samples = interleaved(runs, peers, measured.run, notes, CANNOT)
-        yield Workload(f"Join storm, {case.name}", "ms until stable", samples, notes)
         cpu = {peer: measured.cpu_ms.get(peer, []) for peer in peers}
-        yield Workload(f"Join storm, {case.name}: CPU of the peer", "ms in all", cpu, notes)
-        if case.leaves:
-            owned = {peer: measured.owned_ms.get(peer, []) for peer in peers}
-            yield Workload(f"One leaves, {case.name}", "ms until all is owned", owned, notes)
+        owned = {peer: measured.owned_ms.get(peer, []) for peer in peers}
+        tables = ("ms until stable", samples), ("ms in all", cpu), ("ms until all is owned", owned)
+        for title, (unit, values) in zip(case.titles, tables, strict=False):
+            yield Workload(title, unit, values, notes)

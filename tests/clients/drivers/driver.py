@@ -2,11 +2,11 @@
 
 The same command line and events as the Java driver, so that one test suite drives every client:
 `assignment` (all that a member owns now), `assigned`, `revoked`, `lost`, `records`, `committed`,
-`commit-failed`, `error`, `closed`. `at` is the system's monotonic clock in seconds, so that events
-of several processes can be put in order. On stdin: `close N` lets member N leave,
-`restart N [PROTOCOL ASSIGNOR]` lets it leave and come again, perhaps as another kind of member,
-`subscribe N a,b` gives it other topics, `stop` (or end of file, or SIGTERM) lets all of them leave
-and ends the process with exit code 0.
+`commit-failed`, `error`, `closed`, and from delicate clients `stuck`. `at` is the system's
+monotonic clock in seconds, so that events of several processes can be put in order. On stdin:
+`close N` lets member N leave, `restart N [PROTOCOL ASSIGNOR]` lets it leave and come again, perhaps
+as another kind of member, `subscribe N a,b` gives it other topics, `stop` (or end of file, or
+SIGTERM) lets all of them leave and ends the process with exit code 0.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ Place = tuple[str, int, int]
 POLL_S = 0.1
 QUIET_S = 1.5
 """How long nothing must have moved before the groups of a delicate client change."""
+STUCK_S = 25.0
+"""How long one poll of a delicate client may take. Then its member is given up, without a word to
+the broker, and comes again as a new one, as a service manager would have it."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,25 @@ class Loop(threading.Thread):
         self.stopping = threading.Event()
         self.restarting = threading.Event()
         self.subscription: list[str] | None = None
+        self.abandoned = threading.Event()
         self._changed_at: float | None = None
+        self._polls_since: float | None = None
 
     def quiet_since(self, quiet_s: float) -> bool:
         """Whether it has had its partitions for so long; always with 0."""
         if quiet_s == 0:
             return True
         return self._changed_at is not None and time.monotonic() - self._changed_at >= quiet_s
+
+    def successor(self) -> Loop | None:
+        """Who goes on for it if its client does not come back from a poll; it is over then."""
+        since = self._polls_since
+        if since is None or time.monotonic() - since < STUCK_S:
+            return None
+        self.abandoned.set()
+        self._emitter.emit("stuck")
+        self._emitter.emit("assignment", owned=[])
+        return Loop(self._factory, self._options)
 
     def restart(self, protocol: str = "", assignor: str = "") -> None:
         """Leave and come again; with arguments, as another kind of member."""
@@ -128,7 +143,12 @@ class Loop(threading.Thread):
                 topics, self.subscription = self.subscription, None
                 member.subscribe(topics)
             try:
+                self._polls_since = time.monotonic()
                 records = member.poll(POLL_S)
+                self._polls_since = None
+                if self.abandoned.is_set():
+                    member.close()
+                    return
             except Exception as error:  # noqa: BLE001 - every client has its own kinds; tests judge
                 self._emitter.emit("error", error=repr(error))
                 time.sleep(POLL_S)
@@ -203,19 +223,28 @@ def main(factory: MemberFactory, *, quiet_s: float = 0.0) -> None:
     everything_stops = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: everything_stops.set())
     threading.Thread(target=_commands, args=(loops, everything_stops), daemon=True).start()
-    started: list[Loop] = []
-    for loop in loops.values():
-        while not all(one.quiet_since(quiet_s) for one in started):
+    for number in loops:
+        before = range(first, number)
+        while not all(loops[one].quiet_since(quiet_s) for one in before):
+            _replace_stuck(loops)
             if everything_stops.wait(0.05):
                 break
-        loop.start()
-        started.append(loop)
+        loops[number].start()
     while not everything_stops.wait(0.05) and any(loop.is_alive() for loop in loops.values()):
-        continue
+        if quiet_s:
+            _replace_stuck(loops)
     for loop in loops.values():
         loop.stopping.set()
     for loop in loops.values():
-        loop.join()
+        while loop.is_alive() and not (quiet_s and loop.successor()):
+            loop.join(0.1)
+
+
+def _replace_stuck(loops: dict[int, Loop]) -> None:
+    for number, loop in loops.items():
+        if loop.is_alive() and (successor := loop.successor()) is not None:
+            loops[number] = successor
+            successor.start()
 
 
 def _commands(loops: dict[int, Loop], everything_stops: threading.Event) -> None:
