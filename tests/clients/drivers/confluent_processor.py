@@ -41,6 +41,14 @@ STUCK_EXIT = 70
 POLL_S, ANEW_S = 0.1, 0.2
 LINGER_S = 0.2
 """How long a transaction waits for more records."""
+NO_OFFSET = "Failed to fetch committed offset"
+"""An error whose partitions librdkafka keeps but never reads (docs/compat.md)."""
+
+
+def is_the_end(error: KafkaError) -> bool:
+    """Whether a consumer that has reported it is of no more use."""
+    reset = error.code() == KafkaError._AUTO_OFFSET_RESET
+    return error.fatal() or reset or NO_OFFSET in error.str()
 
 
 def emit(event: str, **fields: Any) -> None:
@@ -152,7 +160,8 @@ class Worker:
                 self._step()
             self._end()
         finally:
-            self._consumer.close()
+            with WATCHDOG.over("close"):
+                self._consumer.close()
 
     def _tell(self) -> None:
         emit("assignment", owned=sorted(at.partition for at in self._consumer.assignment()))
@@ -163,7 +172,7 @@ class Worker:
             self._rewind()
         elif message is not None and message.error() is not None:
             emit("error", error=str(message.error()))
-            if message.error().fatal() or message.error().code() == KafkaError._AUTO_OFFSET_RESET:
+            if is_the_end(message.error()):
                 raise KafkaException(message.error())
         elif message is not None:
             self._take(message)
