@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import time
+from itertools import cycle
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -208,3 +210,54 @@ def offset_records(peer: Peer, group: str, isolation: str) -> list[int]:
         if message.key()[4 : 4 + length] == group.encode():
             found.append(struct.unpack_from(">hq", message.value())[1])
     return found
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_librdkafka_resets_what_a_transaction_holds_back_when_it_gets_another_partition(
+    peer: Peer, topics: TopicMaker, unique: str, protocol: str
+) -> None:
+    """A fault of librdkafka 2.16 with every broker; docs/compat.md says how to live with it. If
+    this fails, the fault is mended, and what is said there is no longer true."""
+    held, other = topics({"held": 1, "other": 1})
+    group, deadline = f"held-{unique}", time.monotonic() + WAIT_S
+    plain = make_consumer(peer, group)
+    plain.commit(offsets=[TopicPartition(held, 0, 0)], asynchronous=False)
+    producer = make_producer(peer, f"tx-{unique}")
+    producer.begin_transaction()
+    send(producer, held, b"a", b"b")
+    producer.send_offsets_to_transaction(
+        [TopicPartition(held, 0, 1)], plain.consumer_group_metadata(), WAIT_S
+    )
+    config: dict[str, str | bool | int] = {
+        "bootstrap.servers": peer.bootstrap,
+        "group.id": group,
+        "group.protocol": protocol,
+        "auto.offset.reset": "error",
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    if protocol == "classic":
+        config["partition.assignment.strategy"] = "cooperative-sticky"
+    consumer = Consumer(config)
+    told: Message | None = None
+    try:
+        # It must ask for its offset while it gets or loses another partition.
+        for subscription in cycle([[held], [held, other]]):
+            consumer.subscribe(subscription)
+            told = consumer.poll(1.0)
+            if told is not None or time.monotonic() > deadline:
+                break
+        assert told is not None
+        assert (told.topic(), told.error().code()) == (held, KafkaError._AUTO_OFFSET_RESET)
+    finally:
+        consumer.close()
+    producer.commit_transaction(WAIT_S)
+    consumer = Consumer(config)
+    try:
+        consumer.subscribe([held])
+        read = consumer.poll(WAIT_S)
+        assert read is not None
+        assert (read.error(), read.offset(), read.value()) == (None, 1, b"b")
+    finally:
+        consumer.close()
+        plain.close()
