@@ -33,37 +33,41 @@ def homogeneous_steps(
     topic_ids = order.topics(next(iter(members.values())).topic_ids)
     if not topic_ids:
         return {}
-    counts = partition_counts(topic_ids, topics)
+    free = _Free(partition_counts(topic_ids, topics))
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
-    kept = _Kept(counts, len(member_ids), order)
-    for some in _slices(member_ids):
-        kept.add(some, [members[member_id].assigned for member_id in some])
+    kept = _Kept(free.counts, len(member_ids), order)
+    for some in _slices(len(member_ids)):
+        kept.add(member_ids[some], _priors(members, member_ids[some]))
         yield
     favoured = yield from _favoured(kept.others, kept.extras, spec, order)
-    needs = kept.all_needs(favoured)
-    runs = iter(kept.revoked)
+    receivers, sizes = kept.receivers(favoured)
     # Priors have nothing in common: what is missing is either revoked or in no prior.
-    if sum(needs.values()) != kept.revoked_count:
-        free = _Free(counts)
-        for some in _slices(list(kept.result)):
-            free.take(some, members)
+    if sum(sizes) == kept.revoked_count:
+        runs = iter(kept.revoked)
+    else:
+        for some in _slices(len(member_ids) if kept.result else 0):
+            free.take(_priors(members, member_ids[some]))
             yield
-        runs = chain(free.runs(), runs)
-    yield from _hand_out(kept.result, needs, runs)
+        runs = chain(free.runs(), kept.revoked)
+    yield from _hand_out(kept.result, receivers, sizes, runs)
     return kept.result
 
 
-def _slices(member_ids: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(member_ids), SLICE_MEMBERS):
-        yield member_ids[start : start + SLICE_MEMBERS]
+def _slices(count: int) -> Iterator[slice]:
+    for start in range(0, count, SLICE_MEMBERS):
+        yield slice(start, start + SLICE_MEMBERS)
+
+
+def _priors(members: Mapping[str, MemberSpec], member_ids: list[str]) -> list[Assignment]:
+    return [members[member_id].assigned for member_id in member_ids]
 
 
 class _Kept:
     """What of the priors is kept, member by member in their order.
 
-    `result`: at least of those who had anything; `others`: who has no extra; `needs`: how many
-    partitions members still get, without the `extras` that nobody kept; `revoked`: what its
-    holder may not keep.
+    `result`: of those who keep something or get nothing. `others`: who has no extra; `lacks`: how many
+    partitions each of these still gets, without the `extras` that nobody kept. `revoked`: what
+    its holder may not keep.
     """
 
     __slots__ = (
@@ -71,7 +75,7 @@ class _Kept:
         "_order",
         "_quota",
         "extras",
-        "needs",
+        "lacks",
         "others",
         "result",
         "revoked",
@@ -84,16 +88,17 @@ class _Kept:
         self._quota, self.extras = divmod(sum(counts.values()), members)
         self.result: dict[str, Assignment] = {}
         self.others: list[str] = []
-        self.needs: dict[str, int] = {}
+        self.lacks: list[int] = []
         self.revoked: list[Run] = []
         self.revoked_count = 0
 
     def add(self, member_ids: list[str], priors: list[Assignment]) -> None:
         """The next members. Most keep all they have; in a new group nobody has anything."""
-        quota, counts, result, others = self._quota, self._counts, self.result, self.others
+        quota, counts, result = self._quota, self._counts, self.result
+        others, lacks = self.others, self.lacks
         if quota and not any(priors):
-            self.needs.update(dict.fromkeys(member_ids, quota))
             others += member_ids
+            lacks += [quota] * len(member_ids)
             return
         for member_id, prior in zip(member_ids, priors, strict=True):
             size = 0
@@ -105,21 +110,25 @@ class _Kept:
             if size == quota:
                 result[member_id] = prior
                 others.append(member_id)
+                lacks.append(0)
+            elif size == quota + 1 and self.extras:
+                result[member_id] = prior
+                self.extras -= 1
             else:
-                self._settle(member_id, prior, size)
+                self._add_one(member_id, prior, size)
 
-    def _settle(self, member_id: str, prior: Assignment, size: int) -> None:
-        """One that has not just the quota; `size` -1: some of its prior is no more."""
+    def _add_one(self, member_id: str, prior: Assignment, size: int) -> None:
+        """`size` -1: some of the prior is no more."""
         cap = self._quota + (self.extras > 0)
         if size < 0 or size > cap:
             prior, size = self._trimmed(prior, cap)
-        self.result[member_id] = prior
+        if prior or size == self._quota:
+            self.result[member_id] = prior
         if size > self._quota:
             self.extras -= 1
-            return
-        self.others.append(member_id)
-        if size < self._quota:
-            self.needs[member_id] = self._quota - size
+        else:
+            self.others.append(member_id)
+            self.lacks.append(self._quota - size)
 
     def _trimmed(self, prior: Assignment, cap: int) -> tuple[Assignment, int]:
         """The kept part of a prior and its size."""
@@ -138,32 +147,33 @@ class _Kept:
                 size += len(fits)
         return kept, size
 
-    def all_needs(self, favoured: frozenset[str]) -> dict[str, int]:
-        """By member, in their order, when these get the extras that nobody kept."""
-        needs = self.needs
-        if not favoured:
-            return needs
-        return {
-            member_id: needs.get(member_id, 0) + (member_id in favoured)
-            for member_id in self.others
-            if member_id in favoured or member_id in needs
-        }
+    def receivers(self, favoured: frozenset[str]) -> tuple[list[str], list[int]]:
+        """Who gets how many more, in their order, when these have the extras that nobody kept."""
+        sizes = self.lacks
+        if favoured:
+            sizes = [
+                lack + (member_id in favoured)
+                for member_id, lack in zip(self.others, sizes, strict=True)
+            ]
+        if 0 not in sizes:
+            return self.others, sizes
+        return list(compress(self.others, sizes)), [size for size in sizes if size]
 
 
 class _Free:
     """The partitions that are in no prior, by topic."""
 
-    __slots__ = ("_counts", "_flags")
+    __slots__ = ("_flags", "counts")
 
     def __init__(self, counts: dict[TopicId, int]) -> None:
-        self._counts = counts
+        self.counts = counts
         self._flags: dict[TopicId, bytearray] = {}
 
-    def take(self, member_ids: list[str], members: Mapping[str, MemberSpec]) -> None:
+    def take(self, priors: list[Assignment]) -> None:
         """What these have of the partitions that there are."""
-        for member_id in member_ids:
-            for topic_id, partitions in members[member_id].assigned.items():
-                count = self._counts.get(topic_id, 0)
+        for prior in filter(None, priors):
+            for topic_id, partitions in prior.items():
+                count = self.counts.get(topic_id, 0)
                 flags = self._flags.get(topic_id)
                 if flags is None:
                     flags = self._flags[topic_id] = bytearray(b"\1") * count
@@ -174,8 +184,8 @@ class _Free:
 
     def runs(self) -> Iterator[Run]:
         # One set of numbers for all: making them anew is most of the work of a fresh target.
-        numbers = tuple(range(max(self._counts.values(), default=0)))
-        for topic_id, count in self._counts.items():
+        numbers = tuple(range(max(self.counts.values(), default=0)))
+        for topic_id, count in self.counts.items():
             flags = self._flags.get(topic_id)
             if flags is None:
                 if count:
@@ -195,33 +205,28 @@ def _favoured(
     if speaks is None or order is not CANONICAL:
         return frozenset(member_ids[-count:])
     soonest: dict[str, int] = {}
-    for some in _slices(member_ids[::-1]):
+    backwards = member_ids[::-1]
+    for some in _slices(len(backwards)):
         yield
-        for member_id in some:
+        for member_id in backwards[some]:
             soonest[member_id] = speaks(member_id)
     return frozenset(sorted(soonest, key=soonest.__getitem__)[:count])
 
 
 def _hand_out(
-    result: dict[str, Assignment], needs: dict[str, int], runs: Iterator[Run]
+    result: dict[str, Assignment], receivers: list[str], sizes: list[int], runs: Iterator[Run]
 ) -> Generator[None, None, None]:
-    """To each the next ones. The tuples of a slice come before the dicts around them: the cycle
-    collector has found most of them harmless by then, and so never looks at such a dict."""
     topic_id, run = next(runs, (b"", ()))
     start = 0
-    for some in _slices(list(needs)):
+    for some in _slices(len(receivers)):
         yield
-        whole: list[str] = []
-        topic_ids: list[TopicId] = []
-        parts: list[tuple[int, ...]] = []
-        for member_id in some:
-            missing = needs[member_id]
-            kept = result.get(member_id)
+        for member_id, missing in zip(receivers[some], sizes[some], strict=True):
+            if start == len(run):
+                topic_id, run = next(runs)
+                start = 0
             end = start + missing
-            if not kept and end <= len(run):
-                whole.append(member_id)
-                topic_ids.append(topic_id)
-                parts.append(run[start:end])
+            if end <= len(run) and member_id not in result:
+                result[member_id] = {topic_id: run[start:end]}
                 start = end
                 continue
             added: dict[TopicId, list[int]] = {}
@@ -234,8 +239,6 @@ def _hand_out(
                 start += len(part)
                 missing -= len(part)
                 added.setdefault(topic_id, []).extend(part)
-            result[member_id] = with_added(kept or {}, added)
-        dicts = [{key: part} for key, part in zip(topic_ids, parts, strict=True)]
-        result.update(zip(whole, dicts, strict=True))
+            result[member_id] = with_added(result.get(member_id, {}), added)
     assert start == len(run), "caps do not add up to the partitions"
     assert next(runs, None) is None, "caps do not add up to the partitions"
