@@ -39,8 +39,16 @@ def homogeneous_steps(
     for some in _slices(len(member_ids)):
         kept.add(member_ids[some], _priors(members, member_ids[some]))
         yield
-    favoured = yield from _favoured(kept.others, kept.extras, spec, order)
-    receivers, sizes = kept.receivers(favoured)
+    sizes = kept.lacks
+    if kept.extras:
+        others = [member_id for member_id in member_ids if member_id not in kept.favoured]
+        favoured = yield from _favoured(others, kept.extras, spec, order)
+        sizes = [
+            lack + (member_id in favoured)
+            for member_id, lack in zip(member_ids, sizes, strict=True)
+        ]
+    receivers = list(compress(member_ids, sizes))
+    sizes = [size for size in sizes if size]
     # Priors have nothing in common: what is missing is either revoked or in no prior.
     if sum(sizes) == kept.revoked_count:
         runs = iter(kept.revoked)
@@ -65,9 +73,8 @@ def _priors(members: Mapping[str, MemberSpec], member_ids: list[str]) -> list[As
 class _Kept:
     """What of the priors is kept, member by member in their order.
 
-    `result`: of those who keep something or get nothing. `others`: who has no extra; `lacks`: how many
-    partitions each of these still gets, without the `extras` that nobody kept. `revoked`: what
-    its holder may not keep.
+    `lacks`: how many partitions each still gets, without the `extras` that nobody kept; `favoured`:
+    who kept one. `revoked`: what its holder may not keep.
     """
 
     __slots__ = (
@@ -75,8 +82,8 @@ class _Kept:
         "_order",
         "_quota",
         "extras",
+        "favoured",
         "lacks",
-        "others",
         "result",
         "revoked",
         "revoked_count",
@@ -87,48 +94,41 @@ class _Kept:
         self._order = order
         self._quota, self.extras = divmod(sum(counts.values()), members)
         self.result: dict[str, Assignment] = {}
-        self.others: list[str] = []
         self.lacks: list[int] = []
+        self.favoured: set[str] = set()
         self.revoked: list[Run] = []
         self.revoked_count = 0
 
     def add(self, member_ids: list[str], priors: list[Assignment]) -> None:
         """The next members. Most keep all they have; in a new group nobody has anything."""
-        quota, counts, result = self._quota, self._counts, self.result
-        others, lacks = self.others, self.lacks
+        quota, counts = self._quota, self._counts
         if quota and not any(priors):
-            others += member_ids
-            lacks += [quota] * len(member_ids)
+            self.lacks += [quota] * len(priors)
             return
-        for member_id, prior in zip(member_ids, priors, strict=True):
+        first = len(self.lacks)
+        self.lacks += [0] * len(priors)
+        self.result.update(zip(member_ids, priors, strict=True))
+        for index, prior in enumerate(priors):
             size = 0
             for topic_id, partitions in prior.items():
                 if partitions[-1] >= counts.get(topic_id, 0):
                     size = -1
                     break
                 size += len(partitions)
-            if size == quota:
-                result[member_id] = prior
-                others.append(member_id)
-                lacks.append(0)
-            elif size == quota + 1 and self.extras:
-                result[member_id] = prior
-                self.extras -= 1
-            else:
-                self._add_one(member_id, prior, size)
+            if size != quota:
+                self.lacks[first + index] = self._lack(member_ids[index], prior, size)
 
-    def _add_one(self, member_id: str, prior: Assignment, size: int) -> None:
+    def _lack(self, member_id: str, prior: Assignment, size: int) -> int:
         """`size` -1: some of the prior is no more."""
         cap = self._quota + (self.extras > 0)
         if size < 0 or size > cap:
             prior, size = self._trimmed(prior, cap)
-        if prior or size == self._quota:
             self.result[member_id] = prior
-        if size > self._quota:
-            self.extras -= 1
-        else:
-            self.others.append(member_id)
-            self.lacks.append(self._quota - size)
+        if size <= self._quota:
+            return self._quota - size
+        self.extras -= 1
+        self.favoured.add(member_id)
+        return 0
 
     def _trimmed(self, prior: Assignment, cap: int) -> tuple[Assignment, int]:
         """The kept part of a prior and its size."""
@@ -146,18 +146,6 @@ class _Kept:
                 kept[topic_id] = tuple(sorted(fits))
                 size += len(fits)
         return kept, size
-
-    def receivers(self, favoured: frozenset[str]) -> tuple[list[str], list[int]]:
-        """Who gets how many more, in their order, when these have the extras that nobody kept."""
-        sizes = self.lacks
-        if favoured:
-            sizes = [
-                lack + (member_id in favoured)
-                for member_id, lack in zip(self.others, sizes, strict=True)
-            ]
-        if 0 not in sizes:
-            return self.others, sizes
-        return list(compress(self.others, sizes)), [size for size in sizes if size]
 
 
 class _Free:
@@ -199,8 +187,6 @@ def _favoured(
 ) -> Generator[None, None, frozenset[str]]:
     """So many of these members: those that speak soonest if that is known, among equals the last
     ones in the order."""
-    if not count:
-        return frozenset()
     speaks = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
     if speaks is None or order is not CANONICAL:
         return frozenset(member_ids[-count:])
@@ -225,7 +211,7 @@ def _hand_out(
                 topic_id, run = next(runs)
                 start = 0
             end = start + missing
-            if end <= len(run) and member_id not in result:
+            if end <= len(run) and not result.get(member_id):
                 result[member_id] = {topic_id: run[start:end]}
                 start = end
                 continue
