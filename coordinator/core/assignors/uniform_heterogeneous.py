@@ -10,7 +10,8 @@ next load, which is what picking the extreme (load, position) each time comes to
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order, signed_key
@@ -155,15 +156,19 @@ class _Table:
         owners = self.owners[topic_id]
         if -1 not in owners:
             return
-        free = [partition for partition, owner in enumerate(owners) if owner < 0]
+        free: Sequence[int] = range(len(owners))
+        if owners.count(-1) < len(owners):
+            free = [partition for partition, owner in enumerate(owners) if owner < 0]
         loads, intact = self.loads, self.intact
         receivers = _Receivers(self._by_load(topic_id), loads)
         done = 0
         while done < len(free):
-            taken = receivers.take_many(len(free) - done)
+            taken, rounds = receivers.take_many(len(free) - done)
             for index in taken:
-                loads[index] += 1
+                loads[index] += rounds
                 intact[index] = False
+            if rounds > 1:
+                taken = taken * rounds
             if len(free) == len(owners):
                 owners[done : done + len(taken)] = taken
             else:
@@ -185,7 +190,7 @@ class _Table:
             return False
         ranked = self._by_load(topic_id)
         owners = self.owners[topic_id]
-        held = _by_owner(owners, range(len(owners)))
+        held = _by_owner(enumerate(owners))
         donors = _Donors(ranked, loads, held)
         receivers = _Receivers(ranked, loads)
         moved = False
@@ -204,27 +209,26 @@ class _Table:
     def hand_over(self, topic_id: TopicId) -> None:
         """Note the topic's partitions, ascending, with their owners that are not intact."""
         owners, built, intact = self.owners[topic_id], self.built, self.intact
-        numbers: Sequence[int] = range(len(owners))
+        takers = owners[: len(self.subscribers[topic_id])]
+        count = len(takers)
+        if owners[count:] == owners[:-count] and len(set(takers)) == count:
+            # Dealt in rounds, always in the same order: so are most topics of a new group.
+            numbers = tuple(range(len(owners)))
+            for first, owner in enumerate(takers):
+                built[owner][topic_id] = numbers[first::count]
+            return
+        entries: Iterable[tuple[int, int]] = enumerate(owners)
         if True in intact:
-            numbers = [partition for partition in numbers if not intact[owners[partition]]]
-        if len(set(owners)) == len(owners):
-            for partition in numbers:
-                built[owners[partition]][topic_id] = (partition,)
-        else:
-            for owner, partitions in _by_owner(owners, numbers).items():
-                built[owner][topic_id] = tuple(partitions)
+            entries = [entry for entry in entries if not intact[entry[1]]]
+        for owner, partitions in _by_owner(entries).items():
+            built[owner][topic_id] = tuple(partitions)
 
 
-def _by_owner(owners: list[int], partitions: Sequence[int]) -> dict[int, list[int]]:
-    """These partitions of a topic, ascending, of each owner."""
-    held: dict[int, list[int]] = {}
-    for partition in partitions:
-        owner = owners[partition]
-        mine = held.get(owner)
-        if mine is None:
-            held[owner] = [partition]
-        else:
-            mine.append(partition)
+def _by_owner(entries: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """The partitions of each owner, in the order in which they come with it."""
+    held: defaultdict[int, list[int]] = defaultdict(list)
+    for partition, owner in entries:
+        held[owner].append(partition)
     return held
 
 
@@ -260,12 +264,17 @@ class _Receivers:
         self._next += 1
         return index
 
-    def take_many(self, count: int) -> list[int]:
-        """At most `count` (at least one) of the next ones, none of them twice."""
+    def take_many(self, count: int) -> tuple[list[int], int]:
+        """At most `count` (at least one) of the next ones, none of them twice, and how often each
+        is taken: where all have one load, in as many rounds as there are to be had."""
         self.level()
-        first = self._next
+        first, ranked = self._next, self._ranked
+        if first == 0 and self._end == len(ranked) <= count:
+            rounds = count // len(ranked)
+            self._level += rounds
+            return ranked, rounds
         self._next = min(self._end, first + count)
-        return self._ranked[first : self._next]
+        return ranked[first : self._next], 1
 
 
 class _Donors:
