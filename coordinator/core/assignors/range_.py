@@ -5,7 +5,7 @@ by instance id, so that a replacement takes its predecessor's place.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -58,24 +58,15 @@ class RangeAssignor:
         result: dict[str, Assignment] = {}
         for some in _slices(len(ranked)):
             yield
-            result.update(_settled(members, ranked[some], built[some]))
+            for key, mine in zip(ranked[some], built[some], strict=True):
+                prior = members[key].assigned
+                result[key] = prior if mine == prior else mine
         return result
 
 
 def _slices(count: int) -> Iterator[slice]:
     for start in range(0, count, SLICE_MEMBERS):
         yield slice(start, start + SLICE_MEMBERS)
-
-
-def _settled(
-    members: Mapping[str, MemberSpec], member_ids: list[str], built: list[Built]
-) -> Iterable[tuple[str, Assignment]]:
-    """By member what was built, or its prior object when nothing changed."""
-    priors = [members[member_id].assigned for member_id in member_ids]
-    if not any(priors):
-        return zip(member_ids, built, strict=True)
-    pairs = zip(priors, built, strict=True)
-    return zip(member_ids, [prior if mine == prior else mine for prior, mine in pairs], strict=True)
 
 
 def _built(
