@@ -43,10 +43,10 @@ def homogeneous_steps(
     if kept.extras:
         others = [member_id for member_id in member_ids if member_id not in kept.favoured]
         favoured = yield from _favoured(others, kept.extras, spec, order)
-        sizes = [
-            lack + (member_id in favoured)
-            for member_id, lack in zip(member_ids, sizes, strict=True)
-        ]
+        for some in _slices(len(member_ids)):
+            yield
+            pairs = zip(member_ids[some], sizes[some], strict=True)
+            sizes[some] = [lack + (member_id in favoured) for member_id, lack in pairs]
     receivers = list(compress(member_ids, sizes))
     sizes = [size for size in sizes if size]
     # Priors have nothing in common: what is missing is either revoked or in no prior.
