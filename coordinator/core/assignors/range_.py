@@ -5,7 +5,7 @@ by instance id, so that a replacement takes its predecessor's place.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -14,9 +14,11 @@ from coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from coordinator.core.assignors.order import sorted_utf16
-from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
-from coordinator.core.slices import chunks, run_through
+from coordinator.core.assignors.spec import partition_counts, subscribers_of
+from coordinator.core.slices import run_through
 from protocol.messages import TopicId
+
+Built = dict[TopicId, tuple[int, ...]]
 
 SLICE_MEMBERS = 2048
 """Members between two stops."""
@@ -54,32 +56,41 @@ class RangeAssignor:
         counts = partition_counts(sorted(subscribers), topics)
         built = yield from _built(len(ranked), counts, subscribers)
         result: dict[str, Assignment] = {}
-        for some in chunks(zip(ranked, built, strict=True), SLICE_MEMBERS):
+        for some in _slices(len(ranked)):
             yield
-            for key, mine in some:
-                result[key] = settled(members[key].assigned, mine)
+            for key, mine in zip(ranked[some], built[some], strict=True):
+                prior = members[key].assigned
+                result[key] = prior if mine == prior else mine
         return result
+
+
+def _slices(count: int) -> Iterator[slice]:
+    for start in range(0, count, SLICE_MEMBERS):
+        yield slice(start, start + SLICE_MEMBERS)
 
 
 def _built(
     members: int, counts: dict[TopicId, int], subscribers: dict[TopicId, list[int]]
-) -> Generator[None, None, list[dict[TopicId, tuple[int, ...]]]]:
+) -> Generator[None, None, list[Built]]:
     """By rank. Topics of one size with the same subscribers are handed out together."""
-    alike: dict[tuple[int, int], list[TopicId]] = {}
+    alike: dict[tuple[int, int], dict[TopicId, None]] = {}
     for topic_id, count in counts.items():
-        alike.setdefault((id(subscribers[topic_id]), count), []).append(topic_id)
-    built: list[dict[TopicId, tuple[int, ...]]] = [{}] * members
+        alike.setdefault((id(subscribers[topic_id]), count), {})[topic_id] = None
+    built: list[Built] = [{}] * members
     mixed: set[int] = set()
     for (_, count), topic_ids in alike.items():
-        yield
-        owners = subscribers[topic_ids[0]]
-        for position, run in zip(owners, _shares(count, len(owners)), strict=False):
-            mine = built[position]
-            if mine:
-                mixed.add(position)
-                mine.update(dict.fromkeys(topic_ids, run))
-            else:
-                built[position] = dict.fromkeys(topic_ids, run)
+        owners = subscribers[next(iter(topic_ids))]
+        runs = _shares(count, len(owners))
+        for some in _slices(len(runs)):
+            yield
+            for position, run in zip(owners[some], runs[some], strict=False):
+                mine = built[position]
+                if mine:
+                    mixed.add(position)
+                    mine.update(dict.fromkeys(topic_ids, run))
+                else:
+                    # From a dict: it gives the size and the hashes.
+                    built[position] = dict.fromkeys(topic_ids, run)
     for position in mixed:
         mine = built[position]
         built[position] = {topic_id: mine[topic_id] for topic_id in sorted(mine)}
@@ -90,10 +101,8 @@ def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
     """The consecutive runs in member order; empty ones are left out (they come last)."""
     quota, extras = divmod(partitions, subscribers)
     numbers = tuple(range(partitions))
-    runs: list[tuple[int, ...]] = []
-    start = 0
-    for position in range(min(partitions, subscribers)):
-        end = start + quota + (position < extras)
-        runs.append(numbers[start:end])
-        start = end
+    longer = extras * (quota + 1)
+    runs = [numbers[start : start + quota + 1] for start in range(0, longer, quota + 1)]
+    if quota:
+        runs += [numbers[start : start + quota] for start in range(longer, partitions, quota)]
     return runs

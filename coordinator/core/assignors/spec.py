@@ -103,6 +103,9 @@ def subscribers_of(
     Members with the same subscription are taken together, and a topic that only such members
     subscribe to has their common list: it must not be changed.
     """
+    if len(set(subscriptions)) == 1:
+        everybody = list(range(len(subscriptions)))
+        return dict.fromkeys(subscriptions[0], everybody)
     alike: dict[frozenset[TopicId], list[int]] = {}
     for position, topic_ids in enumerate(subscriptions):
         peers = alike.get(topic_ids)

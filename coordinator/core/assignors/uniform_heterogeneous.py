@@ -10,12 +10,12 @@ next load, which is what picking the extreme (load, position) each time comes to
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order, signed_key
 from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
-from coordinator.core.slices import chunks
 from protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
@@ -34,18 +34,20 @@ def heterogeneous_steps(
     table = _Table(spec, member_ids, topics)
     if not table.subscribers:
         return {}
-    for some in chunks(enumerate(member_ids), SLICE_MEMBERS):
+    for start in range(0, len(member_ids), SLICE_MEMBERS):
         yield
-        for index, member_id in some:
+        for index, member_id in enumerate(member_ids[start : start + SLICE_MEMBERS], start):
             table.keep(index, members[member_id])
+    table.check_kept()
     yield from table.each(table.fill, table.topic_ids)
     yield from _balance(table)
     yield from table.each(table.hand_over, sorted(table.topic_ids))
     result: dict[str, Assignment] = {}
-    for some in chunks(enumerate(member_ids), SLICE_MEMBERS):
+    for start in range(0, len(member_ids), SLICE_MEMBERS):
         yield
-        for index, member_id in some:
-            result[member_id] = settled(members[member_id].assigned, table.built[index])
+        for index, member_id in enumerate(member_ids[start : start + SLICE_MEMBERS], start):
+            prior = members[member_id].assigned
+            result[member_id] = prior if table.intact[index] else settled(prior, table.built[index])
     return result
 
 
@@ -66,11 +68,21 @@ def _balance(table: _Table) -> Generator[None, None, None]:
 class _Table:
     """Who owns what while the assignment is computed; members are indices in member order.
 
-    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `built`: what
-    was handed over, by index.
+    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `intact[index]`:
+    it has its prior, no more and no less. `built[index]`: what was handed over to one that is not.
     """
 
-    __slots__ = ("_since_stop", "built", "loads", "owners", "subscribers", "topic_ids")
+    __slots__ = (
+        "_even",
+        "_moves",
+        "_since_stop",
+        "built",
+        "intact",
+        "loads",
+        "owners",
+        "subscribers",
+        "topic_ids",
+    )
 
     def __init__(self, spec: GroupSpec, member_ids: list[str], topics: TopicDescriber) -> None:
         members = [spec.members[member_id] for member_id in member_ids]
@@ -86,8 +98,12 @@ class _Table:
                 signed_key(topic),
             ),
         )
+        self.intact = [True] * len(members)
         self.built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in members]
         self._since_stop = 0
+        self._moves = 0
+        # By identity of a list of subscribers: after how many moves their loads were even.
+        self._even: dict[int, int] = {}
 
     def worked(self, count: int) -> bool:
         """`count` more entries were looked at: whether it is time for a stop."""
@@ -109,17 +125,28 @@ class _Table:
     def keep(self, index: int, member: MemberSpec) -> None:
         """The still valid part of a member's prior."""
         for topic_id, partitions in member.assigned.items():
-            if topic_id in member.topic_ids:
-                self._keep(index, topic_id, partitions)
+            if topic_id not in member.topic_ids:
+                self.intact[index] = False
+                continue
+            owners = self.owners[topic_id]
+            try:
+                for partition in partitions:
+                    owners[partition] = index
+                self.loads[index] += len(partitions)
+            except IndexError:
+                # A partition that no longer exists is dropped.
+                self.intact[index] = False
+                held = [partition for partition in partitions if partition < len(owners)]
+                for partition in held:
+                    owners[partition] = index
+                self.loads[index] += len(held)
 
-    def _keep(self, index: int, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
-        owners = self.owners[topic_id]
-        count = len(owners)
-        for partition in partitions:
-            # A partition that no longer exists is dropped.
-            if partition < count:
-                owners[partition] = index
-                self.loads[index] += 1
+    def check_kept(self) -> None:
+        """Priors should have nothing in common. Where they have, the last one prevails, and all
+        are built anew."""
+        held = sum(len(owners) - owners.count(-1) for owners in self.owners.values())
+        if held != sum(self.loads):
+            self.intact = [False] * len(self.intact)
 
     def _by_load(self, topic_id: TopicId) -> list[int]:
         # The subscribers are in index order and the sort is stable: by (load, index).
@@ -127,16 +154,21 @@ class _Table:
 
     def fill(self, topic_id: TopicId) -> None:
         owners = self.owners[topic_id]
-        free = [partition for partition, owner in enumerate(owners) if owner < 0]
-        if not free:
+        if -1 not in owners:
             return
-        loads = self.loads
+        free: Sequence[int] = range(len(owners))
+        if owners.count(-1) < len(owners):
+            free = [partition for partition, owner in enumerate(owners) if owner < 0]
+        loads, intact = self.loads, self.intact
         receivers = _Receivers(self._by_load(topic_id), loads)
         done = 0
         while done < len(free):
-            taken = receivers.take_many(len(free) - done)
+            taken, rounds = receivers.take_many(len(free) - done)
             for index in taken:
-                loads[index] += 1
+                loads[index] += rounds
+                intact[index] = False
+            if rounds > 1:
+                taken = taken * rounds
             if len(free) == len(owners):
                 owners[done : done + len(taken)] = taken
             else:
@@ -147,13 +179,18 @@ class _Table:
     def balance(self, topic_id: TopicId) -> bool:
         """Move partitions of one topic from its most to its least loaded subscribers until they
         differ by one or no loaded one owns any. True if something moved."""
-        loads = self.loads
-        of_subscribers = [loads[index] for index in self.subscribers[topic_id]]
+        loads, intact = self.loads, self.intact
+        subscribers = self.subscribers[topic_id]
+        # Topics with the same subscribers share the list.
+        if self._even.get(id(subscribers)) == self._moves:
+            return False
+        of_subscribers = [loads[index] for index in subscribers]
         if max(of_subscribers) - min(of_subscribers) <= 1:
+            self._even[id(subscribers)] = self._moves
             return False
         ranked = self._by_load(topic_id)
         owners = self.owners[topic_id]
-        held = _by_owner(owners)
+        held = _by_owner(enumerate(owners))
         donors = _Donors(ranked, loads, held)
         receivers = _Receivers(ranked, loads)
         moved = False
@@ -163,30 +200,35 @@ class _Table:
             owners[partition] = receiver
             loads[donor] -= 1
             loads[receiver] += 1
+            intact[donor] = intact[receiver] = False
             donors.advance()
+            self._moves += 1
             moved = True
         return moved
 
     def hand_over(self, topic_id: TopicId) -> None:
-        """Note the topic's partitions, ascending, with their owners."""
-        owners, built = self.owners[topic_id], self.built
-        if len(set(owners)) == len(owners):
-            for partition, owner in enumerate(owners):
-                built[owner][topic_id] = (partition,)
-        else:
-            for owner, partitions in _by_owner(owners).items():
-                built[owner][topic_id] = tuple(partitions)
+        """Note the topic's partitions, ascending, with their owners that are not intact."""
+        owners, built, intact = self.owners[topic_id], self.built, self.intact
+        takers = owners[: len(self.subscribers[topic_id])]
+        count = len(takers)
+        if owners[count:] == owners[:-count] and len(set(takers)) == count:
+            # Dealt in rounds, always in the same order: so are most topics of a new group.
+            numbers = tuple(range(len(owners)))
+            for first, owner in enumerate(takers):
+                built[owner][topic_id] = numbers[first::count]
+            return
+        entries: Iterable[tuple[int, int]] = enumerate(owners)
+        if True in intact:
+            entries = [entry for entry in entries if not intact[entry[1]]]
+        for owner, partitions in _by_owner(entries).items():
+            built[owner][topic_id] = tuple(partitions)
 
 
-def _by_owner(owners: list[int]) -> dict[int, list[int]]:
-    """Ascending partitions of each owner of a topic."""
-    held: dict[int, list[int]] = {}
-    for partition, owner in enumerate(owners):
-        mine = held.get(owner)
-        if mine is None:
-            held[owner] = [partition]
-        else:
-            mine.append(partition)
+def _by_owner(entries: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """The partitions of each owner, in the order in which they come with it."""
+    held: defaultdict[int, list[int]] = defaultdict(list)
+    for partition, owner in entries:
+        held[owner].append(partition)
     return held
 
 
@@ -222,12 +264,17 @@ class _Receivers:
         self._next += 1
         return index
 
-    def take_many(self, count: int) -> list[int]:
-        """At most `count` (at least one) of the next ones, none of them twice."""
+    def take_many(self, count: int) -> tuple[list[int], int]:
+        """At most `count` (at least one) of the next ones, none of them twice, and how often each
+        is taken: where all have one load, in as many rounds as there are to be had."""
         self.level()
-        first = self._next
+        first, ranked = self._next, self._ranked
+        if first == 0 and self._end == len(ranked) <= count:
+            rounds = count // len(ranked)
+            self._level += rounds
+            return ranked, rounds
         self._next = min(self._end, first + count)
-        return self._ranked[first : self._next]
+        return ranked[first : self._next], 1
 
 
 class _Donors:

@@ -23,6 +23,8 @@ def measure(plan: Plan, *, everything: bool = False) -> Iterator[Workload]:
     with ExitStack() as stack:
         kafka = None if lacking else stack.enter_context(jvm())
         for point in _chosen(plan, everything):
+            if not plan.wants(point.name):
+                continue
             times = {GROUPD: groupd(point, rounds)}
             if kafka is not None:
                 times[KAFKA] = kafka.time(point, rounds)

@@ -221,6 +221,36 @@ def test_uniform_heterogeneous_equals_the_plain_scan(case: Case) -> None:
     assert assign("uniform", case) == plain_uniform(case)
 
 
+@settings(max_examples=300, deadline=None)
+@given(case=cases(HETEROGENEOUS), data=st.data())
+def test_uniform_heterogeneous_equals_the_plain_scan_when_few_change(
+    case: Case, data: st.DataObject
+) -> None:
+    """Of a settled group most members keep all they have."""
+    members, image, kind = with_prior(case, assign("uniform", case))
+    joiner = MemberSpec(data.draw(st.frozensets(st.sampled_from(sorted(image.by_id)))), {})
+    members = {**members, data.draw(st.sampled_from(["a", "m00", "n"])): joiner}
+    for key in data.draw(st.sets(st.sampled_from(sorted(members)), max_size=len(members) - 1)):
+        del members[key]
+    after = members, image, kind
+    result = assign("uniform", after)
+    assert result == plain_uniform(after)
+    for key, entry in result.items():
+        assert entry is members[key].assigned or entry != members[key].assigned
+
+
+def test_uniform_heterogeneous_mends_what_two_members_hold() -> None:
+    topic = bytes([*bytes(15), 1])
+    image = MetadataImage([TopicImage(topic, "t", 4)])
+    members = {
+        "a": MemberSpec(frozenset([topic]), {topic: (0, 1, 2)}),
+        "b": MemberSpec(frozenset([topic]), {topic: (2, 3)}),
+    }
+    result = assign("uniform", (members, image, HETEROGENEOUS))
+    check_result(result, AssignmentSpec(members, HETEROGENEOUS), ImageDescriber(image))
+    assert result == {"a": {topic: (0, 1)}, "b": {topic: (2, 3)}}
+
+
 def plain_uniform(case: Case) -> dict[str, Assignment]:
     """Section 5 word for word, with scans instead of level sweeps."""
     members, image, _ = case
