@@ -115,6 +115,9 @@ def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> Generato
     topics = group.topics if group.error == ErrorCode.NONE or version == 1 else ()
     writer.array_length(len(topics))
     for topic in topics:
+        if written > STEP:
+            yield
+            written = 0
         if version >= 10:
             writer.uuid(topic.topic_id)
         else:
@@ -129,9 +132,6 @@ def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> Generato
                 yield
         writer.end()
         written += len(topic.partitions) + 1
-        if written > STEP:
-            yield
-            written = 0
 
 
 def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset], version: int) -> None:
