@@ -35,7 +35,7 @@ VALUES = st.builds(
     st.sampled_from((NO_TOPIC_ID, b"0123456789abcdef")),
 )
 OFFSETS = st.builds(Record, st.builds(OffsetCommitKey, TEXT, TEXT, INT32), st.none() | VALUES)
-OTHERS = st.builds(Record, st.builds(GroupMetadataKey, TEXT))
+OTHERS = st.builds(Record, st.builds(GroupMetadataKey, TEXT), st.none())
 
 
 @given(st.lists(OFFSETS | OTHERS, max_size=20))
