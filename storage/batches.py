@@ -6,7 +6,7 @@ or landed in another log is found out when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,6 +16,9 @@ from sqlalchemy import Connection, Integer, Select, bindparam, func, select
 from storage.checksums import batch_crc, check_log
 from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
 from storage.tables import log, log_batch
+
+Rows = Sequence[Mapping[str, Any]]
+"""Of `log_batch`, see `to_row`."""
 
 FEW_ROWS = 16
 """Rows that a read looks at first: at the end of a log there are no more than that."""

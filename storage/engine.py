@@ -12,13 +12,15 @@ queue behind writes) and a `Failure` that says what its errors mean.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from storage.async_engine import AsyncConnection, AsyncEngine
+from storage.batches import Advance, Rows
 from storage.log import LogError, LogUnavailable
 
 T = TypeVar("T")
@@ -26,7 +28,7 @@ T = TypeVar("T")
 Failure = Callable[[Exception], LogError]
 """What a failure of SQLAlchemy or of the system means to the caller of a transaction."""
 
-FAILURES = (SQLAlchemyError, OSError)
+FAILURES = (SQLAlchemyError, sqlite3.Error, OSError)
 """What `Transactions.run` raises beside the errors of the work itself."""
 
 
@@ -52,8 +54,13 @@ class Transactions:
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """`work` in a transaction: committed when it returns, rolled back when it raises."""
+        return await self.run_on(in_transaction(work))
+
+    async def run_on(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """`transaction` has the connection for itself. It begins and ends what it does there, and
+        leaves the connection without a transaction, or invalidated."""
         await self._turns.acquire()
-        task = asyncio.get_running_loop().create_task(self._transaction(work))
+        task = asyncio.get_running_loop().create_task(self._transaction(transaction))
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
@@ -63,10 +70,10 @@ class Transactions:
         self._tasks.discard(task)
         self._turns.release()
 
-    async def _transaction(self, work: Callable[[Connection], T]) -> T:
+    async def _transaction(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         connection = await self._connection()
         try:
-            return await connection.run_sync(lambda sync: _transact(sync, work))
+            return await transaction(connection)
         finally:
             self._idle.append(connection)
 
@@ -87,6 +94,13 @@ class Transactions:
         while self._idle:
             await self._idle.pop().close()
         await self._engine.dispose()
+
+
+def in_transaction(
+    work: Callable[[Connection], T],
+) -> Callable[[AsyncConnection], Awaitable[T]]:
+    """`work` for `Transactions.run_on`."""
+    return lambda connection: connection.run_sync(lambda sync: _transact(sync, work))
 
 
 def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
@@ -119,11 +133,22 @@ class EngineBackend:
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
 
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
+        """See `storage.sql_logs.Backend`; of a database that only reads."""
+        raise LogUnavailable(f"{self._where}: open for reading")
+
     async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
+        return await self._run_on(transactions, in_transaction(work))
+
+    async def _run_on(
+        self,
+        transactions: Transactions | None,
+        transaction: Callable[[AsyncConnection], Awaitable[T]],
+    ) -> T:
         if transactions is None:
             raise LogUnavailable(f"{self._where}: not open")
         try:
-            return await transactions.run(work)
+            return await transactions.run_on(transaction)
         except FAILURES as error:
             raise self._failure(error) from error
 

@@ -10,17 +10,18 @@ after the session at once when it ends and every few seconds, as an idle daemon 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, select, text, update
 from sqlalchemy.pool import NullPool
 
 from storage.async_engine import AsyncConnection, AsyncEngine
+from storage.batches import Advance, Rows
 from storage.engine import FAILURES, EngineBackend, Transactions
-from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
+from storage.log import LogError, LogFenced, LogUnavailable, StoreRefused, StoreTaken
 from storage.migrate import check_readable, migrate
-from storage.postgres_append import write_batches
+from storage.postgres_append import append_rows
 from storage.postgres_errors import log_error, refusal
 from storage.postgres_session import Session, connect, end_holder, take_lock
 from storage.postgres_url import PostgresAddress, parse_url
@@ -36,7 +37,7 @@ _OWNER = select(meta.c.owner_epoch)
 
 def postgres_store(url: str) -> SqlStore:
     """The store behind `url`, not started. Raises StoreRefused."""
-    return SqlStore(PostgresBackend(parse_url(url)), write_batches)
+    return SqlStore(PostgresBackend(parse_url(url)))
 
 
 def postgres_reader(url: str) -> PostgresReadBackend:
@@ -143,6 +144,13 @@ class PostgresBackend(EngineBackend):
                 continue  # whoever writes next is told
 
     # Transactions
+
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
+        try:
+            await self.write(lambda connection: append_rows(connection, advances, rows))
+        except LogFenced:
+            return False
+        return True
 
     async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
         if self._taken.is_set() and transactions is not None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from sqlalchemy import BigInteger, Connection, LargeBinary, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from storage.batches import Advance
+from storage.batches import Advance, Rows
 from storage.checksums import end_moved
-from storage.sql_append import Rows
+from storage.log import LogFenced
 
 _COLUMNS = (
     "log_id",
@@ -50,8 +50,9 @@ _APPEND = text(
 )
 
 
-def write_batches(connection: Connection, advances: Sequence[Advance], rows: Rows) -> bool:
-    """See `storage.sql_append.WriteBatches`."""
+def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
+    """In a transaction. Raises LogFenced (of no log in particular) when one is not where its
+    writer believes: the caller rolls back whatever was done."""
     inserted = connection.execute(
         _APPEND,
         {
@@ -66,4 +67,5 @@ def write_batches(connection: Connection, advances: Sequence[Advance], rows: Row
             **{name: [row[name] for row in rows] for name in _COLUMNS},
         },
     ).rowcount
-    return inserted == len(rows)
+    if inserted != len(rows):
+        raise LogFenced([])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from storage.log import LogError, StoreRefused
-from storage.sql_append import WriteBatches, write_batches
 from storage.sql_catalogue import SqlCatalogue
 from storage.sql_logs import Backend, SqlLogs
 
@@ -11,8 +10,8 @@ from storage.sql_logs import Backend, SqlLogs
 class SqlStore(SqlLogs, SqlCatalogue):
     """See `storage.log.Store`."""
 
-    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
-        SqlLogs.__init__(self, backend, write_batches)
+    def __init__(self, backend: Backend) -> None:
+        SqlLogs.__init__(self, backend)
         SqlCatalogue.__init__(self, backend)
 
     async def start(self) -> None:

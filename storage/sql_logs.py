@@ -1,9 +1,9 @@
 """`PartitionLogs` over SQL, for every dialect.
 
-All SQL stands in synchronous functions that get a connection inside a transaction; a `Backend`
-runs them (`AsyncConnection.run_sync`, see `async_engine`).
-One append is one call of such a function, so it is all or nothing, and it is never left halfway
-when the caller is cancelled.
+All SQL but that of appends stands in synchronous functions that get a connection inside a
+transaction; a `Backend` runs them (`AsyncConnection.run_sync`, see `async_engine`). Each call is
+all or nothing, and is never left halfway when the caller is cancelled. An append is what every
+commit waits for, so a `Backend` brings its own, as fast as its database allows.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from storage.batches import (
     LOG_COLUMNS,
     WITH_MAX_TIMESTAMP,
     Advance,
+    Rows,
     plan,
     read_range,
     to_batch,
@@ -50,7 +51,6 @@ from storage.log import (
     StoredBatch,
     StoreTaken,
 )
-from storage.sql_append import WriteBatches, write_batches
 from storage.sql_replace import replace_rows
 from storage.tables import log, log_batch
 
@@ -102,6 +102,12 @@ class Backend(Protocol):
         """`work` on one consistent state of the database; does not wait for writers."""
         ...
 
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
+        """In one transaction moves the ends of the logs and inserts rows of `log_batch`; False,
+        and nothing is done, when a log is not where its writer believes: this is what fences.
+        Raises as `write`."""
+        ...
+
     async def lost(self) -> str:
         """See `storage.log.Store.lost`."""
         ...
@@ -120,9 +126,8 @@ class Backend(Protocol):
 class SqlLogs:
     """See `storage.log.PartitionLogs`."""
 
-    def __init__(self, backend: Backend, write_batches: WriteBatches = write_batches) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._write_batches = write_batches
         # Ids of the logs that were opened here; `append` fences all others.
         self._log_ids: dict[str, int] = {}
 
@@ -152,18 +157,13 @@ class SqlLogs:
             return
         advances = plan(batches, self._log_ids)
         rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
-
-        def work(connection: Connection) -> None:
-            if not self._write_batches(connection, advances, rows):
-                raise _Fenced
-
         try:
-            await self._backend.write(work)
-        except _Fenced:
-            fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
-            raise LogFenced(fenced) from None
+            appended = await self._backend.append(advances, rows)
         except StoreTaken as taken:
             raise LogFenced([advance.name for advance in advances]) from taken
+        if not appended:
+            fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
+            raise LogFenced(fenced)
         self._backend.acknowledged(advances[-1].log_id, advances[-1].next_offset)
 
     async def read(
@@ -277,10 +277,6 @@ class SqlLogs:
         statement = delete(log_batch).where(log_batch.c.batch_id.in_(some))
         while await self._execute(statement) == _DROPPED_ROWS_MAX:
             pass
-
-
-class _Fenced(Exception):
-    """Rolls an append back."""
 
 
 def _rows(connection: Connection, names: Sequence[str]) -> list[LogRow]:

@@ -8,6 +8,8 @@ write lock when they begin, so that none fails halfway because another program c
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,15 @@ from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage.async_engine import AsyncEngine
+from storage.async_engine import AsyncConnection, AsyncEngine
+from storage.batches import Advance, Rows
 from storage.disk import FULL, NO_SPACE, is_full
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
-from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
+from storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
 from storage.migrate import check_readable, migrate
 from storage.sql import SqlStore
+from storage.sqlite_append import append_rows
 from storage.sqlite_checks import check_acknowledged, check_tables, number_logs
 from storage.sqlite_driver import SqliteConnection
 from storage.witness import Witness
@@ -96,6 +100,23 @@ class SqliteBackend(EngineBackend):
             os.fsync(directory)
         finally:
             os.close(directory)
+
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
+        async def transaction(connection: AsyncConnection) -> None:
+            driver = connection.sync_connection.connection.driver_connection
+            assert isinstance(driver, SqliteConnection)
+            try:
+                await driver.transact(lambda sqlite: append_rows(sqlite, advances, rows))
+            except sqlite3.Error:
+                # Nobody knows what state it is in; the next transaction gets another.
+                await connection.invalidate()
+                raise
+
+        try:
+            await self._run_on(self._writers, transaction)
+        except LogFenced:
+            return False
+        return True
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)

@@ -18,8 +18,8 @@ from coordinator.core.types import Completion, RequestToken
 from coordinator.transactions.api import Marker
 from protocol.frozen import dataclass
 from protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
-from protocol.records.batch_records import KeyValue, encode_body
-from protocol.records.codec import encode_records
+from protocol.records.batch_records import KeyValue, encode_content, join_contents
+from protocol.records.codec import encode_contents
 from protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -33,9 +33,10 @@ Replies = list[tuple[RequestToken, object]]
 
 
 class EncodedWrite(NamedTuple):
-    """Keys and values of one atomic write; `size_bytes`: what they take of a batch, at most."""
+    """The records of one atomic write, from their keys on; `size_bytes`: what they take of a
+    batch, at most."""
 
-    records: Sequence[KeyValue]
+    contents: Sequence[bytes]
     size_bytes: int
 
 
@@ -45,7 +46,8 @@ class RecordsTooLarge(Exception):
 
 def measured(records: Sequence[KeyValue]) -> EncodedWrite:
     sizes = [len(key or b"") + len(value or b"") for key, value in records]
-    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes))
+    contents = [encode_content(key, value) for key, value in records]
+    return EncodedWrite(contents, RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes))
 
 
 @dataclass(slots=True)
@@ -127,10 +129,11 @@ class Journal:
 
     def encode(self, records: Sequence[Record]) -> EncodedWrite:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        encoded = measured(encode_records(records))
-        if BATCH_OVERHEAD_BYTES + encoded.size_bytes > self._batch_bytes_max:
+        contents, size_bytes = encode_contents(records)
+        size_bytes += RECORD_OVERHEAD_BYTES * len(contents)
+        if BATCH_OVERHEAD_BYTES + size_bytes > self._batch_bytes_max:
             raise RecordsTooLarge
-        return encoded
+        return EncodedWrite(contents, size_bytes)
 
     def accept(
         self,
@@ -143,20 +146,20 @@ class Journal:
     ) -> None:
         """Append records (at least one) as one atomic write and park what rests on them.
         `producer`: (id, epoch) whose transaction they belong to."""
-        records, size = encoded
+        contents, size = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         # At once: bytes of one write weigh less than its many keys and values.
-        batch.bodies.append(encode_body(records, batch.count))
-        batch.count += len(records)
+        batch.bodies.append(join_contents(contents, batch.count))
+        batch.count += len(contents)
         batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
-        self.next_offset += len(records)
+        self.next_offset += len(contents)
         self._gate(batch, groups)
 
     def accept_marker(

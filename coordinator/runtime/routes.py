@@ -176,6 +176,10 @@ def _offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchR
     def finish(groups: list[FetchedGroup]) -> None:
         broker.reply(context, OffsetFetchReply(tuple(groups)))
 
+    if len(request.groups) == 1:
+        (group,) = request.groups
+        _fetch_one(broker, context, group, lambda fetched: finish([fetched]))
+        return
     gather = Gather(len(request.groups), finish)
     for index, group in enumerate(request.groups):
         _fetch_one(broker, context, group, gather.part(index))

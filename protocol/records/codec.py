@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol.records import classic_records, consumer_records, offset_records
-from protocol.records.offset_records import encode_written
+from protocol.records.batch_records import encode_content, zigzag
+from protocol.records.offset_records import encode_bare_content, encode_written
 from protocol.records.primitives import INT16, INT32, Reader, string
 from protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -147,21 +148,31 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     return _VALUE_ENCODERS[type(value)](value)
 
 
-def encode_records(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values; offsets of many partitions of a topic, one after the other, cost less."""
-    encoded: list[tuple[bytes, bytes | None]] = []
-    group = topic = prefix = None
+def encode_contents(records: Iterable[Record]) -> tuple[list[bytes], int]:
+    """Records from their keys on (`batch_records.encode_content`), and how many bytes their keys
+    and values have; offsets of many partitions of a topic, one after the other, cost less."""
+    contents: list[bytes] = []
+    size_bytes = bare_bytes = 0
+    group = topic = None
+    opening = b""
     for record in records:
         key, value = record.key, record.value
-        if type(key) is not OffsetCommitKey:
-            encoded.append((encode_key(key), encode_value(record)))
-            continue
-        if prefix is None or key.topic != topic or key.group != group:
-            group, topic = key.group, key.topic
-            prefix = offset_records.key_prefix(group, topic)
-        data = encode_written(value) if type(value) is OffsetCommitValue else encode_value(record)
-        encoded.append((prefix + INT32.pack(key.partition), data))
-    return encoded
+        if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
+            if key.topic != topic or key.group != group:
+                group, topic = key.group, key.topic
+                prefix = offset_records.key_prefix(group, topic)
+                key_bytes = len(prefix) + INT32.size
+                opening = zigzag(key_bytes) + prefix
+                bare_bytes = key_bytes + offset_records.BARE_VALUE_BYTES
+            content = encode_bare_content(opening, key.partition, value)
+            if content is not None:
+                contents.append(content)
+                size_bytes += bare_bytes
+                continue
+        key_data, value_data = encode_key(key), encode_value(record)
+        contents.append(encode_content(key_data, value_data))
+        size_bytes += len(key_data) + len(value_data or b"")
+    return contents, size_bytes
 
 
 def record_type(key: bytes) -> int:

@@ -39,6 +39,9 @@ _V4_HEAD = Struct(">hqiB")
 _SHORTEST_V4 = 24
 _TOPIC_ID_FIELD = b"\x01\x00\x10"
 _V4_BARE = Struct(">hqiBq3s16s").pack
+BARE_VALUE_BYTES = 42
+# Behind group and topic: partition, size and fields of the value, no headers.
+_BARE_CONTENT = Struct(">iBhqiBq3s16sx").pack
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:
@@ -65,6 +68,25 @@ def encode_written(value: OffsetCommitValue) -> bytes:
     if not metadata and expire_ms < 0 and topic_id != NO_TOPIC_ID:  # nearly all of them
         return _V4_BARE(4, offset, leader_epoch, 1, commit_ms, _TOPIC_ID_FIELD, topic_id)
     return encode_value(value, written_version(value))
+
+
+def encode_bare_content(opening: bytes, partition: int, value: OffsetCommitValue) -> bytes | None:
+    """A whole record from its key on (`batch_records.encode_content`), if it is as nearly all are:
+    without metadata, with a topic id. `opening`: size and prefix of its key. None: not so."""
+    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
+    if metadata or expire_ms >= 0 or topic_id == NO_TOPIC_ID:
+        return None
+    return opening + _BARE_CONTENT(
+        partition,
+        2 * BARE_VALUE_BYTES,
+        4,
+        offset,
+        leader_epoch,
+        1,
+        commit_ms,
+        _TOPIC_ID_FIELD,
+        topic_id,
+    )
 
 
 def encode_value(value: OffsetCommitValue, version: int) -> bytes:

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.values import value
 
 
-@value
-class OffsetCommitKey:
-    """Type 1; type 0 (legacy) is read into it too."""
+class OffsetCommitKey(NamedTuple):
+    """Type 1; type 0 (legacy) is read into it too. A tuple, as its value and the record are: every
+    partition of every commit makes one of each."""
 
     group: str
     topic: str
@@ -230,8 +229,7 @@ RecordValue = (
 )
 
 
-@value
-class Record:
+class Record(NamedTuple):
     """A change to hard state; `value` None = tombstone."""
 
     key: RecordKey

@@ -31,23 +31,23 @@ class FailingFsync:
     def __init__(self, written: bool) -> None:
         self.count = 0
         self._written = written
-        self._commit = SqliteConnection.commit
+        self._commit = SqliteConnection._commit
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         failing = self
 
-        async def commit(connection: SqliteConnection) -> None:
+        def commit(connection: SqliteConnection) -> None:
             if failing.count == 0:
-                await failing._commit(connection)
+                failing._commit(connection)
                 return
             failing.count -= 1
             if failing._written:
-                await failing._commit(connection)
+                failing._commit(connection)
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
             raise error
 
-        patch.setattr(SqliteConnection, "commit", commit)
+        patch.setattr(SqliteConnection, "_commit", commit)
 
 
 async def commit(connection: Connection, offset: int) -> int:

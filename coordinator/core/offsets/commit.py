@@ -158,8 +158,8 @@ def _records(
                 # Such a record is written as version 1, which has neither leader epoch nor topic
                 # id. Leaving them out keeps memory equal to what a reload gives.
                 fields = (entry.offset, -1, metadata, wall_ms, expire_at, NO_TOPIC_ID)
-            key = OffsetCommitKey(group_id, name, partition)
-            records.append(Record(key, new(OffsetCommitValue, fields)))
+            key = new(OffsetCommitKey, (group_id, name, partition))
+            records.append(new(Record, (key, new(OffsetCommitValue, fields))))
     return records
 
 

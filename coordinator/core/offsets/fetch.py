@@ -100,17 +100,17 @@ def _offsets(
     topic_id: TopicId,
     partitions: Iterable[int],
 ) -> Iterator[FetchedOffset]:
+    # The topic may have been re-created under its name since the commit.
+    own_ids = (topic_id, NO_TOPIC_ID)
+    any_id = topic_id == NO_TOPIC_ID
     for partition in partitions:
         stored = offsets.get(partition)
-        if partition in unstable:
+        if unstable and partition in unstable:
             yield FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        elif stored is None or _of_another_topic(stored.value.topic_id, topic_id):
-            yield FetchedOffset(partition)
-        else:
-            value = stored.value
-            yield FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
-
-
-def _of_another_topic(own: TopicId, asked: TopicId) -> bool:
-    """The topic was re-created under its name since the commit."""
-    return own != asked and own != NO_TOPIC_ID and asked != NO_TOPIC_ID
+            continue
+        if stored is not None:
+            offset, leader_epoch, metadata, _, _, own_id = stored.value
+            if any_id or own_id in own_ids:
+                yield FetchedOffset(partition, offset, leader_epoch, metadata)
+                continue
+        yield FetchedOffset(partition)

@@ -96,25 +96,35 @@ def encode_steps(reply: OffsetFetchReply, version: int) -> Steps:
         writer.int32(0)
     if version < 8:
         group = reply.groups[0]
-        yield from _write_topics(writer, group, version)
+        yield from _write_topics(writer, group, version, 0)
         if version >= 2:
             writer.int16(group.error)
     else:
         writer.array_length(len(reply.groups))
+        written = 0
         for group in reply.groups:
+            if written > STEP:
+                yield
+                written = 0
             writer.string(group.group_id)
-            yield from _write_topics(writer, group, version)
+            written = 1 + (yield from _write_topics(writer, group, version, written))
             writer.int16(group.error)
             writer.end()
     writer.end()
     return writer.buffer
 
 
-def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> Generator[None, None, None]:
-    written = 0
+def _write_topics(
+    writer: Writer, group: FetchedGroup, version: int, written: int
+) -> Generator[None, None, int]:
+    """`written`: what has been since the last stop; gives the same, later. Nothing stops behind
+    the last one: most replies fit in one step, and go out at once."""
     topics = group.topics if group.error == ErrorCode.NONE or version == 1 else ()
     writer.array_length(len(topics))
     for topic in topics:
+        if written > STEP:
+            yield
+            written = 0
         if version >= 10:
             writer.uuid(topic.topic_id)
         else:
@@ -129,9 +139,7 @@ def _write_topics(writer: Writer, group: FetchedGroup, version: int) -> Generato
                 yield
         writer.end()
         written += len(topic.partitions) + 1
-        if written > STEP:
-            yield
-            written = 0
+    return written
 
 
 def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset], version: int) -> None:

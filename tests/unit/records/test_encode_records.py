@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages import NO_TOPIC_ID
+from protocol.records.batch import iter_records, seal_batch
+from protocol.records.batch_records import encode_body, join_contents
 from protocol.records.codec import (
     decode_key,
     decode_value,
+    encode_contents,
     encode_key,
-    encode_records,
     encode_value,
 )
 from protocol.records.schema import (
@@ -33,20 +35,24 @@ VALUES = st.builds(
     st.sampled_from((NO_TOPIC_ID, b"0123456789abcdef")),
 )
 OFFSETS = st.builds(Record, st.builds(OffsetCommitKey, TEXT, TEXT, INT32), st.none() | VALUES)
-OTHERS = st.builds(Record, st.builds(GroupMetadataKey, TEXT))
+OTHERS = st.builds(Record, st.builds(GroupMetadataKey, TEXT), st.none())
 
 
 @given(st.lists(OFFSETS | OTHERS, max_size=20))
 def test_together_as_one_by_one(records: list[Record]) -> None:
-    assert encode_records(records) == [(encode_key(r.key), encode_value(r)) for r in records]
+    one_by_one = [(encode_key(record.key), encode_value(record)) for record in records]
+    contents, size_bytes = encode_contents(records)
+    assert join_contents(contents, 126) == encode_body(one_by_one, 126)
+    assert size_bytes == sum(len(key) + len(value or b"") for key, value in one_by_one)
 
 
 @given(OFFSETS.filter(lambda record: record.value is not None))
 def test_what_is_written_is_read_again(record: Record) -> None:
-    ((key, value),) = encode_records([record])
-    assert value is not None
-    assert decode_key(key) == record.key
-    found, wrote = decode_value(record.key, value), record.value
+    contents, _ = encode_contents([record])
+    (read,) = iter_records(seal_batch(0, 0, 0, 1, join_contents(contents)))
+    assert read.key is not None
+    assert decode_key(read.key) == record.key
+    found, wrote = decode_value(record.key, read.value), record.value
     assert isinstance(found, OffsetCommitValue)
     assert isinstance(wrote, OffsetCommitValue)
     assert (found.offset, found.metadata) == (wrote.offset, wrote.metadata)

@@ -138,6 +138,27 @@ def test_steps_stop_and_make_the_same_bytes(key: int, version: int) -> None:
     assert body == api.encode(LONG[key], version)
 
 
+def stops(reply: OffsetFetchReply) -> int:
+    steps = API_BY_KEY[FETCH].steps
+    assert steps is not None
+    return sum(1 for _ in steps(reply, 9))
+
+
+def test_offsets_that_fit_in_one_step_have_no_stop() -> None:
+    partitions = tuple(offsets())[:STEP]
+    assert stops(fetched(partitions)) == 0
+    assert stops(fetched(tuple(offsets())[: STEP + 1])) > 0
+
+
+def test_many_small_topics_and_groups_have_stops() -> None:
+    topics = tuple(FetchedTopic(f"t{n}", tuple(offsets())[:10]) for n in range(30))
+    assert stops(OffsetFetchReply((FetchedGroup("g", topics),))) >= 2
+    few = tuple(FetchedGroup(f"g{n}", topics[:2]) for n in range(15))
+    assert stops(OffsetFetchReply(few)) >= 2
+    empty = tuple(FetchedGroup(f"g{n}") for n in range(3 * STEP))
+    assert stops(OffsetFetchReply(empty)) >= 2
+
+
 @pytest.mark.parametrize(
     ("key", "whole", "lazily"),
     [

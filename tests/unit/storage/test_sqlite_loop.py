@@ -93,7 +93,7 @@ async def test_reads_do_not_wait_for_a_writer(store: Store) -> None:
     assert len(await store.read("a", 0, 100)) == 2
 
 
-async def test_an_append_makes_three_trips_to_the_thread(
+async def test_an_append_makes_one_trip_to_the_thread(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.open_many(["a", "b"])
@@ -107,7 +107,7 @@ async def test_an_append_makes_three_trips_to_the_thread(
 
     monkeypatch.setattr(SqliteConnection, "_execute", counted)
     await store.append([batch("a", 1), batch("b", 1), batch("a", 2)])
-    assert trips == ["_statement", "_statement", "commit"]
+    assert trips == ["_transact"]
 
 
 async def test_a_transaction_is_one_transaction(store: Store) -> None:
@@ -211,10 +211,10 @@ async def test_every_task_is_cancelled_in_the_middle(store: Store) -> None:
             task.cancel()
     await asyncio.gather(append, *tasks, return_exceptions=True)
     assert append.cancelled()
-    # Cut off before its commit: nothing of it is there, and the next one is not disturbed.
-    await store.append([batch("a", 0), batch("b", 0)])
+    # What the thread has begun it ends, and the next one is not disturbed.
+    await store.append([batch("a", 1), batch("b", 1)])
     with pytest.raises(LogFenced):
-        await store.append([batch("a", 0)])
+        await store.append([batch("a", 1)])
 
 
 async def test_a_connection_that_is_lost_is_replaced(store: Store) -> None:
@@ -233,6 +233,34 @@ async def test_a_connection_that_is_lost_is_replaced(store: Store) -> None:
             await run(lose)
     await store.append([batch("a", 0)])
     assert len(await store.read("a", 0, 100)) == 1
+
+
+async def test_an_append_on_a_lost_connection_fails_and_the_next_gets_another(store: Store) -> None:
+    await store.open("a")
+    assert isinstance(store, SqlStore)
+
+    def lose(connection: Connection) -> None:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, SqliteConnection)
+        await_only(driver.close())
+        raise KeyError
+
+    with pytest.raises((KeyError, LogUnavailable)):
+        await store._backend.write(lose)
+    with pytest.raises(LogUnavailable, match="closed"):
+        await store.append([batch("a", 0)])
+    await store.append([batch("a", 0)])
+    assert len(await store.read("a", 0, 100)) == 1
+
+
+async def test_a_fenced_append_leaves_nothing_and_no_transaction(store: Store) -> None:
+    await store.open_many(["a", "b"])
+    for _ in range(2):
+        with pytest.raises(LogFenced) as fenced:
+            await store.append([batch("a", 0), batch("b", 7)])
+        assert fenced.value.logs == ("b",)
+    assert await store.read("a", 0, 100) == []
+    await store.append([batch("a", 0), batch("b", 0)])
 
 
 # The end
