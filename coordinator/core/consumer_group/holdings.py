@@ -11,7 +11,7 @@ dictionaries; both behave alike.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import lt
 
@@ -154,6 +154,15 @@ class OneTopicTarget(Target):
 
     def __repr__(self) -> str:
         return repr({self._topic_id: self._partitions})
+
+
+def partitions_by_topic(
+    held: Mapping[TopicId, Mapping[int, int]],
+) -> Iterable[tuple[TopicId, Iterable[int]]]:
+    """What is held, without epochs."""
+    if type(held) is OneTopic:
+        return ((held._topic_id, held._partitions),)
+    return held.items()
 
 
 def one_topic(
