@@ -53,6 +53,8 @@ _PRAGMAS = (
     "cache_size=-16384",
 )
 _WRITER_PRAGMAS = (
+    # It appends, and would fill a larger one with what nobody reads through it.
+    "cache_size=-2048",
     # Fewer, larger checkpoints than the default of 1000 pages.
     "wal_autocheckpoint=4000",
     "journal_size_limit=67108864",

@@ -24,7 +24,7 @@ from protocol.records.batch import (
     Batch,
     BatchRecord,
     CorruptBatch,
-    check,
+    check_whole,
     decode_marker,
     iter_batches,
     iter_records,
@@ -126,7 +126,8 @@ def checked_batches(stored: StoredBatch) -> Iterator[Batch]:
     the store has its row at."""
     expected = stored.base_offset
     for batch in iter_batches(stored.payload):
-        header = check(batch.payload)
+        header = batch.header
+        check_whole(batch.payload, header)
         if not expected <= header.base_offset <= header.last_offset <= stored.last_offset:
             raise CorruptBatch(
                 f"it says offsets {header.base_offset} to {header.last_offset}, "
@@ -253,7 +254,8 @@ class _Replay:
         """A record of any other kind than a plain offset commit."""
         found = self._groups.read(key, value)
         if found is not None:
-            self._shard.replay_group(found.kind, found.group, found.name, found.value)
+            kind, group, name, decoded = found
+            self._shard.replay_group(kind, group, name, decoded)
             self._applied += 1
             return
         try:

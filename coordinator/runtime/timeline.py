@@ -2,12 +2,13 @@
 
 Bounded three times: events per group, groups, and events of all groups (the group that has been
 quiet for longest goes first): a thousand groups that form would otherwise hold as many megabytes
-of it as of members.
+of it as of members. Its numbers stand in arrays: as objects they would take more than the event.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from array import array
+from collections import OrderedDict
 from typing import Any
 
 from coordinator.core.types import Event
@@ -17,6 +18,16 @@ GROUPS_MAX = 2000
 EVENTS_MAX = 10_000
 
 
+class _Events:
+    """Of one group, oldest first. `times`: sequence number and wall ms of each, in turn."""
+
+    __slots__ = ("events", "times")
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.times = array("q")
+
+
 class Timeline:
     """Events by group, oldest first."""
 
@@ -24,25 +35,32 @@ class Timeline:
 
     def __init__(self) -> None:
         self._count = 0
-        self._groups: OrderedDict[str, deque[tuple[int, int, Event]]] = OrderedDict()
+        self._groups: OrderedDict[str, _Events] = OrderedDict()
         self._sequence = 0
 
     def add(self, event: Event, wall_ms: int) -> None:
-        entry = (self._sequence, wall_ms, event)
-        self._sequence += 1
-        events = self._groups.get(event.group_id)
-        if events is None:
-            events = self._groups[event.group_id] = deque(maxlen=EVENTS_PER_GROUP)
+        group = self._groups.get(event.group_id)
+        if group is None:
+            group = self._groups[event.group_id] = _Events()
         else:
             self._groups.move_to_end(event.group_id)
-        self._count += len(events) < EVENTS_PER_GROUP
-        events.append(entry)
+        if len(group.events) == EVENTS_PER_GROUP:
+            del group.events[0], group.times[:2]
+        else:
+            self._count += 1
+        group.events.append(event)
+        group.times.extend((self._sequence, wall_ms))
+        self._sequence += 1
         while len(self._groups) > GROUPS_MAX or self._count > EVENTS_MAX:
             _, gone = self._groups.popitem(last=False)
-            self._count -= len(gone)
+            self._count -= len(gone.events)
 
     def of(self, group_id: str) -> list[dict[str, Any]]:
         """Empty for a group without events."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return []
+        times = group.times
         return [
             {
                 "sequence": sequence,
@@ -53,5 +71,5 @@ class Timeline:
                 "cause": event.cause,
                 "details": dict(event.details),
             }
-            for sequence, wall_ms, event in self._groups.get(group_id, ())
+            for sequence, wall_ms, event in zip(times[::2], times[1::2], group.events, strict=True)
         ]

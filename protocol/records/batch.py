@@ -253,6 +253,12 @@ def check(payload: Buffer) -> BatchHeader:
     """The header of exactly one whole batch with the right checksum and sane counts. Raises
     CorruptBatch."""
     header = parse_header(payload)
+    check_whole(payload, header)
+    return header
+
+
+def check_whole(payload: Buffer, header: BatchHeader) -> None:
+    """`check`, given the header."""
     if header.size != len(payload):
         raise CorruptBatch(f"batch of {header.size} bytes in {len(payload)}")
     if not verify_crc(payload, header):
@@ -261,7 +267,6 @@ def check(payload: Buffer) -> BatchHeader:
         raise CorruptBatch(
             f"{header.record_count} records up to offset delta {header.last_offset_delta}"
         )
-    return header
 
 
 def iter_batches(buffer: Buffer) -> Iterator[Batch]:

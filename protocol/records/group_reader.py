@@ -42,12 +42,13 @@ _CURRENT = Struct(">hiibB16sB")
 _EPOCHS_MAX = 31
 """Their tag's size is one byte up to here."""
 
-_KINDS: dict[bytes, type[Any]] = {
-    number.to_bytes(2, "big"): kind
+_KINDS: dict[bytes, tuple[type[Any], bool]] = {
+    number.to_bytes(2, "big"): (kind, number in PAIR_KEYS)
     for number, kind in (GROUP_KEYS | PAIR_KEYS).items()
     if kind is not GroupMetadataKey
 }
-_PAIRS = frozenset(PAIR_KEYS.values())
+"""By the first bytes of a key; whether it has a second name."""
+
 _ONE_TOPIC = 2  # length + 1
 _STRING_MAX = 0x7FFF
 _NO_TAGS = b"\x00\x00"  # of the topic, of the value
@@ -76,15 +77,17 @@ class GroupReader:
 
     def read(self, key: bytes, value: bytes | None) -> GroupRecord | None:
         """None: a record of another type, for `decode_record`. Raises CorruptRecord."""
-        kind = _KINDS.get(key[:2])
-        if kind is None:
+        found = _KINDS.get(key[:2])
+        if found is None:
             return None
-        if kind in _PAIRS:
+        kind, is_pair = found
+        if is_pair:
             group, name = self._pairs.get(key[2:]) or self._pair(key)
         else:
             group, name = self._groups.get(key[2:]) or self._group(key), ""
+        decoded = None if value is None else self._value(kind, key, value)
         # A tuple made as such is made without a call of Python.
-        return tuple.__new__(GroupRecord, (kind, group, name, self._value(kind, key, value)))
+        return tuple.__new__(GroupRecord, (kind, group, name, decoded))
 
     def _group(self, key: bytes) -> str:
         decoded: Any = decode_key(key)
@@ -105,9 +108,7 @@ class GroupReader:
         pair = kept[key[2:]] = (group, name)
         return pair
 
-    def _value(self, kind: type[Any], key: bytes, data: bytes | None) -> RecordValue | None:
-        if data is None:
-            return None
+    def _value(self, kind: type[Any], key: bytes, data: bytes) -> RecordValue | None:
         found: RecordValue | None = None
         if kind is ConsumerGroupMemberMetadataKey:
             return self._description(key, data)

@@ -147,7 +147,7 @@ class ConsumerGroupTargetMemberKey:
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignedTopic:
     """Partitions ascending."""
 
@@ -155,7 +155,7 @@ class AssignedTopic:
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConsumerGroupTargetMemberValue:
     """Topics ascending by id."""
 
@@ -170,7 +170,7 @@ class ConsumerGroupCurrentMemberKey:
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OwnedTopic:
     """`assignment_epochs` one per partition, or None when the record has none."""
 
@@ -179,7 +179,7 @@ class OwnedTopic:
     assignment_epochs: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConsumerGroupCurrentMemberValue:
     member_epoch: int
     previous_member_epoch: int

@@ -276,16 +276,14 @@ class ConsumerGroup:
         move(self._stable_at, _stable_epoch(old), _stable_epoch(new))
         if old is not None and new is not None and new.is_described_as(old):
             return
-        move(
-            self.assignor_votes,
-            None if old is None else old.server_assignor,
-            None if new is None else new.server_assignor,
-        )
-        move(
-            self.regex_subscribers,
-            None if old is None else old.subscribed_topic_regex or None,
-            None if new is None else new.subscribed_topic_regex or None,
-        )
+        old_vote = None if old is None else old.server_assignor
+        new_vote = None if new is None else new.server_assignor
+        if old_vote != new_vote:
+            move(self.assignor_votes, old_vote, new_vote)
+        old_regex = None if old is None else old.subscribed_topic_regex or None
+        new_regex = None if new is None else new.subscribed_topic_regex or None
+        if old_regex != new_regex:
+            move(self.regex_subscribers, old_regex, new_regex)
         old_names = () if old is None else old.subscribed_topic_names
         new_names = () if new is None else new.subscribed_topic_names
         if old_names != new_names and move_all(self.name_subscribers, old_names, new_names):

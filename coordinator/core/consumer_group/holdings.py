@@ -1,4 +1,5 @@
-"""What a member holds, in little memory: topic id -> partition -> assignment epoch, read-only.
+"""What a member holds, in little memory: topic id -> partition -> assignment epoch, read-only. And
+what it is to hold, its target: topic id -> partitions.
 
 Nearly every member holds partitions of one topic, and nearly always all since the same epoch. A
 dictionary for each topic and one around them would be most of what a member takes. Here the
@@ -10,11 +11,13 @@ dictionaries; both behave alike.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import lt
 
 from protocol.messages import TopicId
+
+Target = Mapping[TopicId, tuple[int, ...]]
 
 Epochs = int | tuple[int, ...]
 """One for all partitions, or one for each."""
@@ -110,6 +113,56 @@ class OneTopic(Mapping[TopicId, Mapping[int, int]]):
 
     def __repr__(self) -> str:
         return repr({self._topic_id: self[self._topic_id]})
+
+
+class OneTopicTarget(Target):
+    """The target of a member that is to have partitions of one topic, in a quarter of the memory of
+    a dictionary."""
+
+    __slots__ = ("_partitions", "_topic_id")
+
+    def __init__(self, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
+        self._topic_id = topic_id
+        self._partitions = partitions
+
+    def __getitem__(self, topic_id: TopicId) -> tuple[int, ...]:
+        if topic_id != self._topic_id:
+            raise KeyError(topic_id)
+        return self._partitions
+
+    def __contains__(self, topic_id: object) -> bool:
+        return topic_id == self._topic_id
+
+    def __iter__(self) -> Iterator[TopicId]:
+        return iter((self._topic_id,))
+
+    def __len__(self) -> int:
+        return 1
+
+    def items(self) -> ItemsView[TopicId, tuple[int, ...]]:
+        # That of a dictionary is the quickest.
+        return {self._topic_id: self._partitions}.items()
+
+    def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
+        if type(other) is OneTopicTarget:
+            return (self._topic_id, self._partitions) == (other._topic_id, other._partitions)
+        return Mapping.__eq__(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of every mapping
+
+    def __repr__(self) -> str:
+        return repr({self._topic_id: self._partitions})
+
+
+def partitions_by_topic(
+    held: Mapping[TopicId, Mapping[int, int]],
+) -> Iterable[tuple[TopicId, Iterable[int]]]:
+    """What is held, without epochs."""
+    if type(held) is OneTopic:
+        return ((held._topic_id, held._partitions),)
+    return held.items()
 
 
 def one_topic(

@@ -68,10 +68,12 @@ class ConsumerGroupMember:
     pending_revocation: PartitionEpochs = field(default_factory=lambda: NO_PARTITION_EPOCHS)
     classic: ClassicMemberMetadata | None = None
 
-    def described_by(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
+    def described_by(
+        self, member_id: str, value: ConsumerGroupMemberMetadataValue
+    ) -> ConsumerGroupMember:
         """The member with what a type-5 record says of it."""
         return ConsumerGroupMember(
-            self.member_id,
+            member_id,
             self.member_epoch,
             self.previous_member_epoch,
             self.state,
@@ -90,6 +92,7 @@ class ConsumerGroupMember:
 
     def at_epoch(
         self,
+        member_id: str,
         member_epoch: int,
         previous_member_epoch: int,
         state: MemberState,
@@ -98,7 +101,7 @@ class ConsumerGroupMember:
     ) -> ConsumerGroupMember:
         """The member with what a type-8 record says of it."""
         return ConsumerGroupMember(
-            self.member_id,
+            member_id,
             member_epoch,
             previous_member_epoch,
             state,
@@ -126,6 +129,10 @@ class ConsumerGroupMember:
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state == MemberState.STABLE and self.member_epoch == epoch
+
+
+UNKNOWN_MEMBER = ConsumerGroupMember("")
+"""What is known of a member before its first record."""
 
 
 @lru_cache(maxsize=NAMES_KEPT)

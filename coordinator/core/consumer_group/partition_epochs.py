@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from coordinator.core.consumer_group.errors import ReplayError
+from coordinator.core.consumer_group.holdings import partitions_by_topic
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from protocol.messages import TopicId
 
@@ -51,7 +52,7 @@ class PartitionEpochMap:
 
     def _remove(self, member: ConsumerGroupMember) -> None:
         for holdings in (member.assigned, member.pending_revocation):
-            for topic_id, partitions in holdings.items():
+            for topic_id, partitions in partitions_by_topic(holdings):
                 topic = self._topics.get(topic_id)
                 if topic is None:
                     continue
@@ -61,7 +62,7 @@ class PartitionEpochMap:
 
     def _add(self, member: ConsumerGroupMember) -> None:
         for holdings in (member.assigned, member.pending_revocation):
-            for topic_id, partitions in holdings.items():
+            for topic_id, partitions in partitions_by_topic(holdings):
                 topic = self._topics.get(topic_id)
                 if topic is None:
                     topic = self._topics[topic_id] = _Topic()
@@ -102,19 +103,22 @@ class _Topic:
             highest = max((number for number in partitions if number < ARRAY_MAX), default=-1)
         if len(epochs) <= highest:
             epochs.frombytes(b"\xff" * (epochs.itemsize * (highest + 1 - len(epochs))))
-        size = len(epochs)
+        size, taken, refused = len(epochs), 0, None
         for partition in partitions:
             if not 0 <= partition < size:
-                if not self._take_other(partition, epoch):
-                    return partition
-                continue
+                if self._take_other(partition, epoch):
+                    continue
+                refused = partition
+                break
             stored = epochs[partition]
             if stored == FREE:
-                self.held += 1
+                taken += 1
             elif stored >= epoch:
-                return partition
+                refused = partition
+                break
             epochs[partition] = epoch
-        return None
+        self.held += taken
+        return refused
 
     def _take_other(self, partition: int, epoch: int) -> bool:
         if self._others is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group.holdings import one_topic
+from coordinator.core.consumer_group.holdings import OneTopicTarget, one_topic
 from coordinator.core.consumer_group.member import (
     NO_PARTITION_EPOCHS,
     ConsumerGroupMember,
@@ -141,6 +141,8 @@ def member_removal(group_id: str, member_id: str) -> list[Record]:
 
 def target_of(value: ConsumerGroupTargetMemberValue) -> Assignment:
     """The assignment that an R7 holds."""
+    if len(value.topics) == 1 and value.topics[0].partitions:
+        return OneTopicTarget(value.topics[0].topic_id, value.topics[0].partitions)
     return {topic.topic_id: topic.partitions for topic in value.topics if topic.partitions}
 
 

@@ -18,7 +18,7 @@ from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import (
     LEAVE_EPOCH,
     NO_PARTITION_EPOCHS,
-    ConsumerGroupMember,
+    UNKNOWN_MEMBER,
     MemberState,
 )
 from coordinator.core.group import GroupType
@@ -109,7 +109,8 @@ def _member_metadata(
     name: str,
     value: ConsumerGroupMemberMetadataValue,
 ) -> None:
-    group.put_member(_member(group, name).described_by(value))
+    known = group.members.get(name, UNKNOWN_MEMBER)
+    group.put_member(known.described_by(name, value))
 
 
 def _remove_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
@@ -157,8 +158,10 @@ def _current_member(
     value: ConsumerGroupCurrentMemberValue,
 ) -> None:
     epoch, target = value.member_epoch, group.targets.get(name, NO_TARGET)
+    known = group.members.get(name, UNKNOWN_MEMBER)
     group.put_member(
-        _member(group, name).at_epoch(
+        known.at_epoch(
+            name,
             epoch,
             value.previous_member_epoch,
             MemberState.of(value.state),
@@ -173,7 +176,12 @@ def _drop_current_member(state: ShardState, group: ConsumerGroup, name: str) -> 
     if member is not None:
         group.put_member(
             member.at_epoch(
-                LEAVE_EPOCH, LEAVE_EPOCH, member.state, NO_PARTITION_EPOCHS, NO_PARTITION_EPOCHS
+                name,
+                LEAVE_EPOCH,
+                LEAVE_EPOCH,
+                member.state,
+                NO_PARTITION_EPOCHS,
+                NO_PARTITION_EPOCHS,
             )
         )
 
@@ -184,10 +192,6 @@ def _regex(group: ConsumerGroup, name: str, value: ConsumerGroupRegexValue) -> N
 
 def _drop_regex(state: ShardState, group: ConsumerGroup, name: str) -> None:
     group.set_regex(name, None)
-
-
-def _member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
-    return group.members.get(member_id) or ConsumerGroupMember(member_id)
 
 
 _Appliers = tuple[Callable[[ConsumerGroup, Any, Any], None], Callable[..., None]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 
 from coordinator.core.consumer_group import partition_epochs as epochs_module
 from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.holdings import OneTopic, one_topic
+from coordinator.core.consumer_group.holdings import OneTopic, OneTopicTarget, one_topic
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
-from coordinator.core.consumer_group.records import current_member, partition_epochs
-from protocol.records.schema import OwnedTopic
+from coordinator.core.consumer_group.records import (
+    current_member,
+    partition_epochs,
+    target_member,
+    target_of,
+)
+from protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue, OwnedTopic
 
 FOO, BAR = b"f" * 16, b"b" * 16
 
@@ -61,6 +66,44 @@ def test_holdings_of_one_topic_read_as_dictionaries_do(
         assert of_topic.get(number) == epochs.get(number)
         assert (number in of_topic) == (number in epochs)
     assert repr(made) == repr({FOO: {number: epochs[number] for number in sorted(epochs)}})
+
+
+targets = st.dictionaries(
+    st.sampled_from([FOO, BAR]), st.lists(st.integers(0, 5), max_size=3).map(tuple)
+)
+
+
+def stored(target: dict[bytes, tuple[int, ...]]) -> Mapping[bytes, tuple[int, ...]]:
+    topics = (AssignedTopic(topic, partitions) for topic, partitions in target.items())
+    return target_of(ConsumerGroupTargetMemberValue(tuple(topics)))
+
+
+@given(targets, targets)
+def test_targets_read_as_dictionaries_do(
+    target: dict[bytes, tuple[int, ...]], other: dict[bytes, tuple[int, ...]]
+) -> None:
+    made = stored(target)
+    plain = {topic: partitions for topic, partitions in target.items() if partitions}
+
+    assert made == plain
+    assert plain == made
+    assert (made != plain) is False
+    assert made == made == stored(target)
+    assert (made == stored(other)) == (plain == {topic: its for topic, its in other.items() if its})
+    assert dict(made) == {**made} == plain
+    assert list(made) == list(made.keys()) == list(plain)
+    assert list(made.items()) == list(plain.items())
+    assert (len(made), bool(made), repr(made)) == (len(plain), bool(plain), repr(plain))
+    for topic in (FOO, BAR):
+        assert (topic in made, made.get(topic)) == (topic in plain, plain.get(topic))
+    assert target_member("g", "m", made) == target_member("g", "m", plain)
+
+
+def test_a_target_of_one_topic_is_no_dictionary() -> None:
+    made = stored({FOO: (1, 2)})
+    assert isinstance(made, OneTopicTarget)
+    with pytest.raises(KeyError):
+        made[BAR]
 
 
 def test_partitions_that_are_as_in_the_target_stand_in_memory_once() -> None:
