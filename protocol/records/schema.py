@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
+from protocol.values import value
 
 
 class OffsetCommitKey(NamedTuple):
