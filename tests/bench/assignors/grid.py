@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from coordinator.core.assignors.api import MemberSpec, PartitionAssignor, SubscriptionType
+from coordinator.core.assignors.api import (
+    Assignment,
+    MemberSpec,
+    PartitionAssignor,
+    SubscriptionType,
+)
 from coordinator.core.assignors.spec import AssignmentSpec
+from coordinator.core.consumer_group.records import target_of
 from coordinator.core.consumer_group.target_assignment import TopicView
 from coordinator.core.metadata_image import MetadataImage, TopicImage
 from protocol.messages import TopicId
+from protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue
 
 BUCKETS = 5
 RACKS = 3
@@ -122,10 +129,16 @@ class Group:
         given = assignor.assign(self.spec, self.topics)
         members: dict[str, MemberSpec] = {}
         for member_id, spec in self.spec.members.items():
-            assigned = given[member_id]
+            assigned = _replayed(given[member_id])
             members[member_id] = MemberSpec(spec.topic_ids, assigned, rack_id=spec.rack_id)
         members["newMember"] = self._member(count, count - 1)
         return self._view(members)
+
+
+def _replayed(target: Assignment) -> Assignment:
+    """As the coordinator has it: what its record gives when it is applied."""
+    topics = tuple(AssignedTopic(*topic) for topic in sorted(target.items()))
+    return target_of(ConsumerGroupTargetMemberValue(topics))
 
 
 def _topic_id(index: int) -> TopicId:
