@@ -49,30 +49,27 @@ def measure(plan: Plan) -> Iterator[Workload]:
             (3, (), "each committed 3 times"),
             (1, ("--workers", "2"), "two workers"),
         ):
+            of = f"{offsets:,} offsets and {members:,} members, {name}"
+            if not plan.wants(f"Start with {of}"):
+                continue
             with tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory:
                 made = Path(directory) / "made"
                 asyncio.run(fill(made, None, offsets, offsets * laps, members))
-                yield from _starts(
-                    f"{offsets:,} offsets and {members:,} members, {name}",
-                    made,
-                    flags,
-                    runs,
-                    offsets,
-                )
+                yield from _starts(of, made, flags, runs)
     groups = 50 if plan.quick else 1000
+    name = f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol"
+    if not plan.wants(name):
+        return
     notes: dict[str, str] = {}
 
     def restart(name: str) -> float:
         return _restart(name, groups)
 
     restarts = interleaved(runs, plan.among(DURABLE), restart, notes, (NoPeer,))
-    name = f"Restart with {groups * PARTITIONS:,} offsets committed through the protocol"
     yield Workload(name, "us an offset", restarts, notes)
 
 
-def _starts(
-    name: str, made: Path, flags: tuple[str, ...], runs: int, offsets: int
-) -> Iterator[Workload]:
+def _starts(name: str, made: Path, flags: tuple[str, ...], runs: int) -> Iterator[Workload]:
     seconds, cpu, stalls, resident = [], [], [], []
     for _ in range(runs):
         path = made.parent / "run"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from coordinator.cli.bench import frames
@@ -32,8 +32,31 @@ _HEAP_NOTES: Mapping[str, str] = {
 }
 
 
+START = "Start of the process to the first reply"
+
+
 def measure(plan: Plan) -> Iterator[Workload]:
     peers = plan.among(STARTERS)
+    if plan.wants(START):
+        yield from _starts(plan, peers)
+    members = 500 if plan.quick else 10_000
+    kinds = ((10, "in groups of ten"), (1, "alone in their groups"))
+    for size, where in kinds[:1] if plan.quick else kinds:
+        name = f"Memory for a member, {members:,} {where}"
+        if not plan.wants(name):
+            continue
+        why = dict(_HEAP_NOTES)
+
+        def for_a_member(name: str, size: int = size) -> float:
+            return _for_a_member(name, members, size)
+
+        many = 1 if plan.quick else plan.runs
+        per_member = interleaved(many, peers, for_a_member, why, (NoPeer, LoadFailed))
+        yield Workload(name, "bytes", per_member, why)
+
+
+def _starts(plan: Plan, peers: Sequence[str]) -> Iterator[Workload]:
+    """And what the processes take after it."""
     idle: dict[str, list[float]] = {peer: [] for peer in peers}
     notes = dict(_NOTES)
 
@@ -53,19 +76,8 @@ def measure(plan: Plan) -> Iterator[Workload]:
 
     runs = 1 if plan.quick else max(plan.runs, START_RUNS)
     samples = interleaved(runs, peers, start, notes, (NoPeer,))
-    yield Workload("Start of the process to the first reply", "ms", samples, notes)
+    yield Workload(START, "ms", samples, notes)
     yield Workload("Idle memory, proportional", "MB", idle, notes)
-    members = 500 if plan.quick else 10_000
-    kinds = ((10, "in groups of ten"), (1, "alone in their groups"))
-    for size, where in kinds[:1] if plan.quick else kinds:
-        why = dict(_HEAP_NOTES)
-
-        def for_a_member(name: str, size: int = size) -> float:
-            return _for_a_member(name, members, size)
-
-        many = 1 if plan.quick else plan.runs
-        per_member = interleaved(many, peers, for_a_member, why, (NoPeer, LoadFailed))
-        yield Workload(f"Memory for a member, {members:,} {where}", "bytes", per_member, why)
 
 
 def _for_a_member(name: str, members: int, size: int) -> float:
