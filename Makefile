@@ -37,8 +37,9 @@ help: ## This list
 run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR ..."
 	exec $(BIN)/groupd serve $(ARGS)
 
+# In their order: the files of few and long tests would otherwise come last, the longest of them alone.
 test: test-setup ## Run all tests; ARGS are pytest's
-	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint unit ## Format, lint, types, imports, unit tests: a minute or two
 
