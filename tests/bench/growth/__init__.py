@@ -31,6 +31,13 @@ QUICK_BEATS = 20_000
 SETTLING_ROUNDS_MAX = 20
 REFERENCE = 100
 TOPICS = {"bench": 1}
+SESSION_MS = "600000"
+"""To join takes a hundred thousand members longer than the default."""
+
+SETTINGS = {
+    "group.consumer.max.session.timeout.ms": SESSION_MS,
+    "group.consumer.session.timeout.ms": SESSION_MS,
+}
 NOWHERE = "nowhere"
 """A topic that does not exist: members that own nothing are settled at once."""
 
@@ -70,7 +77,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
 def _cost_us(name: str, members: int, beats: int) -> float:
     with (
         tempfile.TemporaryDirectory(prefix="groupd-bench-") as directory,
-        running(name, Path(directory), TOPICS, durable=False) as peer,
+        running(name, Path(directory), TOPICS, durable=False, settings=SETTINGS) as peer,
     ):
         requests = _settled(peer, members)
         long_rounds = SHORT_ROUNDS + -(-beats // members)
