@@ -28,7 +28,7 @@ PARTS: Sequence[Entry] = (
     Entry("ef", "Join storms, and a member that leaves", storm_measure),
     Entry("gh", "Recovery, start-up, memory", recovery.measure),
     Entry("i", "Assignors", assignors.measure),
-    Entry("i", "Stalls of the event loop", stalls.measure),
+    Entry("s", "Stalls of the event loop", stalls.measure),
     Entry("j", "Growth", growth.measure),
 )
 

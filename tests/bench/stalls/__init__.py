@@ -71,9 +71,6 @@ class Phase:
 
 
 def measure(plan: Plan) -> Iterator[Workload]:
-    """All of it or nothing: `plan.matching` is looked for in "Stalls"."""
-    if not plan.wants("Stalls"):
-        return
     for phase in phases(*(QUICK_CASE if plan.quick else (Sizes(), SESSION_MS, AFTER_S))):
         yield Workload(f"{phase.name}: longest piece of work", "ms", {"groupd": [phase.stall_ms]})
         if phase.beats_ms:
