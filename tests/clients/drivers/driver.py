@@ -28,8 +28,9 @@ POLL_S = 0.1
 QUIET_S = 1.5
 """How long nothing must have moved before the groups of a delicate client change."""
 STUCK_S = 25.0
-"""How long one poll of a delicate client may take. Then its member is given up, without a word to
-the broker, and comes again as a new one, as a service manager would have it."""
+"""How long a delicate client may take for one poll and commit, or to join. Then its member is given
+up, without a word to the broker, and comes again as a new one, as a service manager would have
+it."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ class Member(Protocol):
     def close(self) -> None: ...
 
 
+def joining(member: Any) -> bool:
+    """Of a client that says so: it waits for a rebalance to end, and its polls give nothing."""
+    return bool(getattr(member, "joining", False))
+
+
 MemberFactory = Callable[[Options, Emitter], Member]
 
 
@@ -102,7 +108,7 @@ class Loop(threading.Thread):
         self.subscription: list[str] | None = None
         self.abandoned = threading.Event()
         self._changed_at: float | None = None
-        self._polls_since: float | None = None
+        self._turn_since: float | None = None
 
     def quiet_since(self, quiet_s: float) -> bool:
         """Whether it has had its partitions for so long; always with 0."""
@@ -111,8 +117,8 @@ class Loop(threading.Thread):
         return self._changed_at is not None and time.monotonic() - self._changed_at >= quiet_s
 
     def successor(self) -> Loop | None:
-        """Who goes on for it if its client does not come back from a poll; it is over then."""
-        since = self._polls_since
+        """Who goes on for it if its client does not come back; it is over then."""
+        since = self._turn_since
         if since is None or time.monotonic() - since < STUCK_S:
             return None
         self.abandoned.set()
@@ -137,22 +143,22 @@ class Loop(threading.Thread):
         """From joining to having left."""
         member: Any = self._factory(self._options, self._emitter)
         self._uncommitted = {}
+        self._turn_since = time.monotonic()
         owned: list[Partition] | None = None
-        while not self.stopping.is_set() and not self.restarting.is_set():
+        while not (self.stopping.is_set() or self.restarting.is_set() or self.abandoned.is_set()):
             if self.subscription is not None:
                 topics, self.subscription = self.subscription, None
                 member.subscribe(topics)
+            if not joining(member):
+                self._turn_since = time.monotonic()
             try:
-                self._polls_since = time.monotonic()
                 records = member.poll(POLL_S)
-                self._polls_since = None
-                if self.abandoned.is_set():
-                    member.close()
-                    return
             except Exception as error:  # noqa: BLE001 - every client has its own kinds; tests judge
                 self._emitter.emit("error", error=repr(error))
                 time.sleep(POLL_S)
                 continue
+            if self.abandoned.is_set():
+                break
             now_owned = sorted(member.assignment())
             if now_owned != owned:
                 self._changed_at = time.monotonic() if now_owned else None
@@ -166,7 +172,9 @@ class Loop(threading.Thread):
             member.close()
         except Exception as error:  # noqa: BLE001 - as above
             self._emitter.emit("error", error=repr(error))
-        self._emitter.emit("closed")
+        self._turn_since = None
+        if not self.abandoned.is_set():
+            self._emitter.emit("closed")
 
     def _commit(self, member: Member, records: list[Place], owned: set[Partition]) -> None:
         """Commit what was polled; what fails is tried again after the next poll, if still owned."""

@@ -60,6 +60,11 @@ class KafkaPythonMember:
                 self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(topics=list(options.topics), listener=listener)
 
+    @property
+    def joining(self) -> bool:
+        """Between the revocation and the next assignment, for ever if it hangs."""
+        return bool(self._consumer._coordinator.rejoining)
+
     def poll(self, timeout_s: float) -> list[Place]:
         found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=500)
         return [
