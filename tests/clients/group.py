@@ -121,6 +121,8 @@ class Group:
         self.acknowledged: dict[Partition, int] = {}
         self.commit_failures: list[str] = []
         self.errors: list[str] = []
+        self.stuck: list[int] = []
+        """Members whose client hung, and that came again."""
         self.moves: list[Move] = []
         self.polled: list[Told] = []
         self.committed: list[Told] = []
@@ -210,7 +212,7 @@ class Group:
             case "error":
                 self.errors.append(event["error"])
             case "stuck":
-                self.errors.append(f"member {event['member']} was stuck and came again")
+                self.stuck.append(event["member"])
             case "assigned" | "revoked" | "lost" as kind:
                 places = tuple((topic, part) for topic, part in event["partitions"])
                 self.moves.append(Move(event.get("at", 0.0), event["member"], kind, places))
@@ -299,7 +301,8 @@ class Group:
         owned = {number: sorted(member.owned) for number, member in self.members.items()}
         said = "\n".join(process.output() for process in self.processes)
         return (
-            f"owned {owned}\nerrors {self.errors[-5:]} {self.commit_failures[-5:]}\n{said[-6000:]}"
+            f"owned {owned}\nerrors {self.errors[-5:]} {self.commit_failures[-5:]}, stuck "
+            f"{self.stuck}\n{said[-6000:]}"
             f"\n{self._view()}"
         )
 
