@@ -133,7 +133,7 @@ class EngineBackend:
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._run(self._readers, work)
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
         """See `storage.sql_logs.Backend`; of a database that only reads."""
         raise LogUnavailable(f"{self._where}: open for reading")
 

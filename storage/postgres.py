@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from storage.async_engine import AsyncConnection, AsyncEngine
 from storage.batches import Advance, Rows
 from storage.engine import FAILURES, EngineBackend, Transactions
-from storage.log import LogError, LogFenced, LogUnavailable, StoreRefused, StoreTaken
+from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from storage.migrate import check_readable, migrate
 from storage.postgres_append import append_rows
 from storage.postgres_errors import log_error, refusal
@@ -145,12 +145,8 @@ class PostgresBackend(EngineBackend):
 
     # Transactions
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
-        try:
-            await self.write(lambda connection: append_rows(connection, advances, rows))
-        except LogFenced:
-            return False
-        return True
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+        await self.write(lambda connection: append_rows(connection, advances, rows))
 
     async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
         if self._taken.is_set() and transactions is not None:

@@ -102,10 +102,10 @@ class Backend(Protocol):
         """`work` on one consistent state of the database; does not wait for writers."""
         ...
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
-        """In one transaction moves the ends of the logs and inserts rows of `log_batch`; False,
-        and nothing is done, when a log is not where its writer believes: this is what fences.
-        Raises as `write`."""
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
+        """In one transaction moves the ends of the logs and inserts rows of `log_batch`. Raises
+        as `write`, and LogFenced (of no log in particular), with nothing done, when a log is not
+        where its writer believes: this is what fences."""
         ...
 
     async def lost(self) -> str:
@@ -158,12 +158,12 @@ class SqlLogs:
         advances = plan(batches, self._log_ids)
         rows = [to_row(batch, self._log_ids[batch.name]) for batch in batches]
         try:
-            appended = await self._backend.append(advances, rows)
+            await self._backend.append(advances, rows)
         except StoreTaken as taken:
             raise LogFenced([advance.name for advance in advances]) from taken
-        if not appended:
+        except LogFenced:
             fenced = await self._backend.read(lambda connection: _fenced(connection, advances))
-            raise LogFenced(fenced)
+            raise LogFenced(fenced) from None
         self._backend.acknowledged(advances[-1].log_id, advances[-1].next_offset)
 
     async def read(

@@ -22,7 +22,7 @@ from storage.batches import Advance, Rows
 from storage.disk import FULL, NO_SPACE, is_full
 from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.lock import DataLock
-from storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
+from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
 from storage.migrate import check_readable, migrate
 from storage.sql import SqlStore
 from storage.sqlite_append import append_rows
@@ -103,7 +103,7 @@ class SqliteBackend(EngineBackend):
         finally:
             os.close(directory)
 
-    async def append(self, advances: Sequence[Advance], rows: Rows) -> bool:
+    async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
         async def transaction(connection: AsyncConnection) -> None:
             driver = connection.sync_connection.connection.driver_connection
             assert isinstance(driver, SqliteConnection)
@@ -114,11 +114,7 @@ class SqliteBackend(EngineBackend):
                 await connection.invalidate()
                 raise
 
-        try:
-            await self._run_on(self._writers, transaction)
-        except LogFenced:
-            return False
-        return True
+        await self._run_on(self._writers, transaction)
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)

@@ -20,6 +20,12 @@ def run_through(steps: Generator[None, None, T]) -> T:
             return result
 
 
+def spans(count: int, size: int) -> Iterator[slice]:
+    """Of `count` items in their order, at most `size` at a time."""
+    for start in range(0, count, size):
+        yield slice(start, start + size)
+
+
 def chunks(items: Iterable[T], size: int = SLICE_ITEMS) -> Iterator[list[T]]:
     """The items, at most `size` at a time."""
     chunk: list[T] = []

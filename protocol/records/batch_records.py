@@ -32,8 +32,8 @@ def encode_body(records: Sequence[KeyValue], first_delta: int = 0) -> bytes:
 def encode_content(key: bytes | None, value: bytes | None) -> bytes:
     """A record from its key on, without headers: what does not depend on its place."""
     return (
-        (_NULL if key is None else sized(key))
-        + (_NULL if value is None else sized(value))
+        (_NULL if key is None else _sized(key))
+        + (_NULL if value is None else _sized(value))
         + b"\x00"
     )
 
@@ -53,6 +53,6 @@ def join_contents(contents: Sequence[bytes], first_delta: int = 0) -> bytes:
     return b"".join(parts)
 
 
-def sized(data: bytes) -> bytes:
+def _sized(data: bytes) -> bytes:
     size = len(data)
     return (_ZIGZAG[size] if size < _SMALL else zigzag(size)) + data

@@ -14,7 +14,7 @@ from typing import Any
 
 from protocol.records import classic_records, consumer_records, offset_records
 from protocol.records.batch_records import encode_content, zigzag
-from protocol.records.offset_records import encode_bare_content, encode_written
+from protocol.records.offset_records import encode_bare_content
 from protocol.records.primitives import INT16, INT32, Reader, string
 from protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -143,7 +143,7 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
         return None
     if isinstance(value, OffsetCommitValue):
         if offset_value_version is None:
-            return encode_written(value)
+            offset_value_version = offset_records.written_version(value)
         return offset_records.encode_value(value, offset_value_version)
     return _VALUE_ENCODERS[type(value)](value)
 

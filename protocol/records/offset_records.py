@@ -38,7 +38,6 @@ _TWO_TIMESTAMPS = Struct(">qq")
 _V4_HEAD = Struct(">hqiB")
 _SHORTEST_V4 = 24
 _TOPIC_ID_FIELD = b"\x01\x00\x10"
-_V4_BARE = Struct(">hqiBq3s16s").pack
 BARE_VALUE_BYTES = 42
 # Behind group and topic: partition, size and fields of the value, no headers.
 _BARE_CONTENT = Struct(">iBhqiBq3s16sx").pack
@@ -60,14 +59,6 @@ def decode_key(reader: Reader) -> OffsetCommitKey:
 def written_version(value: OffsetCommitValue) -> int:
     """v1 is the only version that holds an expire timestamp; it loses epoch and topic id."""
     return 1 if value.expire_timestamp_ms >= 0 else 4
-
-
-def encode_written(value: OffsetCommitValue) -> bytes:
-    """In the version that is written."""
-    offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
-    if not metadata and expire_ms < 0 and topic_id != NO_TOPIC_ID:  # nearly all of them
-        return _V4_BARE(4, offset, leader_epoch, 1, commit_ms, _TOPIC_ID_FIELD, topic_id)
-    return encode_value(value, written_version(value))
 
 
 def encode_bare_content(opening: bytes, partition: int, value: OffsetCommitValue) -> bytes | None:

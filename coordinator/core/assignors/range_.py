@@ -5,7 +5,7 @@ by instance id, so that a replacement takes its predecessor's place.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -14,8 +14,8 @@ from coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from coordinator.core.assignors.order import sorted_utf16
-from coordinator.core.assignors.spec import partition_counts, subscribers_of
-from coordinator.core.slices import run_through
+from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from coordinator.core.slices import run_through, spans
 from protocol.messages import TopicId
 
 Built = dict[TopicId, tuple[int, ...]]
@@ -56,17 +56,11 @@ class RangeAssignor:
         counts = partition_counts(sorted(subscribers), topics)
         built = yield from _built(len(ranked), counts, subscribers)
         result: dict[str, Assignment] = {}
-        for some in _slices(len(ranked)):
+        for some in spans(len(ranked), SLICE_MEMBERS):
             yield
             for key, mine in zip(ranked[some], built[some], strict=True):
-                prior = members[key].assigned
-                result[key] = prior if mine == prior else mine
+                result[key] = settled(members[key].assigned, mine)
         return result
-
-
-def _slices(count: int) -> Iterator[slice]:
-    for start in range(0, count, SLICE_MEMBERS):
-        yield slice(start, start + SLICE_MEMBERS)
 
 
 def _built(
@@ -81,7 +75,7 @@ def _built(
     for (_, count), topic_ids in alike.items():
         owners = subscribers[next(iter(topic_ids))]
         runs = _shares(count, len(owners))
-        for some in _slices(len(runs)):
+        for some in spans(len(runs), SLICE_MEMBERS):
             yield
             for position, run in zip(owners[some], runs[some], strict=False):
                 mine = built[position]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order, signed_key
 from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from coordinator.core.slices import spans
 from protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
@@ -34,18 +35,18 @@ def heterogeneous_steps(
     table = _Table(spec, member_ids, topics)
     if not table.subscribers:
         return {}
-    for start in range(0, len(member_ids), SLICE_MEMBERS):
+    for some in spans(len(member_ids), SLICE_MEMBERS):
         yield
-        for index, member_id in enumerate(member_ids[start : start + SLICE_MEMBERS], start):
+        for index, member_id in enumerate(member_ids[some], some.start):
             table.keep(index, members[member_id])
     table.check_kept()
     yield from table.each(table.fill, table.topic_ids)
     yield from _balance(table)
     yield from table.each(table.hand_over, sorted(table.topic_ids))
     result: dict[str, Assignment] = {}
-    for start in range(0, len(member_ids), SLICE_MEMBERS):
+    for some in spans(len(member_ids), SLICE_MEMBERS):
         yield
-        for index, member_id in enumerate(member_ids[start : start + SLICE_MEMBERS], start):
+        for index, member_id in enumerate(member_ids[some], some.start):
             prior = members[member_id].assigned
             result[member_id] = prior if table.intact[index] else settled(prior, table.built[index])
     return result

@@ -16,6 +16,7 @@ from itertools import chain, compress
 from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from coordinator.core.assignors.order import CANONICAL, Order
 from coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
+from coordinator.core.slices import spans
 from protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
@@ -36,14 +37,14 @@ def homogeneous_steps(
     free = _Free(partition_counts(topic_ids, topics))
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     kept = _Kept(free.counts, len(member_ids), order)
-    for some in _slices(len(member_ids)):
+    for some in spans(len(member_ids), SLICE_MEMBERS):
         kept.add(member_ids[some], _priors(members, member_ids[some]))
         yield
     sizes = kept.lacks
     if kept.extras:
         others = [member_id for member_id in member_ids if member_id not in kept.favoured]
         favoured = yield from _favoured(others, kept.extras, spec, order)
-        for some in _slices(len(member_ids)):
+        for some in spans(len(member_ids), SLICE_MEMBERS):
             yield
             pairs = zip(member_ids[some], sizes[some], strict=True)
             sizes[some] = [lack + (member_id in favoured) for member_id, lack in pairs]
@@ -53,17 +54,12 @@ def homogeneous_steps(
     if sum(sizes) == kept.revoked_count:
         runs = iter(kept.revoked)
     else:
-        for some in _slices(len(member_ids) if kept.result else 0):
+        for some in spans(len(member_ids) if kept.result else 0, SLICE_MEMBERS):
             free.take(_priors(members, member_ids[some]))
             yield
         runs = chain(free.runs(), kept.revoked)
     yield from _hand_out(kept.result, receivers, sizes, runs)
     return kept.result
-
-
-def _slices(count: int) -> Iterator[slice]:
-    for start in range(0, count, SLICE_MEMBERS):
-        yield slice(start, start + SLICE_MEMBERS)
 
 
 def _priors(members: Mapping[str, MemberSpec], member_ids: list[str]) -> list[Assignment]:
@@ -192,7 +188,7 @@ def _favoured(
         return frozenset(member_ids[-count:])
     soonest: dict[str, int] = {}
     backwards = member_ids[::-1]
-    for some in _slices(len(backwards)):
+    for some in spans(len(backwards), SLICE_MEMBERS):
         yield
         for member_id in backwards[some]:
             soonest[member_id] = speaks(member_id)
@@ -204,7 +200,7 @@ def _hand_out(
 ) -> Generator[None, None, None]:
     topic_id, run = next(runs, (b"", ()))
     start = 0
-    for some in _slices(len(receivers)):
+    for some in spans(len(receivers), SLICE_MEMBERS):
         yield
         for member_id, missing in zip(receivers[some], sizes[some], strict=True):
             if start == len(run):

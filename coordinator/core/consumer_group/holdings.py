@@ -14,10 +14,11 @@ from bisect import bisect_left
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import lt
+from typing import TypeVar
 
 from protocol.messages import TopicId
 
-Target = Mapping[TopicId, tuple[int, ...]]
+V = TypeVar("V")
 
 Epochs = int | tuple[int, ...]
 """One for all partitions, or one for each."""
@@ -72,10 +73,30 @@ class _Pairs(ItemsView[int, int]):
         return self._mapping.pairs()
 
 
-class OneTopic(Mapping[TopicId, Mapping[int, int]]):
+class _ByOneTopic(Mapping[TopicId, V]):
+    """What is said of a member by topic, and is said of one."""
+
+    __slots__ = ("_partitions", "_topic_id")
+    _partitions: tuple[int, ...]
+    _topic_id: TopicId
+
+    def __contains__(self, topic_id: object) -> bool:
+        return topic_id == self._topic_id
+
+    def __iter__(self) -> Iterator[TopicId]:
+        return iter((self._topic_id,))
+
+    def __len__(self) -> int:
+        return 1
+
+    def __repr__(self) -> str:
+        return repr({self._topic_id: self[self._topic_id]})
+
+
+class OneTopic(_ByOneTopic[Mapping[int, int]]):
     """The holdings of a member that has partitions of one topic."""
 
-    __slots__ = ("_epochs", "_partitions", "_topic_id")
+    __slots__ = ("_epochs",)
 
     def __init__(self, topic_id: TopicId, partitions: tuple[int, ...], epochs: Epochs) -> None:
         self._topic_id = topic_id
@@ -86,15 +107,6 @@ class OneTopic(Mapping[TopicId, Mapping[int, int]]):
         if topic_id != self._topic_id:
             raise KeyError(topic_id)
         return TopicHoldings(self._partitions, self._epochs)
-
-    def __contains__(self, topic_id: object) -> bool:
-        return topic_id == self._topic_id
-
-    def __iter__(self) -> Iterator[TopicId]:
-        return iter((self._topic_id,))
-
-    def __len__(self) -> int:
-        return 1
 
     def items(self) -> ItemsView[TopicId, Mapping[int, int]]:
         # That of a dictionary is the quickest.
@@ -111,15 +123,12 @@ class OneTopic(Mapping[TopicId, Mapping[int, int]]):
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
 
-    def __repr__(self) -> str:
-        return repr({self._topic_id: self[self._topic_id]})
 
-
-class OneTopicTarget(Target):
+class OneTopicTarget(_ByOneTopic[tuple[int, ...]]):
     """The target of a member that is to have partitions of one topic, in a quarter of the memory of
     a dictionary."""
 
-    __slots__ = ("_partitions", "_topic_id")
+    __slots__ = ()
 
     def __init__(self, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
         self._topic_id = topic_id
@@ -129,15 +138,6 @@ class OneTopicTarget(Target):
         if topic_id != self._topic_id:
             raise KeyError(topic_id)
         return self._partitions
-
-    def __contains__(self, topic_id: object) -> bool:
-        return topic_id == self._topic_id
-
-    def __iter__(self) -> Iterator[TopicId]:
-        return iter((self._topic_id,))
-
-    def __len__(self) -> int:
-        return 1
 
     def items(self) -> ItemsView[TopicId, tuple[int, ...]]:
         # That of a dictionary is the quickest.
@@ -151,9 +151,6 @@ class OneTopicTarget(Target):
         return Mapping.__eq__(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
-
-    def __repr__(self) -> str:
-        return repr({self._topic_id: self._partitions})
 
 
 def partitions_by_topic(
