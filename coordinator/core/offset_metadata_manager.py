@@ -6,10 +6,11 @@ Ties the parts under `core/offsets` to the shard's state. Handlers return record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from coordinator.core.deadlines import DeadlineKey
 from coordinator.core.group import Group
+from coordinator.core.offsets.again import CommitAgain
 from coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from coordinator.core.offsets.delete import all_tombstones, delete_offsets
 from coordinator.core.offsets.expire import Sweep, forget_topics
@@ -112,6 +113,18 @@ class OffsetMetadataManager:
         if group_id not in groups:
             groups[group_id] = self._simple_group(group_id)
         self.store.put_many(group_id, topic, offsets)
+
+    def replay_again(
+        self,
+        commit: CommitAgain,
+        offsets: Sequence[int],
+        commit_timestamp_ms: int,
+        log_offset: int,
+    ) -> None:
+        """`replay` of the records of `commit` with other offsets, from `log_offset` on."""
+        group_id = commit.request.group_id
+        for topic, stored in commit.stored(offsets, commit_timestamp_ms, log_offset):
+            self.replay_many(group_id, topic, stored)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """COMMIT or ABORT of a producer; an unknown one changes nothing."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum, IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from protocol.errors import ErrorCode
 from protocol.frozen import dataclass
 from protocol.records.schema import Record
 from protocol.values import value
+
+if TYPE_CHECKING:
+    from coordinator.core.offsets.again import CommitAgain
 
 RequestToken = int
 """Names one waiting request; the shell maps it to a connection's reply slot."""
@@ -148,7 +151,8 @@ class Outcome:
     handler has already changed a classic group itself). `replies` wait until the records are
     durable; without records, until the pending records of group `gate` are ("*" = of the whole
     shard, None = do not wait). `urgent`: replies that wait for nothing (answers to other,
-    parked requests that rest on no new record). `transaction`: (producer id, epoch) when the
+    parked requests that rest on no new record). `again`: what the commit needs to be made again
+    with other offsets. `transaction`: (producer id, epoch) when the
     records belong into a transactional batch of that producer.
     """
 
@@ -162,6 +166,7 @@ class Outcome:
     tasks: list[Task] = field(default_factory=list)
     completion: Completion | None = None
     steady: Steady | None = None
+    again: CommitAgain | None = None
     transaction: tuple[int, int] | None = None
 
 

@@ -110,7 +110,7 @@ class GroupLedger:
         if entry.producer_id >= 0:
             self._pending[entry.producer_id, key.topic, key.partition] = author, group_type
             return ()
-        after = StoredOffset(value, entry.offset)
+        after = StoredOffset.of(value, entry.offset)
         return (_moved(entry, place, before, after, author, group_type),)
 
     def _protocol_type(self) -> str:
@@ -127,8 +127,8 @@ class GroupLedger:
     ) -> tuple[ChangeKind, str]:
         """The log has tombstones, not reasons: an offset whose time was up has expired."""
         if before is not None and self.group is not None:
-            since_ms = self.group.offset_expiration_base()(before.value.commit_timestamp_ms)
-            own_ms = before.value.expire_timestamp_ms
+            since_ms = self.group.offset_expiration_base()(before.commit_timestamp_ms)
+            own_ms = before.expire_timestamp_ms
             if own_ms != -1:
                 over = entry.timestamp_ms >= own_ms
             else:
@@ -164,12 +164,12 @@ def _moved(
 ) -> OffsetChange:
     if before is None:
         kind = ChangeKind.FIRST
-    elif after.value.offset == before.value.offset:
+    elif after.offset == before.offset:
         kind = ChangeKind.SAME
     elif author.actor is Actor.ADMIN and protocol_type:
         kind = ChangeKind.RESET
     else:
-        forward = after.value.offset > before.value.offset
+        forward = after.offset > before.offset
         kind = ChangeKind.FORWARD if forward else ChangeKind.BACK
     return OffsetChange(
         kind,
@@ -199,14 +199,13 @@ def _removed(entry: Entry, before: CommittedOffset, cause: tuple[ChangeKind, str
 
 
 def _committed(topic: str, partition: int, stored: StoredOffset) -> CommittedOffset:
-    value = stored.value
     return CommittedOffset(
         topic,
         partition,
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp_ms,
+        stored.offset,
+        stored.leader_epoch,
+        stored.metadata,
+        stored.commit_timestamp_ms,
         stored.log_offset,
-        value.topic_id,
+        stored.topic_id,
     )

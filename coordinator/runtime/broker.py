@@ -27,7 +27,6 @@ from coordinator.runtime.foreign_shard import ForeignShard
 from coordinator.runtime.shard_log import open_shard_logs
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.stats import Durations
-from coordinator.runtime.steady import SteadyReply
 from coordinator.runtime.timeline import Timeline
 from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
@@ -182,7 +181,7 @@ class Broker:
         request: Any,
         failure: Failure,
         resolve: Resolve,
-        on_steady: Callable[[SteadyReply], None] | None = None,
+        on_steady: Callable[[Any], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from coordinator.core.offsets.store import StoredOffset
 from protocol.messages import NO_TOPIC_ID
 from protocol.records.offset_records import COMMIT_KEY
-from protocol.records.schema import OffsetCommitValue
 
 _NO_METADATA = 1  # length + 1
 _BARE = 48
@@ -126,8 +125,8 @@ class CommitRuns:
             if at_ms == before_ms:
                 at_ms = before_ms  # one object for all of a commit
             before_ms = at_ms
-            value = new(OffsetCommitValue, (offset, epoch, "", at_ms, -1, topic_id))
-            found[partition] = new(StoredOffset, (value, base_offset + (delta >> 1)))
+            place = base_offset + (delta >> 1)
+            found[partition] = new(StoredOffset, (offset, epoch, "", at_ms, -1, topic_id, place))
             taken += 1
         if not taken:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from logging import DEBUG
+
 import structlog
 
 from coordinator.core.types import Event, EventKind
@@ -26,6 +28,8 @@ _WARN = frozenset({EventKind.ASSIGNOR_FAILED})
 
 
 def log_event(partition: int, event: Event) -> None:
+    if event.kind is EventKind.OFFSETS_COMMITTED and not log.is_enabled_for(DEBUG):
+        return  # there is one of every commit
     facts = {"shard": partition, "group": event.group_id}
     if event.kind in _WARN:
         write = log.warning

@@ -10,8 +10,9 @@ and nothing joins them (offsets spec, sections 6 and 7).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import field
+from functools import partial
 from typing import NamedTuple
 
 from coordinator.core.types import Completion, RequestToken
@@ -20,6 +21,7 @@ from protocol.frozen import dataclass
 from protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
 from protocol.records.batch_records import KeyValue, encode_content, join_contents
 from protocol.records.codec import encode_contents
+from protocol.records.commit_layout import CommitLayout
 from protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -33,11 +35,12 @@ Replies = list[tuple[RequestToken, object]]
 
 
 class EncodedWrite(NamedTuple):
-    """The records of one atomic write, from their keys on; `size_bytes`: what they take of a
-    batch, at most."""
+    """The records of one atomic write; `size_bytes`: what they take of a batch, at most; `body`:
+    the offset of the first one, counted from that of the batch -> all of them."""
 
-    contents: Sequence[bytes]
+    records: int
     size_bytes: int
+    body: Callable[[int], bytes]
 
 
 class RecordsTooLarge(Exception):
@@ -47,7 +50,17 @@ class RecordsTooLarge(Exception):
 def measured(records: Sequence[KeyValue]) -> EncodedWrite:
     sizes = [len(key or b"") + len(value or b"") for key, value in records]
     contents = [encode_content(key, value) for key, value in records]
-    return EncodedWrite(contents, RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes))
+    size_bytes = RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes)
+    return EncodedWrite(len(contents), size_bytes, partial(join_contents, contents))
+
+
+def encode_again(
+    layout: CommitLayout, offsets: Sequence[int], commit_timestamp_ms: int
+) -> EncodedWrite:
+    """A commit that comes again; it fits into a batch, as the first time."""
+    size_bytes = RECORD_OVERHEAD_BYTES * layout.count + layout.size_bytes
+    body = partial(layout.encode, offsets, commit_timestamp_ms)
+    return EncodedWrite(layout.count, size_bytes, body)
 
 
 @dataclass(slots=True)
@@ -133,7 +146,7 @@ class Journal:
         size_bytes += RECORD_OVERHEAD_BYTES * len(contents)
         if BATCH_OVERHEAD_BYTES + size_bytes > self._batch_bytes_max:
             raise RecordsTooLarge
-        return EncodedWrite(contents, size_bytes)
+        return EncodedWrite(len(contents), size_bytes, partial(join_contents, contents))
 
     def accept(
         self,
@@ -146,20 +159,20 @@ class Journal:
     ) -> None:
         """Append records (at least one) as one atomic write and park what rests on them.
         `producer`: (id, epoch) whose transaction they belong to."""
-        contents, size = encoded
+        count, size, body = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         # At once: bytes of one write weigh less than its many keys and values.
-        batch.bodies.append(join_contents(contents, batch.count))
-        batch.count += len(contents)
+        batch.bodies.append(body(batch.count))
+        batch.count += count
         batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
-        self.next_offset += len(contents)
+        self.next_offset += count
         self._gate(batch, groups)
 
     def accept_marker(

@@ -11,7 +11,7 @@ an answer that fails is no reason to leave the others out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.metadata_image import MetadataDelta
+from coordinator.core.offsets.again import CommitAgain
 from coordinator.core.partitioning import offsets_log_name
 from coordinator.core.shard import GroupCoordinatorShard
 from coordinator.core.types import (
@@ -33,22 +34,23 @@ from coordinator.core.types import (
 )
 from coordinator.producers.producer_state import ProducerStates
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.commit_lease import ACCEPTED, CommitLease
 from coordinator.runtime.commit_timeout import CommitTimeout
-from coordinator.runtime.journal import Journal
-from coordinator.runtime.loader import LoadFailed, load_anew
-from coordinator.runtime.reload import BACKOFF_MS, Reload
+from coordinator.runtime.journal import Journal, encode_again
+from coordinator.runtime.loader import load_anew
 from coordinator.runtime.shard_deadlines import ShardDeadlines
 from coordinator.runtime.shard_log import ShardLog, open_shard_log
+from coordinator.runtime.shard_reload import ShardReload
 from coordinator.runtime.shard_state import REFUSALS, ShardState
 from coordinator.runtime.steady import ShardLease
 from coordinator.runtime.transaction_end import end_transaction
-from coordinator.runtime.waiting import WaitingRequests
+from coordinator.runtime.waiting import Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from coordinator.transactions.api import Marker
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import TopicId
 from protocol.records.schema import Record
-from storage.log import Append, LogCorrupt, LogError, PartitionLogs
+from storage.log import Append, LogError, PartitionLogs
 
 __all__ = ["ShardRuntime", "ShardState"]
 
@@ -98,7 +100,7 @@ class ShardRuntime:
         self._commit_timeout = CommitTimeout(
             clock, config.offsets_commit_timeout_ms, waiting, partition, lambda: self._journal
         )
-        self._reload = Reload(clock, self._load_again, f"reload-{partition}")
+        self._reload = ShardReload(clock, self)
         self._missed: list[tuple[str, TopicId]] = []
 
     # Loading ------------------------------------------------------------------------------
@@ -128,36 +130,8 @@ class ShardRuntime:
         self._on_progress(self.partition)
 
     async def load_first(self, opened: ShardLog) -> None:
-        """The load at start: a shard that cannot be loaded refuses, the others serve. It is tried
-        again unless its log is damaged."""
-        try:
-            await self._try_to_load(opened)
-        except LogError:
-            self._reload.start(BACKOFF_MS)
-
-    async def _load_again(self) -> None:
-        """One attempt; raises LogError if another one may help."""
-        self.state = ShardState.LOADING
-        if await self._try_to_load():
-            log.info("shard reloaded", shard=self.partition, records=self.loaded_records)
-
-    async def _try_to_load(self, opened: ShardLog | None = None) -> bool:
-        try:
-            await self.load(opened)
-        except LogError as error:
-            self._fail_loading(error)
-            if not isinstance(error, LogCorrupt):
-                raise
-        except LoadFailed as error:
-            self._fail_loading(error)
-        else:
-            return True
-        return False
-
-    def _fail_loading(self, error: Exception) -> None:
-        if self.state is not ShardState.CLOSED:
-            self.state = ShardState.FAILED
-        log.error("shard cannot be loaded", shard=self.partition, reason=str(error))
+        """The load at start."""
+        await self._reload.load_first(opened)
 
     def close(self) -> None:
         """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the
@@ -195,6 +169,29 @@ class ShardRuntime:
         else:
             self._take_in(outcome, context)
 
+    def commit_again(
+        self, commit: CommitAgain, offsets: Sequence[int], waiter: Waiter
+    ) -> RequestToken | None:
+        """`handle` of the request of `commit` with other offsets; None: it must be handled."""
+        if self.state is not ShardState.ACTIVE:
+            return None
+        now, journal = self._clock.now(), self._journal
+        if not commit.admitted(self.shard.state, now):
+            return None
+        token = self._waiting.add(waiter)
+        replay = partial(self.shard.offsets.replay_again, commit, offsets, now.wall_ms)
+        if not self._replayed(replay, journal.next_offset):
+            self._waiting.fail(token, ErrorCode.NOT_COORDINATOR)
+            return token
+        encoded = encode_again(commit.layout, offsets, now.wall_ms)
+        groups, replies = (commit.request.group_id,), [(token, ACCEPTED)]
+        journal.accept(encoded, groups, replies, None, now.monotonic_ms)
+        self._writer.mark(self)
+        self._commit_timeout.arm()
+        self._on_events(self.partition, commit.events)
+        self._deadlines.arm()
+        return token
+
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it
         failed, which is a bug of ours and logged; nobody else is to suffer from it."""
@@ -224,6 +221,8 @@ class ShardRuntime:
         written = True
         if outcome.records:
             written = self._write(outcome, context)
+            if outcome.again and context and written and self._config.steady_replies_enable:
+                self._waiting.steady(context.token, CommitLease(self, outcome.again))
         else:
             if outcome.steady and context and self._config.steady_replies_enable:
                 lease = ShardLease(self, self._journal.pending, outcome.steady)
@@ -280,12 +279,18 @@ class ShardRuntime:
         return True
 
     def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> bool:
-        offset = self._journal.next_offset
-        try:
+        def replay(offset: int) -> None:
             self.shard.replay_all(records, offset, transaction)
             if transaction is not None:
                 wall_ms = self._clock.now().wall_ms
                 self.producers.written(*transaction, offset, len(records), wall_ms)
+
+        return self._replayed(replay, self._journal.next_offset)
+
+    def _replayed(self, replay: Callable[[int], None], offset: int) -> bool:
+        """`replay(offset)`; if it fails memory is not what the log says."""
+        try:
+            replay(offset)
         except Exception:
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
             self._fail(ErrorCode.NOT_COORDINATOR)

@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from coordinator.core.types import RequestToken
-from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
 from protocol.frozen import dataclass
 from protocol.messages.offsets import OffsetFetchGroup
@@ -29,12 +28,13 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 
 @dataclass(slots=True)
 class Waiter:
-    """One unanswered request. `on_steady` hears before the answer that it may be repeated."""
+    """One unanswered request. `on_steady` hears before the answer that it may be repeated
+    (see `WaitingRequests.steady`)."""
 
     request: Any
     failure: Failure
     resolve: Resolve
-    on_steady: Callable[[SteadyReply], None] | None = None
+    on_steady: Callable[[Any], None] | None = None
 
 
 class WaitingRequests:
@@ -105,8 +105,9 @@ class WaitingRequests:
             code = ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
             self.fail(token, code)
 
-    def steady(self, token: RequestToken, lease: SteadyReply) -> None:
-        """The answer that is about to come may be repeated while `lease` holds."""
+    def steady(self, token: RequestToken, lease: Any) -> None:
+        """The answer that is about to come may be repeated while `lease` (a SteadyReply) holds; or
+        the request may be made again as a `CommitLease` says."""
         waiter = self._waiters.get(token)
         if waiter is not None and waiter.on_steady is not None:
             waiter.on_steady(lease)

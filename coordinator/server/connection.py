@@ -24,6 +24,7 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
+from coordinator.server.commits import CommitTable
 from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.long_replies import LongReplies
 from coordinator.server.slot import ReadySlot, Slot
@@ -75,6 +76,7 @@ class Connection(asyncio.Protocol):
         self.long_replies: LongReplies | None = None
         """None: every reply is encoded at once."""
         self.steady = SteadyTable(sessions or clock, stats, self)
+        self.commits = CommitTable(stats)
         self.reader: SteadyReader | None = None
         """Reads the socket instead of the transport, once heartbeats repeat."""
         self._handed_over = False
@@ -128,6 +130,7 @@ class Connection(asyncio.Protocol):
                 self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
+        self.commits.clear()
 
     def data_received(self, data: bytes) -> None:
         if self.steady.quiet:
@@ -276,6 +279,11 @@ class Connection(asyncio.Protocol):
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
+        if len(frame) == self.commits.size:
+            again = self.commits.again(self, frame)
+            if again is not None:
+                self._slots.append(again)
+                return
         stored = self.steady.find(frame)
         if stored is not None:
             self._repeat(frame[4:8], stored)

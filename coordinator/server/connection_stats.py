@@ -25,6 +25,7 @@ class ConnectionStats:
         "accepted",
         "bytes_in",
         "bytes_out",
+        "commit_partitions",
         "malformed",
         "open",
         "refused",
@@ -40,6 +41,8 @@ class ConnectionStats:
         self.stalled = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.commit_partitions = 0
+        """Of commits that are kept because they may come again."""
         self.requests: Counter[ApiVersion] = Counter()
         """Those that were handled; see `all_requests`."""
         self._repeats: dict[ApiVersion, Repeats] = {}

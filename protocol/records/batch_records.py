@@ -12,8 +12,8 @@ KeyValue = tuple[bytes | None, bytes | None]
 _SMALL = 2048
 _ZIGZAG = [uvarint(2 * value) for value in range(_SMALL)]
 _NULL = b"\x01"
-_ATTRIBUTES_AND_TIME = b"\x00\x00"
-_ATTRIBUTES_AND_TIME_BYTES = len(_ATTRIBUTES_AND_TIME)
+ATTRIBUTES_AND_TIME = b"\x00\x00"
+_ATTRIBUTES_AND_TIME_BYTES = len(ATTRIBUTES_AND_TIME)
 
 
 def zigzag(value: int) -> bytes:
@@ -21,6 +21,13 @@ def zigzag(value: int) -> bytes:
     if 0 <= value < _SMALL:
         return _ZIGZAG[value]
     return uvarint(2 * value if value >= 0 else -2 * value - 1)
+
+
+def zigzags(first: int, count: int) -> Sequence[bytes]:
+    """`zigzag` of `count` numbers from `first` >= 0 on."""
+    if first + count <= _SMALL:
+        return _ZIGZAG[first : first + count]
+    return [zigzag(value) for value in range(first, first + count)]
 
 
 def encode_body(records: Sequence[KeyValue], first_delta: int = 0) -> bytes:
@@ -46,7 +53,7 @@ def join_contents(contents: Sequence[bytes], first_delta: int = 0) -> bytes:
         size = _ATTRIBUTES_AND_TIME_BYTES + len(place) + len(content)
         parts += (
             _ZIGZAG[size] if size < _SMALL else zigzag(size),
-            _ATTRIBUTES_AND_TIME,
+            ATTRIBUTES_AND_TIME,
             place,
             content,
         )

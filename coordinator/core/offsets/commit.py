@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from coordinator.core.group import Group
+from coordinator.core.offsets.again import CommitAgain
 from coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
@@ -50,15 +51,16 @@ def commit_offsets(
     if request.retention_time_ms != -1:
         expire_at = now.wall_ms + request.retention_time_ms
     records = _records(request, too_long, now, expire_at)
-    topics = _results(request.topics, too_long)
+    reply = OffsetCommitReply(_results(request.topics, too_long))
     if group is not None:
         group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
-    return Outcome(
-        records=records,
-        replies=[(token, OffsetCommitReply(topics))],
-        gate=request.group_id,
-        events=_events(request, records),
+    events = _events(request, records)
+    outcome = Outcome(
+        records=records, replies=[(token, reply)], gate=request.group_id, events=events
     )
+    if records and not too_long:
+        outcome.again = CommitAgain(state, request, context.api_version, reply, events)
+    return outcome
 
 
 def commit_txn_offsets(

@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 
 from coordinator.core.group import ExpirationBase, Group, GroupType
 from coordinator.core.offsets.delete import tombstone
-from coordinator.core.offsets.store import OffsetStore, TopicPartition, ascending
+from coordinator.core.offsets.store import OffsetStore, StoredOffset, TopicPartition, ascending
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome
 from protocol.errors import ApiError
 from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.records.schema import OffsetCommitValue
 
 _MS_PER_MINUTE = 60_000
 _SORTED_AT_ONCE = 500
@@ -180,20 +179,18 @@ def _expired(
         if (
             stored is not None
             and place not in pending
-            and _is_over(stored.value, base, now_ms, retention_ms)
+            and _is_over(stored, base, now_ms, retention_ms)
         ):
             expired.append(place)
     return expired, looked_at, True
 
 
-def _is_over(
-    value: OffsetCommitValue, base: ExpirationBase, now_ms: int, retention_ms: int
-) -> bool:
-    since_ms = base(value.commit_timestamp_ms)
+def _is_over(stored: StoredOffset, base: ExpirationBase, now_ms: int, retention_ms: int) -> bool:
+    since_ms = base(stored.commit_timestamp_ms)
     if since_ms is None:
         return False
-    if value.expire_timestamp_ms != -1:
-        return now_ms >= value.expire_timestamp_ms
+    if stored.expire_timestamp_ms != -1:
+        return now_ms >= stored.expire_timestamp_ms
     return now_ms - since_ms >= retention_ms
 
 
@@ -229,9 +226,9 @@ def _doomed(
     pending = {partition for name, partition in store.pending(group_id) if name == topic}
     doomed: list[TopicPartition] = []
     for partition in sorted(pending.union(committed)):
-        values = list(store.pending_values(group_id, topic, partition))
+        offsets = list(store.all_pending(group_id, topic, partition))
         if partition in committed:
-            values.append(committed[partition].value)
-        if all(value.topic_id in (topic_id, NO_TOPIC_ID) for value in values):
+            offsets.append(committed[partition])
+        if all(stored.topic_id in (topic_id, NO_TOPIC_ID) for stored in offsets):
             doomed.append((topic, partition))
     return doomed

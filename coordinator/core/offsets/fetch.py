@@ -109,7 +109,7 @@ def _offsets(
             yield FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
             continue
         if stored is not None:
-            offset, leader_epoch, metadata, _, _, own_id = stored.value
+            offset, leader_epoch, metadata, _, _, own_id, _ = stored
             if any_id or own_id in own_ids:
                 yield FetchedOffset(partition, offset, leader_epoch, metadata)
                 continue

@@ -40,7 +40,7 @@ def apply_offset(
         return
     if group not in groups:
         groups[group] = simple_group(group)
-    stored = StoredOffset(value, log_offset)
+    stored = StoredOffset.of(value, log_offset)
     if producer_id >= 0:
         store.put_pending(producer_id, group, topic, partition, stored)
     else:
@@ -60,13 +60,13 @@ def replay_runs(
     run: ByPartition = {}
     for at, record in enumerate(records, offset):
         key, value = record.key, record.value
-        if isinstance(key, OffsetCommitKey) and value is not None:
+        if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
             if key.topic != topic or key.group != group:
                 if run:
                     replay_many(group, topic, run)
                     run = {}
                 group, topic = key.group, key.topic
-            run[key.partition] = new(StoredOffset, (value, at))
+            run[key.partition] = new(StoredOffset, (*value, at))
             continue
         if run:
             replay_many(group, topic, run)

@@ -10,16 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
+from protocol.messages import TopicId
 from protocol.records.schema import OffsetCommitValue
 
 TopicPartition = tuple[str, int]
 
 
 class StoredOffset(NamedTuple):
-    """An offset and where its record stands in the log."""
+    """What a record's value says, and where the record stands in the log: one object, because
+    there are millions."""
 
-    value: OffsetCommitValue
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    topic_id: TopicId
     log_offset: int
+
+    @classmethod
+    def of(cls, value: OffsetCommitValue, log_offset: int) -> StoredOffset:
+        return tuple.__new__(cls, (*value, log_offset))
 
 
 ByPartition = dict[int, StoredOffset]
@@ -77,12 +88,10 @@ class OffsetStore:
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         return (topic, partition) in self.pending(group_id)
 
-    def pending_values(
-        self, group_id: str, topic: str, partition: int
-    ) -> Iterator[OffsetCommitValue]:
+    def all_pending(self, group_id: str, topic: str, partition: int) -> Iterator[StoredOffset]:
         """What every producer has pending for one partition, by producer id."""
         for producer_id in sorted(self.pending(group_id).get((topic, partition), ())):
-            yield self._pending[producer_id][group_id][topic][partition].value
+            yield self._pending[producer_id][group_id][topic][partition]
 
     def pending_groups(self, producer_id: int) -> list[str]:
         """The groups in which a producer has a pending offset, sorted."""

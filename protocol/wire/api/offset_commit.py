@@ -7,6 +7,8 @@ There is no error above the partition: an error of the whole request stands on e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import chain
 from struct import Struct
 
 from protocol.errors import ErrorCode
@@ -24,6 +26,7 @@ from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 8
+_PARTITION_BYTES = 4
 # Results: partition and error; the pad byte is the empty set of tagged fields.
 # Partition and offset, from v6 on leader epoch, then length of metadata and number of tags.
 _COMMIT = Struct(">iq")
@@ -35,31 +38,62 @@ _RESULT_FLEXIBLE = Struct(">ihx").pack
 
 @decoder(_FLEXIBLE_FROM)
 def decode(reader: Reader) -> OffsetCommitRequest:
-    version = reader.version
-    request = OffsetCommitRequest(
-        group_id=reader.string(),
-        generation_or_epoch=reader.int32(),
-        member_id=reader.string(),
-        group_instance_id=reader.nullable_string() if version >= 7 else None,
-        retention_time_ms=reader.int64() if version <= 4 else -1,
-        topics=reader.array(_read_topic),
-    )
+    group_id, epoch, member_id, instance_id, retention_ms = _read_head(reader)
+    topics = reader.array(_read_topic)
     reader.end()
-    return request
+    return OffsetCommitRequest(group_id, topics, epoch, member_id, instance_id, retention_ms)
+
+
+def _read_head(reader: Reader) -> tuple[str, int, str, str | None, int]:
+    """Group, generation or epoch, member, instance, retention time in ms."""
+    version = reader.version
+    return (
+        reader.string(),
+        reader.int32(),
+        reader.string(),
+        reader.nullable_string() if version >= 7 else None,
+        reader.int64() if version <= 4 else -1,
+    )
 
 
 def _read_topic(reader: Reader) -> CommitTopic:
     by_id = reader.version >= 10
     name = "" if by_id else reader.string()
     topic_id = reader.uuid() if by_id else NO_TOPIC_ID
-    if reader.flexible:
-        partitions = _read_bare_partitions(reader) or reader.array(_read_partition_flexible)
-    elif reader.version >= 6:
-        partitions = reader.array(_read_partition)
-    else:
-        partitions = reader.array(_read_partition_without_epoch)
+    bare = _read_bare_partitions(reader) if reader.flexible else ()
+    partitions = bare or reader.array(_partition_reader(reader))
     reader.end()
     return CommitTopic(name, partitions, topic_id)
+
+
+def _partition_reader(reader: Reader) -> Callable[[Reader], CommitPartition]:
+    if reader.flexible:
+        return _read_partition_flexible
+    return _read_partition if reader.version >= 6 else _read_partition_without_epoch
+
+
+@decoder(_FLEXIBLE_FROM)
+def offset_places(reader: Reader) -> tuple[int, ...]:
+    """Where in the frame of a request its offsets stand, 8 bytes each, in their order; arguments
+    and errors as of `decode`."""
+    read_partition = _partition_reader(reader)
+
+    def place(reader: Reader) -> int:
+        at = reader.at + _PARTITION_BYTES
+        read_partition(reader)
+        return at
+
+    def topic(reader: Reader) -> tuple[int, ...]:
+        if reader.version >= 10:
+            reader.uuid()
+        else:
+            reader.string()
+        places = reader.array(place)
+        reader.end()
+        return places
+
+    _read_head(reader)
+    return tuple(chain.from_iterable(reader.array(topic)))
 
 
 def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:

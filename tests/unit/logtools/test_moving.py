@@ -113,7 +113,7 @@ async def state_of(directory: Path) -> tuple[dict[str, str], dict[tuple[str, str
             groups[group_id] = f"{group.type.value} {group.state_name()}"
             for topic, partitions in shard.offsets.store.topics(group_id).items():
                 for partition, stored in partitions.items():
-                    offsets[group_id, topic, partition] = stored.value
+                    offsets[group_id, topic, partition] = OffsetCommitValue(*stored[:-1])
     await reader.close()
     return groups, offsets
 

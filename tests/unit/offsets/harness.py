@@ -212,7 +212,7 @@ class Shard:
     def offset(self, partition: int = 0, topic: str = "t1", group: str = "g") -> int | None:
         """The committed offset in the store."""
         stored = self.offsets.store.get(group, topic, partition)
-        return None if stored is None else stored.value.offset
+        return None if stored is None else stored.offset
 
 
 def topic(name: str = "t1", /, topic_id: bytes = bytes(16), **offsets: Any) -> CommitTopic:

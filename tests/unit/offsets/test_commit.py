@@ -110,7 +110,7 @@ def test_of_21_metadata_limit_counts_utf16_units(shard: Shard) -> None:
     )
     assert [code for _, code in sorted(codes(reply).items())] == [0, 12, 0, 12, 0, 0]
     assert [record.key.partition for record in shard.outcome.records] == [0, 2, 4, 5]
-    assert shard.offsets.store.get("g", "t1", 5).value.metadata == ""
+    assert shard.offsets.store.get("g", "t1", 5).metadata == ""
     assert shard.outcome.events[0].details == {"count": 4}
 
 
@@ -118,7 +118,7 @@ def test_of_22_unknown_topic_or_partition_by_name(shard: Shard) -> None:
     reply = shard.commit(topic("nope", p0=1), topic("t2", p0=1, p2=2), topic(p9=3))
     assert codes(reply) == {("nope", 0): 3, ("t2", 2): 3, ("t2", 0): 0, ("t1", 9): 0}
     assert [entry.name for entry in reply.topics] == ["nope", "t2", "t1"]
-    assert shard.offsets.store.get("g", "t2", 0).value.topic_id == T2_ID
+    assert shard.offsets.store.get("g", "t2", 0).topic_id == T2_ID
 
 
 def test_of_23_unknown_or_zero_id(shard: Shard) -> None:

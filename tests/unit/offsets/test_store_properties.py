@@ -28,11 +28,11 @@ def test_store_agrees_with_a_model(steps: list[tuple]) -> None:
     pending: dict[tuple, int] = {}
     for at, (step, *args) in enumerate(steps):
         if step == "put":
-            store.put(*args[0], StoredOffset(OffsetCommitValue(at), at))
+            store.put(*args[0], StoredOffset.of(OffsetCommitValue(at), at))
             committed[args[0]] = at
         elif step == "pend":
             place, producer = args
-            store.put_pending(producer, *place, StoredOffset(OffsetCommitValue(at), at))
+            store.put_pending(producer, *place, StoredOffset.of(OffsetCommitValue(at), at))
             pending[producer, place] = at
         elif step == "remove":
             store.remove(*args[0])
@@ -61,4 +61,4 @@ def test_store_agrees_with_a_model(steps: list[tuple]) -> None:
     assert indexed == set(pending)
     for _, place in pending:
         values = sorted(value for key, value in pending.items() if key[1] == place)
-        assert sorted(value.offset for value in store.pending_values(*place)) == values
+        assert sorted(value.offset for value in store.all_pending(*place)) == values
