@@ -25,8 +25,11 @@ from protocol.wire.header import (
 if TYPE_CHECKING:
     from coordinator.server.connection import Connection
 
-KEPT_PARTITIONS_MAX = 100_000
-"""In the forms of all connections, some 35 MB; beyond it commits are decoded as any request."""
+KEPT_MAX = 100_000
+"""Partitions in the forms of all connections, a form itself counting as `FORM_COST`: some 30 MB.
+Beyond it commits are decoded as any request."""
+
+FORM_COST = 8
 
 FUTILE_MAX = 3
 """Forms in a row that nothing fitted."""
@@ -90,11 +93,13 @@ class CommitTable:
             return
         version = header.api_version
         places = offset_commit.offset_places(frame, header.body_offset, version)
-        room = KEPT_PARTITIONS_MAX - self._stats.commit_partitions
-        if len(places) > min(room, PARTITIONS_MAX) or not lease.commit.prepare():
+        cost = FORM_COST + len(places)
+        if len(places) > PARTITIONS_MAX or self._stats.commit_forms + cost > KEPT_MAX:
+            return
+        if not lease.commit.prepare():
             return
         self._stored = StoredCommit(CommitForm(frame, places), lease, version)
-        self._stats.commit_partitions += len(places)
+        self._stats.commit_forms += cost
         self.size = len(frame)
 
     def clear(self) -> None:
@@ -102,7 +107,7 @@ class CommitTable:
         stored, self._stored = self._stored, None
         if stored is not None:
             self._futile = 0 if stored.used else self._futile + 1
-            self._stats.commit_partitions -= stored.form.count
+            self._stats.commit_forms -= FORM_COST + stored.form.count
             self.size = -1
 
 

@@ -25,7 +25,7 @@ class ConnectionStats:
         "accepted",
         "bytes_in",
         "bytes_out",
-        "commit_partitions",
+        "commit_forms",
         "malformed",
         "open",
         "refused",
@@ -41,8 +41,8 @@ class ConnectionStats:
         self.stalled = 0
         self.bytes_in = 0
         self.bytes_out = 0
-        self.commit_partitions = 0
-        """Of commits that are kept because they may come again."""
+        self.commit_forms = 0
+        """What the forms of commits that may come again cost (`server.commits.KEPT_MAX`)."""
         self.requests: Counter[ApiVersion] = Counter()
         """Those that were handled; see `all_requests`."""
         self._repeats: dict[ApiVersion, Repeats] = {}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 PARTITIONS_MAX = 256
-"""A form takes some 100 bytes for each."""
+"""With what else is kept of a commit, a form takes some 2.2 KB, and 260 bytes for each."""
 
 _CORRELATION_ID_END = 8
 

@@ -242,22 +242,22 @@ async def test_connections_that_never_repeat_themselves_are_left_alone(tmp_path:
             for number in range(20):
                 await peer.ask(commit([(number % 6, number)]), number)
         assert made.call_count == commits.FUTILE_MAX
-        assert peer.daemon.connections.commit_partitions <= 1
+        assert peer.daemon.connections.commit_forms == 0
 
 
 async def test_what_is_kept_has_a_limit_and_ends_with_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "KEPT_PARTITIONS_MAX", 3)
+    monkeypatch.setattr(commits, "KEPT_MAX", commits.FORM_COST + 3)
     async with Peer(tmp_path, steady=True) as peer:
         stats = peer.daemon.connections
         with quick_commits() as quick:
             for number in range(4):
                 await peer.ask(commit([(p, number) for p in range(4)]), number)
             assert not quick
-            assert stats.commit_partitions == 0
+            assert stats.commit_forms == 0
             for number in range(4):
                 await peer.ask(commit([(p, number) for p in range(3)]), number)
             assert len(quick) == 2
-            assert stats.commit_partitions == 3
-    assert stats.commit_partitions == 0
+            assert stats.commit_forms == commits.KEPT_MAX
+    assert stats.commit_forms == 0
