@@ -4,7 +4,6 @@ loaded when `plain_flags` can read the command line."""
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
 from coordinator.compiled import compiled_modules
 from coordinator.failures import DaemonFailed
+from coordinator.runtime import collector
 
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
@@ -150,9 +150,7 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
         import structlog
 
         structlog.get_logger("groupd").info("compiled", modules=len(compiled))
-    # What is loaded stays: the collector need not look at it again.
-    gc.freeze()
-    gc.enable()
+    collector.serve()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
         print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)

@@ -49,6 +49,6 @@ class ShardLease:
         return (
             holder.shard is self._shard
             and holder.state is _ACTIVE
-            and self._group_id not in self._pending
+            and not (self._pending and self._group_id in self._pending)
             and self._renew(now_ms)
         )

@@ -79,6 +79,7 @@ class CommitTable:
         if slot.token is None:
             return None
         stored.used = True
+        self._stats.commits_repeated += 1
         self._stats.requests[stored.api] += 1
         return slot
 

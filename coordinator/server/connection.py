@@ -28,7 +28,7 @@ from coordinator.server.commits import CommitTable
 from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.long_replies import LongReplies
 from coordinator.server.slot import ReadySlot, Slot
-from coordinator.server.steady import SteadyTable, StoredReply
+from coordinator.server.steady import NOBODY, SteadyTable, StoredReply
 from coordinator.server.steady_reader import SteadyReader
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
@@ -131,6 +131,9 @@ class Connection(asyncio.Protocol):
         self._slots.clear()
         self._frames.clear()
         self.commits.clear()
+        # No cycles: the collector may never look at this again.
+        self._transport = None
+        self.steady.owner = NOBODY
 
     def data_received(self, data: bytes) -> None:
         if self.steady.quiet:

@@ -26,6 +26,7 @@ class ConnectionStats:
         "bytes_in",
         "bytes_out",
         "commit_forms",
+        "commits_repeated",
         "malformed",
         "open",
         "refused",
@@ -41,6 +42,7 @@ class ConnectionStats:
         self.stalled = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.commits_repeated = 0
         self.commit_forms = 0
         """What the forms of commits that may come again cost (`server.commits.KEPT_MAX`)."""
         self.requests: Counter[ApiVersion] = Counter()

@@ -30,6 +30,9 @@ def ids_layout(size: int, count: int) -> Struct:
     return Struct(f"8x4s{size - 12}x" * count)
 
 
+_NO_LAYOUT = Struct("")
+
+
 class Owner(Protocol):
     """The connection of a table, as a reader of its socket knows it."""
 
@@ -54,31 +57,74 @@ class Owner(Protocol):
         ...
 
 
+class _Nobody:
+    """The owner of a table whose connection is gone."""
+
+    def take_in(self, data: bytes) -> None: ...
+
+    def input_ended(self) -> None: ...
+
+    def unsent(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+
+NOBODY = _Nobody()
+
+
 class StoredReply:
     """`start`: of the request up to the correlation id, its length field included; `rest`: all
-    behind it; `head` and `tail`: the same of the reply."""
+    behind it; `size`: of the whole; `head` and `tail`: the same of the reply."""
 
-    __slots__ = ("_joint", "_reply_joint", "head", "lease", "repeats", "rest", "start", "tail")
+    __slots__ = (
+        "_joint",
+        "_layout",
+        "_reply_joint",
+        "head",
+        "lease",
+        "repeats",
+        "rest",
+        "several_bytes",
+        "size",
+        "start",
+        "tail",
+    )
 
     def __init__(
         self, request: bytes, reply: bytes | bytearray, lease: SteadyReply, repeats: Repeats
     ) -> None:
         self.start = len(request).to_bytes(4, "big") + request[:4]
         self.rest = request[8:]
+        self.size = 4 + len(request)
         self.head = bytes(reply[:4])
         self.tail = bytes(reply[8:])
         self.lease = lease
         self.repeats = repeats
+        self.several_bytes = 0
+        """Of the last ones that came together."""
+        self._layout = _NO_LAYOUT
         self._joint = self._reply_joint = b""
 
     def ids(self, data: bytes) -> tuple[bytes, ...]:
         """The correlation ids of `data`, if it is this request several times; else none."""
+        if len(data) != self.several_bytes and not self._expect(len(data)):
+            return ()
+        ids = self._layout.unpack(data)
+        return ids if self.start + self._joint.join(ids) + self.rest == data else ()
+
+    def _expect(self, data_bytes: int) -> bool:
+        """A client has mostly as many under way as before."""
+        if data_bytes % self.size:
+            return False
         if not self._joint:
             self._joint = self.rest + self.start
             self._reply_joint = self.tail + self.head
-        size = 12 + len(self.rest)
-        ids = ids_layout(size, len(data) // size).unpack(data)
-        return ids if self.start + self._joint.join(ids) + self.rest == data else ()
+        self._layout = ids_layout(self.size, data_bytes // self.size)
+        self.several_bytes = data_bytes
+        return True
 
     def replies(self, ids: tuple[bytes, ...]) -> bytes:
         return self.head + self._reply_joint.join(ids) + self.tail
@@ -144,8 +190,11 @@ class SteadyTable:
         stored = self._last
         if stored is None:
             return None
-        if stored.rest != data[12:]:
-            return self._another(stored, data, now_ms)
+        size = len(data)
+        if size == stored.several_bytes:
+            return self._several(stored, data, now_ms)
+        if size != stored.size or stored.rest != data[12:]:
+            return self._another(data, now_ms)
         if stored.start != data[:8]:
             return None
         if not stored.lease.renew(now_ms):
@@ -154,18 +203,22 @@ class SteadyTable:
         stored.repeats.count += 1
         return stored.head + data[8:12] + stored.tail
 
-    def _another(self, stored: StoredReply, data: bytes, now_ms: int) -> bytes | None:
-        """`repeated_at` of what is not `stored`, once."""
+    def _another(self, data: bytes, now_ms: int) -> bytes | None:
+        """`repeated_at` of a request that is not the last one, and of more than one."""
         if len(data) > SEVERAL_BYTES_MAX:
             return None
         size = int.from_bytes(data[:4], "big") + 4
-        if size < 12 or len(data) % size:
+        stored = self._entries.get(data[12:size])
+        if stored is None or stored.start != data[:8]:
             return None
-        if stored.start != data[:8] or stored.rest != data[12:size]:
-            found = self._entries.get(data[12:size])
-            if found is None or found.start != data[:8]:
-                return None
-            self._last = stored = found
+        self._last = stored
+        if size != len(data):
+            return self._several(stored, data, now_ms)
+        if not self._renewed(stored, 1, now_ms):
+            return None
+        return stored.head + data[8:12] + stored.tail
+
+    def _several(self, stored: StoredReply, data: bytes, now_ms: int) -> bytes | None:
         ids = stored.ids(data)
         return stored.replies(ids) if ids and self._renewed(stored, len(ids), now_ms) else None
 

@@ -15,6 +15,7 @@ from socket import socket
 import structlog
 
 from coordinator.core.assignors.loader import load_assignors
+from coordinator.runtime import collector
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.clock import Clock
@@ -132,9 +133,8 @@ class Worker:
         self._stalls.start()
         await self._broker.load()
         self._cleaner.start()
-        # What is loaded stays: the collector need not look at it again.
         gc.collect()
-        gc.freeze()
+        collector.serve()
         return self._health().encode()
 
     # At work ------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class ConsumerGroup:
         "assignment_epoch",
         "assignment_timestamp_ms",
         "assignor_votes",
+        "changes",
         "computation",
         "group_epoch",
         "group_id",
@@ -96,6 +97,8 @@ class ConsumerGroup:
         self.rebalance_epochs: dict[str, int] = {}
         self.unacknowledged: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
+        self.changes = 0
+        """Records replayed into it, so that nothing has changed where this has not."""
 
     # The Group protocol
 

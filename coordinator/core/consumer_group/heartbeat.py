@@ -71,7 +71,7 @@ def _regular(
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
         session = state.deadlines.get((SESSION, group.group_id, before.member_id))
         if session is not None and before.member_id not in group.unacknowledged:
-            outcome.steady = SteadyHeartbeat(state, group, before, session, timeout_ms)
+            outcome.steady = SteadyHeartbeat(state, group, session, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))

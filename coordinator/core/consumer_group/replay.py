@@ -64,10 +64,12 @@ def apply_parts(
         group = _find(state, group_id)
     if value is None:
         if group is not None:
+            group.changes += 1
             on_tombstone(state, group, name)
         return
     if group is None:
         group = state.groups[group_id] = ConsumerGroup(group_id)
+    group.changes += 1
     on_value(group, name, value)
 
 

@@ -1,16 +1,22 @@
 """A settled member's heartbeat, repeated: when may its reply be sent again without looking?
 
 The heartbeat that found nothing to do hands out a lease. As long as the lease holds, the same
-request has the same reply and the same only effect, a new session deadline. Members are replaced
-as a whole by replay, so identity says that nothing about this one has changed.
+request has the same reply and the same only effect, a new session deadline. Only replay changes a
+group and its members, and counts what it does, so one number says that nothing has changed: the
+more members there are, the less is left of any of them in the processor's cache.
 """
 
 from __future__ import annotations
 
 from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.deadlines import OFF, Deadline
 from coordinator.core.state import ShardState
+
+_NEVER = -1
+
+
+def _may_rest(group: ConsumerGroup) -> bool:
+    return group.assignment_epoch == group.group_epoch and not group.regex_subscribers
 
 
 class SteadyHeartbeat:
@@ -18,11 +24,9 @@ class SteadyHeartbeat:
     heartbeats may have to schedule a resolution."""
 
     __slots__ = (
+        "_changes",
         "_deadline",
-        "_epoch",
         "_group",
-        "_member",
-        "_member_id",
         "_overrides",
         "_state",
         "_timeout_ms",
@@ -33,16 +37,13 @@ class SteadyHeartbeat:
         self,
         state: ShardState,
         group: ConsumerGroup,
-        member: ConsumerGroupMember,
         deadline: Deadline,
         timeout_ms: int,
     ) -> None:
         self.group_id = group.group_id
         self._state = state
         self._group = group
-        self._member = member
-        self._member_id = member.member_id
-        self._epoch = group.group_epoch
+        self._changes = group.changes if _may_rest(group) else _NEVER
         self._overrides = state.group_configs.get(group.group_id)
         self._deadline = deadline
         self._timeout_ms = timeout_ms
@@ -53,13 +54,10 @@ class SteadyHeartbeat:
         group, state, group_id = self._group, self._state, self.group_id
         deadline = self._deadline
         if (
-            group.members.get(self._member_id) is not self._member
-            or group.group_epoch != self._epoch
-            or group.assignment_epoch != self._epoch
+            group.changes != self._changes
             or now_ms >= group.refresh_deadline_ms
             or state.groups.get(group_id) is not group
             or state.group_configs.get(group_id) is not self._overrides
-            or group.regex_subscribers
             or deadline.at_ms == OFF
         ):
             return False

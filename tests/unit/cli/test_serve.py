@@ -47,7 +47,7 @@ class FakeDaemon:
 
 @pytest.fixture
 async def daemon(monkeypatch: pytest.MonkeyPatch) -> FakeDaemon:
-    monkeypatch.setattr(serve.gc, "freeze", lambda: None)
+    monkeypatch.setattr(serve.collector, "serve", lambda: None)
     return FakeDaemon()
 
 
