@@ -6,7 +6,9 @@
 
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
 again as long as members keep arriving, up to the first member's rebalance timeout. Source: classic
-spec, section 2 and "Initial delay" in section 3.
+spec, section 2 and "Initial delay" in section 3. Whoever has been given an id is about to join:
+with a delay of 0 the phase waits for them, too, but for `PENDING_LINGER_MS` at most. Those that it
+left behind would take the others through another rebalance, of which these hear a heartbeat later.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from coordinator.core.classic_group.turn import Turn
 from coordinator.core.types import EventKind
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import SyncGroupReply
+
+PENDING_LINGER_MS = 100
+_LINGER_STEP_MS = 5
 
 REBALANCEABLE = frozenset({State.STABLE, State.COMPLETING_REBALANCE})
 
@@ -82,8 +87,17 @@ def join_timer(turn: Turn) -> None:
         )
         group.initial_remaining_ms = max(remaining_ms - delay_ms, 0)
         turn.arm_join(group.initial_delay_ms)
+    elif _lingers(turn):
+        turn.arm_join(_LINGER_STEP_MS)
     else:
         complete_join(turn)
+
+
+def _lingers(turn: Turn) -> bool:
+    group = turn.group
+    since_ms = turn.now.wall_ms - group.state_timestamp_ms
+    waits = group.initial_rebalance and bool(group.pending_members)
+    return waits and 0 <= since_ms < PENDING_LINGER_MS
 
 
 def complete_join(turn: Turn) -> None:
