@@ -103,6 +103,10 @@ class CommitTable:
         self._stats.commit_forms += cost
         self.size = len(frame)
 
+    def leave_alone(self) -> None:
+        """Every commit is to be handled as any request."""
+        self._futile = FUTILE_MAX
+
     def clear(self) -> None:
         """Also for a connection that ends."""
         stored, self._stored = self._stored, None

@@ -59,7 +59,11 @@ def _story(one: RawMember, two: RawMember) -> None:
     for _ in range(20):
         one.beat()
         two.beat()
-    part = {"partition_index": 0, "committed_offset": 7}
+    commit(one, 7)
+
+
+def commit(one: RawMember, offset: int) -> None:
+    part = {"partition_index": 0, "committed_offset": offset}
     reply = one.client.call(
         "OffsetCommit",
         9,
@@ -69,6 +73,20 @@ def _story(one: RawMember, two: RawMember) -> None:
         topics=[{"name": "orders", "partitions": [part]}],
     )
     assert reply["topics"][0]["partitions"][0]["error_code"] == 0
+
+
+def test_every_one_of_many_commits_is_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "r"
+    with serving(tmp_path, file) as daemon:
+        ids = topic_ids(daemon)
+        with closing(RawMember(daemon, "billing", "one", ids)) as one:
+            one.join(["orders"])
+            settle(one)
+            for offset in range(8):
+                commit(one, offset)
+    assert file.read_text().count("OffsetCommitReply") == 8
+    done = replayed(file)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def metrics(daemon: Daemon) -> dict[str, float]:
