@@ -12,6 +12,7 @@ from kafka import KafkaConsumer
 
 from coordinator.testing import GroupCoordinator, WaitTimeout
 from tests.harness.members import Member, MemberProcess, settings
+from tests.support.wire_client import WireClient
 
 PROTOCOLS = ("consumer", "classic")
 SESSION_MS = 45_000
@@ -220,3 +221,23 @@ def test_kafka_python_feels_an_advance_like_the_others(c: GroupCoordinator) -> N
             survivor.poll(timeout_ms=1000)
         assert len(c.wait_stable("billing", members=1)["members"]) == 1, "it has joined anew"
     survivor.close()
+
+
+@pytest.mark.groupd(clock="frozen")
+def test_an_id_that_nobody_uses_holds_no_group_while_time_stands_still(
+    c: GroupCoordinator,
+) -> None:
+    """A client that gives its join up and begins anew has been given two ids."""
+    host, _, port = c.bootstrap_servers.rpartition(":")
+    said = {
+        "group_id": "billing",
+        "session_timeout": 45_000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+    with WireClient(host, int(port)) as client:
+        ids = [client.call("JoinGroup", 5, member_id="", **said)["member_id"] for _ in range(2)]
+        reply = client.call("JoinGroup", 5, member_id=ids[1], **said)
+    assert (reply["error_code"], reply["generation_id"]) == (0, 1)
+    assert [member["member_id"] for member in reply["members"]] == [ids[1]]

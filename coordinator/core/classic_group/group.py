@@ -74,6 +74,7 @@ class ClassicGroup:
         "initial_rebalance",
         "initial_remaining_ms",
         "leader_id",
+        "linger_rounds",
         "member_added",
         "members",
         "pending_members",
@@ -109,6 +110,7 @@ class ClassicGroup:
         self.subscribed_topics: frozenset[str] | None = None
         self.initial_rebalance = False
         self.member_added = False
+        self.linger_rounds = 0
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
         self.assigning_generation = -1

@@ -7,8 +7,8 @@
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
 again as long as members keep arriving, up to the first member's rebalance timeout. Source: classic
 spec, section 2 and "Initial delay" in section 3. Whoever has been given an id is about to join:
-with a delay of 0 the phase waits for them, too, but for `PENDING_LINGER_MS` at most. Those that it
-left behind would take the others through another rebalance, of which these hear a heartbeat later.
+with a delay of 0 the phase waits for them, too, but for `LINGER_ROUNDS` at most. Those that it left
+behind would take the others through another rebalance, of which these hear a heartbeat later.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from coordinator.core.types import EventKind
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import SyncGroupReply
 
-PENDING_LINGER_MS = 100
-_LINGER_STEP_MS = 5
+LINGER_ROUNDS = 1000
+"""Of the event loop: some 30 ms if nothing else happens, and as long as it takes if much does."""
 
 REBALANCEABLE = frozenset({State.STABLE, State.COMPLETING_REBALANCE})
 
@@ -48,6 +48,7 @@ def prepare(turn: Turn, cause: str) -> None:
     if group.initial_rebalance:
         delay_ms = turn.state.config.group_initial_rebalance_delay_ms
         group.member_added = False
+        group.linger_rounds = LINGER_ROUNDS
         group.initial_delay_ms = delay_ms
         group.initial_remaining_ms = max(group.max_rebalance_timeout_ms() - delay_ms, 0)
         turn.arm_join(delay_ms)
@@ -88,16 +89,19 @@ def join_timer(turn: Turn) -> None:
         group.initial_remaining_ms = max(remaining_ms - delay_ms, 0)
         turn.arm_join(group.initial_delay_ms)
     elif _lingers(turn):
-        turn.arm_join(_LINGER_STEP_MS)
+        turn.arm_join(0)
     else:
         complete_join(turn)
 
 
 def _lingers(turn: Turn) -> bool:
+    """Counted in rounds, not in time: a test's clock may stand still."""
     group = turn.group
-    since_ms = turn.now.wall_ms - group.state_timestamp_ms
-    waits = group.initial_rebalance and bool(group.pending_members)
-    return waits and 0 <= since_ms < PENDING_LINGER_MS
+    at_once = turn.state.config.group_initial_rebalance_delay_ms == 0
+    if not (group.initial_rebalance and at_once and group.pending_members and group.linger_rounds):
+        return False
+    group.linger_rounds -= 1
+    return True
 
 
 def complete_join(turn: Turn) -> None:
