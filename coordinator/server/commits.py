@@ -73,12 +73,12 @@ class CommitTable:
         offsets = stored.form.offsets(frame) if stored is not None else None
         if stored is None or offsets is None:
             return None
+        stored.used = True  # whatever becomes of it: it did come again
         slot = CommitSlot(connection, frame, stored)
         waiter = Waiter(stored.lease.commit.request, _API.failure, slot.resolve)
         slot.token = stored.lease.again(offsets, waiter)
         if slot.token is None:
             return None
-        stored.used = True
         self._stats.commits_repeated += 1
         self._stats.requests[stored.api] += 1
         return slot
