@@ -20,6 +20,13 @@ from coordinator.server.connection_stats import ApiVersion, ConnectionStats, Rep
 ENTRIES_MAX = 1024
 """Members that may share one connection with stored replies; beyond it the table starts anew."""
 
+ONE_REQUEST_BYTES = 479
+"""As much is read at first: a heartbeat is shorter, and Python has such pieces of memory at hand
+(up to 512 bytes with what stands before them)."""
+
+PIPELINED_BYTES = 4096
+"""As much once that was too little."""
+
 SEVERAL_BYTES_MAX = 16 * 1024
 """More at once is taken one by one: nobody has so many heartbeats under way."""
 
@@ -135,8 +142,8 @@ class SteadyTable:
     that a settled heartbeat touches lies together.
 
     `quiet`: nothing of the connection is under way, so what comes next may be answered from here.
-    `active_ms`: when something came or left last. `fd` and `direct` are the reader's: the socket,
-    and whether all that was written before has left."""
+    `active_ms`: when something came or left last. `fd`, `direct` and `read_bytes` are the reader's:
+    the socket, whether all that was written before has left, and how much is read at once."""
 
     __slots__ = (
         "_clock_ms",
@@ -148,6 +155,7 @@ class SteadyTable:
         "fd",
         "owner",
         "quiet",
+        "read_bytes",
     )
 
     def __init__(self, clock: Clock, stats: ConnectionStats, owner: Owner) -> None:
@@ -160,6 +168,7 @@ class SteadyTable:
         self.quiet = True
         self.active_ms = 0
         self.fd = -1
+        self.read_bytes = ONE_REQUEST_BYTES
         self.direct = False
 
     def __len__(self) -> int:

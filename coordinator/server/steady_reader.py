@@ -20,13 +20,10 @@ from typing import Any
 
 from coordinator.runtime.clock import Clock
 from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.steady import SteadyTable
+from coordinator.server.steady import PIPELINED_BYTES, SteadyTable
 
 READY_MAX = 256
 """Sockets in one go; the rest comes after whatever else the loop has to do."""
-
-READ_BYTES = 4096
-"""Enough for settled members, and cheap to allocate."""
 
 MORE_BYTES = 256 * 1024
 
@@ -82,11 +79,13 @@ class SteadyReader:
             if table is None:
                 continue  # removed since it was found ready
             try:
-                data = read(fd, READ_BYTES)
+                data = read(fd, table.read_bytes)
             except BlockingIOError:
                 continue
             except OSError:
                 data = b""
+            if len(data) == table.read_bytes:
+                data += self._more(table)
             replies = table.repeated_at(data, session_ms) if table.quiet else None
             if replies is None:
                 self._hand_in(table, data)
@@ -115,14 +114,13 @@ class SteadyReader:
             if not data:
                 table.owner.input_ended()
                 return
-            if len(data) == READ_BYTES:
-                data += self._more(table.fd)
             table.owner.take_in(data)
         except Exception as error:  # noqa: BLE001 - logged there; the others must not suffer
             table.owner.failed(error)
 
-    def _more(self, fd: int) -> bytes:
+    def _more(self, table: SteadyTable) -> bytes:
+        table.read_bytes = PIPELINED_BYTES
         try:
-            return os.read(fd, MORE_BYTES)
+            return os.read(table.fd, MORE_BYTES)
         except OSError:
             return b""  # nothing; an error comes again

@@ -13,8 +13,8 @@ import pytest
 from coordinator.cli.bench.frames import consumer_heartbeat
 from coordinator.runtime.clock import SystemClock
 from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.steady import SteadyTable
-from coordinator.server.steady_reader import READ_BYTES, READY_MAX, SteadyReader
+from coordinator.server.steady import ONE_REQUEST_BYTES, PIPELINED_BYTES, SteadyTable
+from coordinator.server.steady_reader import READY_MAX, SteadyReader
 from tests.unit.server.test_steady import Peer, parse, play
 
 REQUEST = b"\x00\x44\x00\x01\x00\x00\x00\x00body"
@@ -165,13 +165,24 @@ async def test_a_lease_that_has_ended(lines: Lines) -> None:
 
 async def test_what_is_long_is_handed_on_in_one_piece(lines: Lines) -> None:
     line = lines.open()
-    long = b"x" * (3 * READ_BYTES)
-    line.client.send(long)
-    await lines.turn()
-    assert line.told == [long]
-    line.client.send(long[:READ_BYTES])  # just as much as is read at once
-    await lines.turn()
-    assert line.told[1:] == [long[:READ_BYTES]]
+    long = b"x" * (3 * PIPELINED_BYTES)
+    # Also just as much as is read at once: before more than that was seen, and afterwards.
+    pieces = [long[:ONE_REQUEST_BYTES], long, long[:ONE_REQUEST_BYTES], long[:PIPELINED_BYTES]]
+    for piece in pieces:
+        line.client.send(piece)
+        await lines.turn()
+    assert line.told == pieces
+
+
+async def test_more_than_one_request_at_once(lines: Lines) -> None:
+    line = lines.open()
+    count = 2 * ONE_REQUEST_BYTES // len(asked(0))
+    for _ in range(2):
+        line.client.send(b"".join(asked(id_) for id_ in range(count)))
+        await lines.turn()
+        assert line.client.recv(1 << 16) == b"".join(answered(id_) for id_ in range(count))
+    assert line.told == []
+    assert lines.stats.repeated == 2 * count
 
 
 async def test_what_the_socket_does_not_take_goes_through_the_transport_in_order(
