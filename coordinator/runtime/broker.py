@@ -28,7 +28,7 @@ from coordinator.runtime.shard_log import open_shard_logs
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.stats import Durations
 from coordinator.runtime.timeline import Timeline
-from coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
+from coordinator.runtime.waiting import Lease, Resolve, Waiter, WaitingRequests
 from coordinator.runtime.writer import LogWriter
 from coordinator.transactions.api import TransactionVerifier
 from protocol.errors import ApiError, ErrorCode
@@ -181,7 +181,7 @@ class Broker:
         request: Any,
         failure: Failure,
         resolve: Resolve,
-        on_steady: Callable[[Any], None] | None = None,
+        on_steady: Callable[[Lease], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 

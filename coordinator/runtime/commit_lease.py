@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator.core.offsets.again import CommitAgain
 from coordinator.core.types import RequestToken
-from coordinator.runtime.waiting import Waiter
+
+if TYPE_CHECKING:
+    from coordinator.runtime.waiting import Waiter
 
 
 class CommitsAgain(Protocol):

@@ -50,17 +50,20 @@ class RecordsTooLarge(Exception):
 def measured(records: Sequence[KeyValue]) -> EncodedWrite:
     sizes = [len(key or b"") + len(value or b"") for key, value in records]
     contents = [encode_content(key, value) for key, value in records]
-    size_bytes = RECORD_OVERHEAD_BYTES * len(sizes) + sum(sizes)
-    return EncodedWrite(len(contents), size_bytes, partial(join_contents, contents))
+    return _encoded(len(contents), sum(sizes), partial(join_contents, contents))
 
 
 def encode_again(
     layout: CommitLayout, offsets: Sequence[int], commit_timestamp_ms: int
 ) -> EncodedWrite:
     """A commit that comes again; it fits into a batch, as the first time."""
-    size_bytes = RECORD_OVERHEAD_BYTES * layout.count + layout.size_bytes
     body = partial(layout.encode, offsets, commit_timestamp_ms)
-    return EncodedWrite(layout.count, size_bytes, body)
+    return _encoded(layout.count, layout.size_bytes, body)
+
+
+def _encoded(records: int, data_bytes: int, body: Callable[[int], bytes]) -> EncodedWrite:
+    """`data_bytes`: of keys and values."""
+    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * records + data_bytes, body)
 
 
 @dataclass(slots=True)
@@ -143,10 +146,10 @@ class Journal:
     def encode(self, records: Sequence[Record]) -> EncodedWrite:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
         contents, size_bytes = encode_contents(records)
-        size_bytes += RECORD_OVERHEAD_BYTES * len(contents)
-        if BATCH_OVERHEAD_BYTES + size_bytes > self._batch_bytes_max:
+        encoded = _encoded(len(contents), size_bytes, partial(join_contents, contents))
+        if BATCH_OVERHEAD_BYTES + encoded.size_bytes > self._batch_bytes_max:
             raise RecordsTooLarge
-        return EncodedWrite(len(contents), size_bytes, partial(join_contents, contents))
+        return encoded
 
     def accept(
         self,

@@ -13,6 +13,8 @@ from typing import Any
 import structlog
 
 from coordinator.core.types import RequestToken
+from coordinator.runtime.commit_lease import CommitLease
+from coordinator.runtime.steady import SteadyReply
 from protocol.errors import ErrorCode
 from protocol.frozen import dataclass
 from protocol.messages.offsets import OffsetFetchGroup
@@ -21,6 +23,8 @@ log = structlog.get_logger("groupd.broker")
 
 Resolve = Callable[[Any], None]
 """Takes the reply message; None = this request has no reply."""
+
+Lease = SteadyReply | CommitLease
 
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 """(request, code, message) -> the reply that carries the error."""
@@ -34,7 +38,7 @@ class Waiter:
     request: Any
     failure: Failure
     resolve: Resolve
-    on_steady: Callable[[Any], None] | None = None
+    on_steady: Callable[[Lease], None] | None = None
 
 
 class WaitingRequests:
@@ -105,9 +109,9 @@ class WaitingRequests:
             code = ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
             self.fail(token, code)
 
-    def steady(self, token: RequestToken, lease: Any) -> None:
-        """The answer that is about to come may be repeated while `lease` (a SteadyReply) holds; or
-        the request may be made again as a `CommitLease` says."""
+    def steady(self, token: RequestToken, lease: Lease) -> None:
+        """The answer that is about to come may be repeated while `lease` holds, or the request
+        be made again with other offsets."""
         waiter = self._waiters.get(token)
         if waiter is not None and waiter.on_steady is not None:
             waiter.on_steady(lease)

@@ -38,17 +38,19 @@ _API = offset_commit.API
 
 
 class StoredCommit:
-    """`head` and `tail`: the reply before and behind the correlation id."""
+    """`head` and `tail`: the reply before and behind the correlation id; `header`: that of the
+    request which `form` was made of."""
 
-    __slots__ = ("api", "form", "head", "lease", "tail", "used")
+    __slots__ = ("api", "form", "head", "header", "lease", "tail", "used")
 
-    def __init__(self, form: CommitForm, lease: CommitLease, version: int) -> None:
-        commit = lease.commit
+    def __init__(self, form: CommitForm, lease: CommitLease, header: RequestHeader) -> None:
+        commit, version = lease.commit, header.api_version
         frame = reply_frame(
             0, reply_header_version(_API, version), _API.encode(commit.reply, version)
         )
         self.form = form
         self.lease = lease
+        self.header = header
         self.head = frame[:4]
         self.tail = frame[8:]
         self.api: ApiVersion = (_API.key, version)
@@ -99,7 +101,7 @@ class CommitTable:
             return
         if not lease.commit.prepare():
             return
-        self._stored = StoredCommit(CommitForm(frame, places), lease, version)
+        self._stored = StoredCommit(CommitForm(frame, places), lease, header)
         self._stats.commit_forms += cost
         self.size = len(frame)
 
@@ -122,17 +124,11 @@ class CommitSlot(Slot):
     __slots__ = ("_stored",)
 
     def __init__(self, connection: Connection, request_frame: bytes, stored: StoredCommit) -> None:
-        self.connection = connection
-        self.request_frame = request_frame
-        self.lease = None
-        self.token = None
-        self.done = False
-        self.frame = b""
+        super().__init__(connection, _API, stored.header, request_frame)
         self._stored = stored
 
     def resolve(self, reply: object, copies: int = 1) -> None:
         if reply is not ACCEPTED:
-            self.api = _API
             self.header = parse_request_header(self.request_frame, API_BY_KEY)
             super().resolve(reply, copies)
         elif not self.connection.closed:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
+from coordinator.core.offsets.admission import NONE_TOO_LONG, check_group
 from coordinator.core.offsets.store import ByPartition, StoredOffset
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, Instant
@@ -76,15 +77,7 @@ class CommitAgain:
         if group is None or state.image is not self._image:
             return False
         try:
-            group.check_offset_commit(
-                request.member_id,
-                request.group_instance_id,
-                request.generation_or_epoch,
-                request.topics,
-                api_version=self.api_version,
-                transactional=False,
-                skip_partition=_none,
-            )
+            check_group(group, request, self.api_version, NONE_TOO_LONG, transactional=False)
         except ApiError:
             return False
         group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
@@ -118,7 +111,3 @@ class CommitAgain:
 
 def _is_bare(topic: CommitTopic) -> bool:
     return topic.topic_id != NO_TOPIC_ID and not any(entry.metadata for entry in topic.partitions)
-
-
-def _none(topic: str, partition: int) -> bool:
-    return False

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from coordinator.core.group import Group
+from coordinator.core.offsets.admission import check_group
 from coordinator.core.offsets.again import CommitAgain
 from coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
 from coordinator.core.state import ShardState
@@ -43,7 +44,8 @@ def commit_offsets(
             epochs_known=context.api_version >= _FIRST_VERSION_WITH_EPOCHS,
         )
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        _check(group, request, context.api_version, too_long, transactional=False)
+        if group is not None:
+            check_group(group, request, context.api_version, too_long, transactional=False)
     except ApiError as error:
         reply = refuse_commit(request, error.code)
         return Outcome(replies=[(token, reply)], gate=request.group_id)
@@ -75,7 +77,8 @@ def commit_txn_offsets(
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = _group_of(state, request, epochs_known=epochs_known)
         too_long = _too_long(request.topics, state.config.offset_metadata_max_bytes)
-        _check(group, request, version, too_long, transactional=True)
+        if group is not None:
+            check_group(group, request, version, too_long, transactional=True)
     except ApiError as error:
         code = error.code
         if code is ErrorCode.STALE_MEMBER_EPOCH and not epochs_known:
@@ -104,26 +107,6 @@ def _group_of(state: ShardState, request: Request, *, epochs_known: bool) -> Gro
             ErrorCode.GROUP_ID_NOT_FOUND if epochs_known else ErrorCode.ILLEGAL_GENERATION
         )
     return group
-
-
-def _check(
-    group: Group | None,
-    request: Request,
-    api_version: int,
-    too_long: set[tuple[str, int]],
-    *,
-    transactional: bool,
-) -> None:
-    if group is not None:
-        group.check_offset_commit(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_or_epoch,
-            request.topics,
-            api_version=api_version,
-            transactional=transactional,
-            skip_partition=lambda topic, partition: (topic, partition) in too_long,
-        )
 
 
 def _is_too_long(metadata: str, units_max: int) -> bool:

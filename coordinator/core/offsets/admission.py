@@ -1,0 +1,30 @@
+"""What a group is asked before its offsets are committed (spec 3.1 and 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from coordinator.core.group import Group
+from protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
+
+NONE_TOO_LONG: Set[tuple[str, int]] = frozenset()
+
+
+def check_group(
+    group: Group,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    api_version: int,
+    too_long: Set[tuple[str, int]],
+    *,
+    transactional: bool,
+) -> None:
+    """Raises ApiError. `too_long`: topics and partitions that are refused on their own."""
+    group.check_offset_commit(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_or_epoch,
+        request.topics,
+        api_version=api_version,
+        transactional=transactional,
+        skip_partition=lambda topic, partition: (topic, partition) in too_long,
+    )
