@@ -13,12 +13,15 @@ from coordinator.core.assignors.api import (
     MemberSpec,
     TopicDescriber,
 )
+from coordinator.core.assignors.even import EvenAssignment, shared_topics
 from coordinator.core.assignors.order import sorted_utf16
 from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
 from coordinator.core.slices import run_through, spans
 from protocol.messages import TopicId
 
 Built = dict[TopicId, tuple[int, ...]]
+
+NOTHING: Assignment = {}
 
 SLICE_MEMBERS = 2048
 """Members between two stops."""
@@ -54,41 +57,61 @@ class RangeAssignor:
         yield
         subscribers = subscribers_of([members[key].topic_ids for key in ranked])
         counts = partition_counts(sorted(subscribers), topics)
-        built = yield from _built(len(ranked), counts, subscribers)
+        priors = [members[key].assigned for key in ranked]
+        built = yield from _built(priors, counts, subscribers)
         result: dict[str, Assignment] = {}
         for some in spans(len(ranked), SLICE_MEMBERS):
             yield
-            for key, mine in zip(ranked[some], built[some], strict=True):
-                result[key] = settled(members[key].assigned, mine)
+            result.update(zip(ranked[some], built[some], strict=True))
         return result
 
 
 def _built(
-    members: int, counts: dict[TopicId, int], subscribers: dict[TopicId, list[int]]
-) -> Generator[None, None, list[Built]]:
-    """By rank. Topics of one size with the same subscribers are handed out together."""
-    alike: dict[tuple[int, int], dict[TopicId, None]] = {}
+    priors: list[Assignment],
+    counts: dict[TopicId, int],
+    subscribers: dict[TopicId, list[int]],
+) -> Generator[None, None, list[Assignment]]:
+    """By rank; the prior object where nothing changed. Topics of one size with the same subscribers
+    are handed out together."""
+    alike: dict[tuple[int, int], list[TopicId]] = {}
     for topic_id, count in counts.items():
-        alike.setdefault((id(subscribers[topic_id]), count), {})[topic_id] = None
-    built: list[Built] = [{}] * members
-    mixed: set[int] = set()
+        alike.setdefault((id(subscribers[topic_id]), count), []).append(topic_id)
+    built: list[Assignment] = [NOTHING] * len(priors)
+    mixed: dict[int, Built] = {}
     for (_, count), topic_ids in alike.items():
-        owners = subscribers[next(iter(topic_ids))]
+        owners = subscribers[topic_ids[0]]
+        together = shared_topics(tuple(topic_ids))
         runs = _shares(count, len(owners))
         for some in spans(len(runs), SLICE_MEMBERS):
             yield
-            for position, run in zip(owners[some], runs[some], strict=False):
-                mine = built[position]
-                if mine:
-                    mixed.add(position)
-                    mine.update(dict.fromkeys(topic_ids, run))
-                else:
-                    # From a dict: it gives the size and the hashes.
-                    built[position] = dict.fromkeys(topic_ids, run)
-    for position in mixed:
-        mine = built[position]
-        built[position] = {topic_id: mine[topic_id] for topic_id in sorted(mine)}
+            _hand_out(together, owners[some], runs[some], priors, built, mixed)
+    for position, its in mixed.items():
+        built[position] = settled(priors[position], {key: its[key] for key in sorted(its)})
     return built
+
+
+def _hand_out(
+    topics: dict[TopicId, None],
+    owners: list[int],
+    runs: list[tuple[int, ...]],
+    priors: list[Assignment],
+    built: list[Assignment],
+    mixed: dict[int, Built],
+) -> None:
+    """`runs[n]` of each of `topics` to the member of rank `owners[n]`. `mixed`: those that get
+    different partitions of different topics."""
+    for position, run in zip(owners, runs, strict=False):
+        mine = built[position]
+        if mine is NOTHING:
+            prior = priors[position]
+            if type(prior) is EvenAssignment and prior.partitions != run:
+                built[position] = EvenAssignment(topics, run)
+            else:
+                built[position] = settled(prior, EvenAssignment(topics, run))
+        else:
+            if position not in mixed:
+                mixed[position] = dict(mine)
+            mixed[position].update(dict.fromkeys(topics, run))
 
 
 def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:

@@ -135,7 +135,7 @@ def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> di
     return counts
 
 
-def settled(prior: Assignment, built: dict[TopicId, tuple[int, ...]]) -> Assignment:
+def settled(prior: Assignment, built: Assignment) -> Assignment:
     """`built`, or the member's prior object when nothing changed."""
     return prior if built == prior else built
 

@@ -1,10 +1,9 @@
-"""What a member holds, in little memory: topic id -> partition -> assignment epoch, read-only. And
-what it is to hold, its target: topic id -> partitions.
+"""What a member holds, in little memory: topic id -> partition -> assignment epoch, read-only.
 
-Nearly every member holds partitions of one topic, and nearly always all since the same epoch. A
-dictionary for each topic and one around them would be most of what a member takes. Here the
-partition numbers are the tuple that the member's target has too, and equal epochs one number.
-Whatever is not of this form (several topics, a log whose numbers are not ascending) is made of
+Nearly every member holds partitions of one topic, or the same ones of several, and nearly always
+all since the same epoch. A dictionary for each topic and one around them would be most of what a
+member takes. Here the partition numbers are the tuple that the member's target has too, and equal
+epochs one number. Whatever is not of this form (a log whose numbers are not ascending) is made of
 dictionaries; both behave alike.
 """
 
@@ -14,14 +13,15 @@ from bisect import bisect_left
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import lt
-from typing import TypeVar
 
+from coordinator.core.assignors.api import Assignment
+from coordinator.core.assignors.even import shared_topics
 from protocol.messages import TopicId
-
-V = TypeVar("V")
 
 Epochs = int | tuple[int, ...]
 """One for all partitions, or one for each."""
+
+NOTHING: Assignment = {}
 
 
 class TopicHoldings(Mapping[int, int]):
@@ -73,106 +73,90 @@ class _Pairs(ItemsView[int, int]):
         return self._mapping.pairs()
 
 
-class _ByOneTopic(Mapping[TopicId, V]):
-    """What is said of a member by topic, and is said of one."""
+class EvenHoldings(Mapping[TopicId, Mapping[int, int]]):
+    """The holdings of a member that has the same partitions of each of its topics, each since the
+    same epoch in all of them. `topics`: from `shared_topics`."""
 
-    __slots__ = ("_partitions", "_topic_id")
-    _partitions: tuple[int, ...]
-    _topic_id: TopicId
+    __slots__ = ("_epochs", "_partitions", "_topics")
 
-    def __contains__(self, topic_id: object) -> bool:
-        return topic_id == self._topic_id
-
-    def __iter__(self) -> Iterator[TopicId]:
-        return iter((self._topic_id,))
-
-    def __len__(self) -> int:
-        return 1
-
-    def __repr__(self) -> str:
-        return repr({self._topic_id: self[self._topic_id]})
-
-
-class OneTopic(_ByOneTopic[Mapping[int, int]]):
-    """The holdings of a member that has partitions of one topic."""
-
-    __slots__ = ("_epochs",)
-
-    def __init__(self, topic_id: TopicId, partitions: tuple[int, ...], epochs: Epochs) -> None:
-        self._topic_id = topic_id
+    def __init__(
+        self, topics: dict[TopicId, None], partitions: tuple[int, ...], epochs: Epochs
+    ) -> None:
+        self._topics = topics
         self._partitions = partitions
         self._epochs = epochs
 
     def __getitem__(self, topic_id: TopicId) -> TopicHoldings:
-        if topic_id != self._topic_id:
+        if topic_id not in self._topics:
             raise KeyError(topic_id)
         return TopicHoldings(self._partitions, self._epochs)
 
+    def __contains__(self, topic_id: object) -> bool:
+        return topic_id in self._topics
+
+    def __iter__(self) -> Iterator[TopicId]:
+        return iter(self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
     def items(self) -> ItemsView[TopicId, Mapping[int, int]]:
         # That of a dictionary is the quickest.
-        return {self._topic_id: TopicHoldings(self._partitions, self._epochs)}.items()
+        held: Mapping[int, int] = TopicHoldings(self._partitions, self._epochs)
+        return dict.fromkeys(self._topics, held).items()
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is OneTopic:
-            return (self._topic_id, self._partitions, self._epochs) == (
-                other._topic_id,
-                other._partitions,
-                other._epochs,
+        if type(other) is EvenHoldings:
+            return (self._partitions, self._epochs) == (other._partitions, other._epochs) and (
+                self._topics is other._topics or self._topics == other._topics
             )
         return Mapping.__eq__(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
 
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
 
-class OneTopicTarget(_ByOneTopic[tuple[int, ...]]):
-    """The target of a member that is to have partitions of one topic, in a quarter of the memory of
-    a dictionary."""
-
-    __slots__ = ()
-
-    def __init__(self, topic_id: TopicId, partitions: tuple[int, ...]) -> None:
-        self._topic_id = topic_id
-        self._partitions = partitions
-
-    def __getitem__(self, topic_id: TopicId) -> tuple[int, ...]:
-        if topic_id != self._topic_id:
-            raise KeyError(topic_id)
-        return self._partitions
-
-    def items(self) -> ItemsView[TopicId, tuple[int, ...]]:
-        # That of a dictionary is the quickest.
-        return {self._topic_id: self._partitions}.items()
-
-    def __eq__(self, other: object) -> bool:
-        if other is self:
-            return True
-        if type(other) is OneTopicTarget:
-            return (self._topic_id, self._partitions) == (other._topic_id, other._partitions)
-        return Mapping.__eq__(self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # as of every mapping
+    def partitions_by_topic(self) -> Iterable[tuple[TopicId, Iterable[int]]]:
+        return zip(self._topics, repeat(self._partitions), strict=False)
 
 
 def partitions_by_topic(
     held: Mapping[TopicId, Mapping[int, int]],
 ) -> Iterable[tuple[TopicId, Iterable[int]]]:
     """What is held, without epochs."""
-    if type(held) is OneTopic:
-        return ((held._topic_id, held._partitions),)
-    return held.items()
+    return held.partitions_by_topic() if type(held) is EvenHoldings else held.items()
 
 
-def one_topic(
+def even_holdings(
+    topic_ids: tuple[TopicId, ...],
+    partitions: tuple[int, ...],
+    epochs: tuple[int, ...],
+    target: Assignment = NOTHING,
+) -> Mapping[TopicId, Mapping[int, int]]:
+    """`epochs`: one for each of `partitions`, of which there are some, ascending. A tuple that is
+    as in `target` stands in memory once and not twice."""
+    wanted = target.get(topic_ids[0], ())
+    held = wanted if wanted == partitions else partitions
+    return EvenHoldings(shared_topics(topic_ids), held, _short(epochs))
+
+
+def topic_holdings(
     topic_id: TopicId,
     partitions: tuple[int, ...],
     epochs: tuple[int, ...],
-    wanted: tuple[int, ...] = (),
-) -> Mapping[TopicId, Mapping[int, int]]:
-    """`epochs`: one for each of `partitions`, of which there are some. `wanted`: a tuple to use
-    where it is equal to them, so that one stands in memory and not two."""
-    if not all(map(lt, partitions, partitions[1:])):
-        return {topic_id: dict(zip(partitions, epochs, strict=True))}
-    alike = epochs.count(epochs[0]) == len(epochs)
-    if partitions == wanted:
-        partitions = wanted
-    return OneTopic(topic_id, partitions, epochs[0] if alike else epochs)
+    target: Assignment = NOTHING,
+) -> Mapping[int, int]:
+    """Of one topic among others of which there are other partitions, or since other epochs."""
+    if not ascend(partitions):
+        return dict(zip(partitions, epochs, strict=True))
+    wanted = target.get(topic_id, ())
+    return TopicHoldings(wanted if wanted == partitions else partitions, _short(epochs))
+
+
+def ascend(partitions: tuple[int, ...]) -> bool:
+    return all(map(lt, partitions, partitions[1:]))
+
+
+def _short(epochs: tuple[int, ...]) -> Epochs:
+    return epochs[0] if epochs.count(epochs[0]) == len(epochs) else epochs

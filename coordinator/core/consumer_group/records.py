@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group.holdings import OneTopicTarget, one_topic
+from coordinator.core.assignors.even import EvenAssignment, shared_topics
+from coordinator.core.consumer_group.holdings import (
+    ascend,
+    even_holdings,
+    topic_holdings,
+)
 from coordinator.core.consumer_group.member import (
     NO_PARTITION_EPOCHS,
     ConsumerGroupMember,
@@ -90,7 +95,7 @@ def target_epoch_tombstone(group_id: str) -> Record:
 
 def target_member(group_id: str, member_id: str, target: Assignment) -> Record:
     """R7."""
-    topics = tuple(AssignedTopic(topic, tuple(target[topic])) for topic in sorted(target))
+    topics = tuple([AssignedTopic(topic, tuple(its)) for topic, its in sorted(target.items())])
     return Record(
         ConsumerGroupTargetMemberKey(group_id, member_id), ConsumerGroupTargetMemberValue(topics)
     )
@@ -141,9 +146,21 @@ def member_removal(group_id: str, member_id: str) -> list[Record]:
 
 def target_of(value: ConsumerGroupTargetMemberValue) -> Assignment:
     """The assignment that an R7 holds."""
-    if len(value.topics) == 1 and value.topics[0].partitions:
-        return OneTopicTarget(value.topics[0].topic_id, value.topics[0].partitions)
-    return {topic.topic_id: topic.partitions for topic in value.topics if topic.partitions}
+    topics = value.topics
+    if topics and topics[0].partitions and _are_even(topics):
+        topic_ids = tuple([topic.topic_id for topic in topics])
+        return EvenAssignment(shared_topics(topic_ids), topics[0].partitions)
+    return {topic.topic_id: topic.partitions for topic in topics if topic.partitions}
+
+
+def _are_even(topics: Sequence[AssignedTopic] | Sequence[OwnedTopic]) -> bool:
+    """Whether there are the same partitions of each, and the topics ascend as we write them."""
+    last = topics[0]
+    for topic in topics[1:]:
+        if topic.partitions != last.partitions or topic.topic_id <= last.topic_id:
+            return False
+        last = topic
+    return True
 
 
 def partition_epochs(
@@ -154,16 +171,20 @@ def partition_epochs(
     memory."""
     if not topics:
         return NO_PARTITION_EPOCHS
-    if len(topics) == 1 and topics[0].partitions:
-        topic = topics[0]
-        epochs = _epochs_of(topic, member_epoch)
-        wanted = target.get(topic.topic_id, ())
-        return one_topic(topic.topic_id, topic.partitions, epochs, wanted)
+    epochs = [_epochs_of(topic, member_epoch) for topic in topics]
+    partitions = topics[0].partitions
+    if partitions and ascend(partitions) and _are_even(topics) and _are_equal(epochs):
+        topic_ids = tuple([topic.topic_id for topic in topics])
+        return even_holdings(topic_ids, partitions, epochs[0], target)
     return {
-        topic.topic_id: dict(zip(topic.partitions, _epochs_of(topic, member_epoch), strict=True))
-        for topic in topics
+        topic.topic_id: topic_holdings(topic.topic_id, topic.partitions, since, target)
+        for topic, since in zip(topics, epochs, strict=True)
         if topic.partitions
     }
+
+
+def _are_equal(items: list[tuple[int, ...]]) -> bool:
+    return items.count(items[0]) == len(items)
 
 
 def _epochs_of(topic: OwnedTopic, member_epoch: int) -> tuple[int, ...]:

@@ -1,15 +1,10 @@
-"""The target assignment of a group (spec 6): when it is computed, by whom, and what is accepted.
-
-A server-side assignor may be a plug-in, so its output is checked before anything is persisted:
-only members, only topics they subscribe to, only partitions that exist, none of them twice.
-"""
+"""The target assignment of a group (spec 6): when it is computed, and by whom."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable
 from dataclasses import field
-from typing import Any
 
 from coordinator.core.assignors.api import (
     Assignment,
@@ -17,22 +12,19 @@ from coordinator.core.assignors.api import (
     MemberSpec,
     SubscriptionType,
 )
-from coordinator.core.assignors.spec import AssignmentSpec
+from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from coordinator.core.consumer_group import next_heartbeats, records
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.subscription import effective_subscription
+from coordinator.core.consumer_group.target_checks import checked
 from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.slices import run_through
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 from protocol.frozen import dataclass
 from protocol.messages import TopicId
 from protocol.records.schema import Record
-
-SLICE_MEMBERS = 256
-"""So many members are looked at between two chances for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +36,6 @@ class TargetDecision:
     assignment: Assignment
     records: list[Record] = field(default_factory=list)
     moved: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TopicView:
-    """Implements `TopicDescriber` over a metadata image."""
-
-    image: MetadataImage
-
-    def num_partitions(self, topic_id: TopicId) -> int:
-        topic = self.image.by_id.get(topic_id)
-        return -1 if topic is None else topic.partitions
-
-    def name(self, topic_id: TopicId) -> str | None:
-        topic = self.image.by_id.get(topic_id)
-        return None if topic is None else topic.name
-
-    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
-        topic = self.image.by_id.get(topic_id)
-        if topic is None or not 0 <= partition < len(topic.racks):
-            return frozenset()
-        return frozenset(topic.racks[partition])
 
 
 def current_target(group: ConsumerGroup, member: ConsumerGroupMember) -> Assignment:
@@ -155,7 +126,7 @@ def _run(state: ShardState, name: str, view: AssignmentSpec) -> dict[str, Assign
     assignor = state.assignors.get(name)
     if assignor is None:
         raise AssignorFailed(name, "the preferred assignor is not configured")
-    topics = TopicView(state.image)
+    topics = ImageDescriber(state.image)
     try:
         return checked(assignor.assign(view, topics), view, topics)
     except AssignorError as error:
@@ -163,55 +134,3 @@ def _run(state: ShardState, name: str, view: AssignmentSpec) -> dict[str, Assign
     except Exception as error:
         # A plug-in may raise anything; the heartbeat is answered and the shard lives on.
         raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
-
-
-def checked(result: Any, view: AssignmentSpec, topics: TopicView) -> dict[str, Assignment]:
-    """`check_steps` in one go."""
-    return run_through(check_steps(result, view, topics))
-
-
-def check_steps(
-    result: Any, view: AssignmentSpec, topics: TopicView
-) -> Generator[None, None, dict[str, Assignment]]:
-    """The assignor's result with an entry per member, in canonical form; stops after every
-    `SLICE_MEMBERS`. Raises AssignorError that names the first fault."""
-    strangers = sorted(map(str, set(result) - view.members.keys()))
-    if strangers:
-        raise AssignorError(f"{strangers[0]} is not a member of the group")
-    taken: dict[TopicId, set[int]] = {}
-    targets: dict[str, Assignment] = {}
-    for member_id, spec in view.members.items():
-        given = result.get(member_id, NO_TARGET)
-        targets[member_id] = spec.assigned if given is spec.assigned else _canonical(given)
-        for topic_id, partitions in targets[member_id].items():
-            _check_topic(member_id, spec, topic_id, partitions, topics, taken)
-        if len(targets) % SLICE_MEMBERS == 0:
-            yield
-    return targets
-
-
-def _canonical(given: Mapping[TopicId, Any]) -> Assignment:
-    return {topic: tuple(sorted(given[topic])) for topic in sorted(given) if given[topic]}
-
-
-def _check_topic(
-    member_id: str,
-    spec: MemberSpec,
-    topic_id: TopicId,
-    partitions: tuple[int, ...],
-    topics: TopicView,
-    taken: dict[TopicId, set[int]],
-) -> None:
-    if topic_id not in spec.topic_ids:
-        name = topics.name(topic_id) or topic_id.hex()
-        raise AssignorError(f"{member_id} got partitions of {name}, to which it is not subscribed")
-    name = topics.name(topic_id) or topic_id.hex()
-    if set(map(type, partitions)) != {int}:
-        raise AssignorError(f"{member_id} got something that is no partition number of {name}")
-    if partitions[0] < 0 or partitions[-1] >= topics.num_partitions(topic_id):
-        raise AssignorError(f"{member_id} got a partition that {name} does not have: {partitions}")
-    holders = taken.setdefault(topic_id, set())
-    before = len(holders)
-    holders.update(partitions)
-    if len(holders) != before + len(partitions):
-        raise AssignorError(f"{member_id} got a partition of {name} that is handed out twice")

@@ -11,18 +11,14 @@ from coordinator.core.assignors.api import (
     PartitionAssignor,
 )
 from coordinator.core.assignors.slices import assign_steps
-from coordinator.core.assignors.spec import AssignmentSpec
+from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from coordinator.core.consumer_group import next_heartbeats
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.subscription import effective_subscription
-from coordinator.core.consumer_group.target_assignment import (
-    SLICE_MEMBERS,
-    TopicView,
-    check_steps,
-    subscription_type,
-)
+from coordinator.core.consumer_group.target_assignment import subscription_type
+from coordinator.core.consumer_group.target_checks import SLICE_MEMBERS, check_steps
 from coordinator.core.state import ShardState
 from coordinator.core.types import Instant
 from protocol.frozen import dataclass
@@ -71,7 +67,7 @@ class Snapshot:
         yield from self._specs(specs)
         kind = subscription_type(list(self._subscriptions))
         view = AssignmentSpec(specs, kind, keep_order=True, next_heartbeat=self._speaks)
-        topics = TopicView(self._image)
+        topics = ImageDescriber(self._image)
         try:
             result = yield from assign_steps(assignor, view, topics)
             yield

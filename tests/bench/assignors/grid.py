@@ -12,9 +12,8 @@ from coordinator.core.assignors.api import (
     PartitionAssignor,
     SubscriptionType,
 )
-from coordinator.core.assignors.spec import AssignmentSpec
+from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from coordinator.core.consumer_group.records import target_of
-from coordinator.core.consumer_group.target_assignment import TopicView
 from coordinator.core.metadata_image import MetadataImage, TopicImage
 from protocol.messages import TopicId
 from protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue
@@ -91,7 +90,7 @@ class Group:
         self._ids = [_topic_id(index) for index in range(point.topics)]
         size = point.partitions_per_topic
         racks = tuple((f"rack{n % RACKS}",) for n in range(size)) if point.racks else ()
-        self.topics = TopicView(
+        self.topics = ImageDescriber(
             MetadataImage(
                 TopicImage(topic_id, f"topic-{index}", size, racks=racks)
                 for index, topic_id in enumerate(self._ids)

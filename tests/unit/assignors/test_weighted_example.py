@@ -18,7 +18,7 @@ from coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.consumer_group.target_assignment import checked
+from coordinator.core.consumer_group.target_checks import checked
 from coordinator.core.metadata_image import MetadataImage, TopicImage
 
 ROOT = Path(__file__).resolve().parents[3]

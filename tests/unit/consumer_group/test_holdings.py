@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.core.assignors.even import EvenAssignment
 from coordinator.core.consumer_group import partition_epochs as epochs_module
 from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.holdings import OneTopic, OneTopicTarget, one_topic
+from coordinator.core.consumer_group.holdings import (
+    EvenHoldings,
+    even_holdings,
+    partitions_by_topic,
+)
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
 from coordinator.core.consumer_group.records import (
@@ -21,7 +26,7 @@ from coordinator.core.consumer_group.records import (
 )
 from protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue, OwnedTopic
 
-FOO, BAR = b"f" * 16, b"b" * 16
+FOO, BAR, QUX = b"f" * 16, b"b" * 16, b"q" * 16
 
 ARRAY_MAX = 16
 numbers = st.one_of(st.integers(0, ARRAY_MAX + 2), st.sampled_from([2**31 - 1, -1]))
@@ -35,37 +40,64 @@ def small_arrays() -> Iterator[None]:
         yield
 
 
-def small(epochs: dict[int, int]) -> OneTopic:
+def small(epochs: dict[int, int], topics: tuple[bytes, ...] = (FOO,)) -> EvenHoldings:
     ordered = sorted(epochs)
-    made = one_topic(FOO, tuple(ordered), tuple(epochs[number] for number in ordered))
-    assert isinstance(made, OneTopic)
+    made = even_holdings(topics, tuple(ordered), tuple(epochs[number] for number in ordered))
+    assert isinstance(made, EvenHoldings)
     return made
 
 
+@pytest.mark.parametrize("topics", [(FOO,), (BAR, FOO)])
 @settings(deadline=None)
 @given(owned, owned, st.booleans())
-def test_holdings_of_one_topic_read_as_dictionaries_do(
-    epochs: dict[int, int], others: dict[int, int], alike: bool
+def test_even_holdings_read_as_dictionaries_do(
+    topics: tuple[bytes, ...], epochs: dict[int, int], others: dict[int, int], alike: bool
 ) -> None:
     if alike:
         epochs = dict.fromkeys(epochs, 7)
-    plain, made = {FOO: epochs}, small(epochs)
+    plain, made = dict.fromkeys(topics, epochs), small(epochs, topics)
 
     assert made == plain
     assert plain == made
-    assert made == small(dict(epochs))
-    assert (made == small(others)) == (epochs == others)
-    assert len(made) == 1
-    assert list(made) == [FOO]
+    assert made == small(dict(epochs), topics)
+    assert made != small(epochs, (BAR,))
+    assert (made == small(others, topics)) == (epochs == others)
+    assert len(made) == len(topics)
+    assert list(made) == list(topics)
     assert {topic: dict(its) for topic, its in made.items()} == plain
-    assert (FOO in made, BAR in made, made.get(BAR)) == (True, False, None)
+    assert [(topic, list(its)) for topic, its in partitions_by_topic(made)] == [
+        (topic, sorted(epochs)) for topic in topics
+    ]
+    assert (FOO in made, QUX in made, made.get(QUX)) == (True, False, None)
     of_topic = made[FOO]
     assert dict(of_topic.items()) == epochs == {**of_topic}
     assert (list(of_topic), len(of_topic)) == (sorted(epochs), len(epochs))
     for number in (*epochs, *others, 5):
         assert of_topic.get(number) == epochs.get(number)
         assert (number in of_topic) == (number in epochs)
-    assert repr(made) == repr({FOO: {number: epochs[number] for number in sorted(epochs)}})
+    ordered = {number: epochs[number] for number in sorted(epochs)}
+    assert repr(made) == repr(dict.fromkeys(topics, ordered))
+
+
+of_topics = st.dictionaries(
+    st.sampled_from([BAR, FOO, QUX]), st.lists(st.integers(0, 3), max_size=3), max_size=3
+)
+
+
+@settings(deadline=None)
+@given(of_topics, st.booleans())
+def test_what_a_record_says_is_what_the_member_holds(
+    said: dict[bytes, list[int]], since: bool
+) -> None:
+    topics = [
+        OwnedTopic(topic, tuple(its), tuple(number % 2 for number in its) if since else None)
+        for topic, its in said.items()
+    ]
+    assert partition_epochs(tuple(topics), 4, {}) == {
+        topic: {number: number % 2 if since else 4 for number in its}
+        for topic, its in said.items()
+        if its
+    }
 
 
 targets = st.dictionaries(
@@ -99,17 +131,34 @@ def test_targets_read_as_dictionaries_do(
     assert target_member("g", "m", made) == target_member("g", "m", plain)
 
 
-def test_a_target_of_one_topic_is_no_dictionary() -> None:
-    made = stored({FOO: (1, 2)})
-    assert isinstance(made, OneTopicTarget)
+@pytest.mark.parametrize("topics", [(FOO,), (BAR, FOO)])
+def test_a_target_of_the_same_partitions_everywhere_is_no_dictionary(
+    topics: tuple[bytes, ...],
+) -> None:
+    made, other = (stored(dict.fromkeys(topics, numbers)) for numbers in ((1, 2), (3,)))
+    assert isinstance(made, EvenAssignment)
+    assert isinstance(other, EvenAssignment)
+    assert made.topics is other.topics
+    assert made[FOO] == (1, 2)
     with pytest.raises(KeyError):
-        made[BAR]
+        made[b"?" * 16]
 
 
-def test_partitions_that_are_as_in_the_target_stand_in_memory_once() -> None:
-    target = {FOO: (300, 301)}
-    held = partition_epochs((OwnedTopic(FOO, (300, 301), (2, 2)),), 2, target)
-    assert iter(held[FOO]).__reduce__()[1][0] is target[FOO]
+def test_a_target_whose_topics_do_not_ascend_stays_as_it_is() -> None:
+    made = stored({FOO: (1, 2), BAR: (1, 2)})
+    assert (type(made), list(made)) == (dict, [FOO, BAR])
+
+
+@pytest.mark.parametrize("others", [(), (1,), (300, 301)])
+def test_partitions_that_are_as_in_the_target_stand_in_memory_once(others: tuple[int, ...]) -> None:
+    # Two tuples: constants of a function would be one.
+    wanted, said = (tuple(range(300, 302)) for _ in range(2))
+    target = {BAR: others, FOO: wanted}
+    topics = [OwnedTopic(BAR, others)] if others else []
+    held = partition_epochs((*topics, OwnedTopic(FOO, said)), 2, target)
+    within = iter(held[FOO]).__reduce__()[1][0]
+    assert within == wanted
+    assert within is wanted or within is others
 
 
 def test_a_log_may_have_partitions_in_any_order() -> None:

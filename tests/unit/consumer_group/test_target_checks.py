@@ -1,0 +1,126 @@
+"""What is accepted of an assignor: in bulk as member by member."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.core.assignors.api import AssignorError, MemberSpec, SubscriptionType
+from coordinator.core.assignors.even import EvenAssignment, shared_topics
+from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from coordinator.core.consumer_group import target_checks
+from coordinator.core.consumer_group.target_checks import check_steps, checked
+from coordinator.core.metadata_image import MetadataImage, TopicImage
+from protocol.messages import TopicId
+
+ALPHA, BETA, GAMMA = (bytes([number]) * 16 for number in range(3))
+TOPICS = ImageDescriber(
+    MetadataImage(
+        [TopicImage(ALPHA, "alpha", 4), TopicImage(BETA, "beta", 4), TopicImage(GAMMA, "gamma", 2)]
+    )
+)
+
+topic_sets = st.lists(
+    st.sampled_from([ALPHA, BETA, GAMMA]), min_size=1, max_size=3, unique=True
+).map(sorted)
+numbers = st.lists(st.integers(-1, 4), max_size=2)
+even = st.builds(
+    lambda topics, its: EvenAssignment(shared_topics(tuple(topics)), tuple(its)),
+    topic_sets,
+    numbers,
+)
+plain = st.dictionaries(st.sampled_from([GAMMA, ALPHA, BETA]), numbers.map(tuple), max_size=3)
+subscriptions = st.one_of(
+    st.just(frozenset([ALPHA, BETA, GAMMA])), topic_sets.map(frozenset[TopicId])
+)
+groups = st.lists(st.tuples(subscriptions, st.one_of(even, plain)), min_size=1, max_size=4)
+
+
+def spec_of(members: dict[str, MemberSpec]) -> AssignmentSpec:
+    return AssignmentSpec(members, SubscriptionType.HETEROGENEOUS)
+
+
+def is_right(members: dict[str, MemberSpec], result: dict[str, Any]) -> bool:
+    """The rules, in the plainest form."""
+    places = [
+        (topic_id, number)
+        for target in result.values()
+        for topic_id, its in dict(target).items()
+        for number in its
+    ]
+    return (
+        len(places) == len(set(places))
+        and all(0 <= number < TOPICS.num_partitions(topic_id) for topic_id, number in places)
+        and all(
+            topic_id in members[key].topic_ids
+            for key, target in result.items()
+            for topic_id, its in dict(target).items()
+            if its
+        )
+    )
+
+
+@settings(deadline=None, max_examples=400)
+@given(groups, st.booleans())
+def test_what_is_accepted_is_right_and_nothing_else(
+    group: list[tuple[frozenset[TopicId], Any]], kept: bool
+) -> None:
+    result = {f"m{index}": target for index, (_, target) in enumerate(group)}
+    members = {f"m{index}": MemberSpec(topic_ids, {}) for index, (topic_ids, _) in enumerate(group)}
+    plainly = {
+        key: {topic: tuple(sorted(its)) for topic, its in dict(target).items() if its}
+        for key, target in result.items()
+    }
+    if is_right(members, result):
+        accepted = checked(result, spec_of(members), TOPICS)
+        assert accepted == plainly
+        assert all(list(target) == sorted(target) for target in accepted.values())
+    else:
+        with pytest.raises(AssignorError, match=r"^m\d got ") as in_bulk:
+            checked(result, spec_of(members), TOPICS)
+        # The form does not matter: as a dictionary it is refused for the same reason.
+        with pytest.raises(AssignorError) as again:
+            checked(plainly, spec_of(members), TOPICS)
+        assert str(in_bulk.value) == str(again.value)
+
+
+EVERYTHING = frozenset([ALPHA, BETA, GAMMA])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (EvenAssignment(shared_topics((ALPHA, BETA)), (1, 2)), {BETA: (2,)}),
+        (
+            EvenAssignment(shared_topics((ALPHA, BETA)), (1, 2)),
+            EvenAssignment(shared_topics((BETA, GAMMA)), (0, 1)),
+        ),
+    ],
+)
+def test_a_partition_given_twice_in_different_company_is_found(first: Any, second: Any) -> None:
+    members = {key: MemberSpec(EVERYTHING, {}) for key in ("m0", "m1")}
+    with pytest.raises(AssignorError, match="m1 got a partition of beta that is handed out twice"):
+        checked({"m0": first, "m1": second}, spec_of(members), TOPICS)
+
+
+@pytest.mark.parametrize("wrong", [("1",), (True,), (1.0,), ([1],)])
+def test_only_whole_numbers_are_partitions(wrong: Any) -> None:
+    members = {"m0": MemberSpec(EVERYTHING, {})}
+    for target in ({ALPHA: wrong}, EvenAssignment(shared_topics((ALPHA,)), wrong)):
+        with pytest.raises(AssignorError, match="something that is no partition number of alpha"):
+            checked({"m0": target}, spec_of(members), TOPICS)
+
+
+def test_a_fault_of_the_last_member_is_found_after_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_checks, "SLICE_MEMBERS", 2)
+    members = {f"m{number}": MemberSpec(EVERYTHING, {}) for number in range(5)}
+    result: dict[str, Any] = {f"m{number}": {ALPHA: (number,)} for number in range(4)}
+    result["m4"] = {ALPHA: (0,)}
+    steps = check_steps(result, spec_of(members), TOPICS)
+    next(steps)
+    next(steps)
+    with pytest.raises(AssignorError, match="m4 got a partition of alpha that is handed out twice"):
+        next(steps)
