@@ -100,12 +100,12 @@ def _summary(measure: str, workloads: Sequence[Workload]) -> str:
     lines = [
         f"How many times better {reference} is, by {what} (above 1: {reference} is ahead):",
         "",
-        f"| workload | {reference} | {' | '.join(others)} |",
-        "|---|---:|" + "---:|" * len(others),
+        f"| {' | '.join(['workload', *peers])} |",
+        "|---|" + "---:|" * len(peers),
     ]
     for one in workloads:
-        cells = [advantage(one, peer) for peer in others]
-        lines.append(f"| {one.name} | {_median(one, reference)} | {' | '.join(cells)} |")
+        cells = [one.name, _median(one, reference), *(advantage(one, peer) for peer in others)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -6,10 +6,8 @@ moment is up to the machine. Afterwards everything is left in peace until the ou
 
 from __future__ import annotations
 
-import re
 import signal
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from random import Random
 from tests.clients.exactly_once import Topology, Worker
 from tests.support.admin import create_topics
 from tests.support.daemon import Daemon
+from tests.support.metrics import samples
 from tests.support.peer import make_peer
 
 PARTITIONS = 6
@@ -40,7 +39,6 @@ VICTIM_S = 15.0
 """How long to wait for a worker that has committed something in its life."""
 FINISH_S = 300.0
 STEP_S = 0.02
-ENDED = re.compile(r'^groupd_transactions_total\{result="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
 class Chaos:
@@ -159,10 +157,8 @@ class Chaos:
 
     def _count_transactions(self) -> None:
         if isinstance(self._peer, Daemon):
-            with urllib.request.urlopen(f"{self._peer.admin_url}/metrics", timeout=30) as answer:
-                text = answer.read().decode()
-            for result, count in ENDED.findall(text):
-                self.transactions[result] += int(float(count))
+            for sample in samples(self._peer.admin_url, "groupd_transactions_total"):
+                self.transactions[sample.labels["result"]] += int(sample.value)
 
     def summary(self) -> str:
         happened = ", ".join(f"{count} {kind}" for kind, count in sorted(self.happened.items()))

@@ -4,7 +4,6 @@ the last one, and what it keeps is what was committed."""
 from __future__ import annotations
 
 import asyncio
-import urllib.request
 from collections.abc import Callable
 
 import confluent_kafka
@@ -15,6 +14,7 @@ from aiokafka import TopicPartition as AioTopicPartition
 
 from tests.clients.conftest import TopicMaker
 from tests.support.daemon import Daemon
+from tests.support.metrics import total
 from tests.support.peer import Peer
 
 WAIT_S = 30.0
@@ -106,11 +106,7 @@ CLIENTS = (with_confluent_classic, with_confluent_consumer, with_kafka_python, w
 def repeated(peer: Peer) -> int:
     """Of all nodes."""
     assert isinstance(peer, Daemon)
-    with urllib.request.urlopen(f"{peer.admin_url}/metrics", timeout=WAIT_S) as answer:
-        lines = answer.read().decode().splitlines()
-    values = [line for line in lines if line.startswith("groupd_commits_repeated_total")]
-    assert values
-    return sum(int(float(line.rsplit(" ", 1)[1])) for line in values)
+    return int(total(peer.admin_url, "groupd_commits_repeated_total"))
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__[5:])

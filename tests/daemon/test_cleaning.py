@@ -4,17 +4,16 @@ reads offsets, and the log may be read as history and compacted."""
 from __future__ import annotations
 
 import threading
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
-from prometheus_client.parser import text_string_to_metric_families
 
 from protocol.records.codec import decode_record
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 from tests.support.admin import committed
 from tests.support.daemon import Daemon
+from tests.support.metrics import total
 from tests.support.peer import FAST_SETTINGS
 from tests.support.process import wait_until
 
@@ -43,17 +42,6 @@ def daemon(keeps_history: bool, tmp_path_factory: pytest.TempPathFactory) -> Ite
         started.stop()
     finally:
         started.close()
-
-
-def metric(daemon: Daemon, name: str) -> float:
-    with urllib.request.urlopen(daemon.admin_url + "/metrics", timeout=5) as answer:
-        text = answer.read().decode()
-    return next(
-        sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == name
-    )
 
 
 def commit(bootstrap: str, group: str, value: int) -> None:
@@ -132,7 +120,9 @@ def test_a_log_that_is_cleaned_under_load_says_the_same_after_every_kill(
     try:
         for _ in range(3):
             wait_until(
-                lambda: metric(daemon, "groupd_cleaner_runs_total") >= 2, TIMEOUT_S, "cleanings"
+                lambda: total(daemon.admin_url, "groupd_cleaner_runs_total") >= 2,
+                TIMEOUT_S,
+                "cleanings",
             )
             daemon.kill()
             daemon.restart()
@@ -166,4 +156,4 @@ def test_a_log_that_is_cleaned_under_load_says_the_same_after_every_kill(
     else:
         assert history[0][0] > 0, "folded"
         assert compacted == history
-    assert metric(daemon, "groupd_cleaner_failures_total") == 0
+    assert total(daemon.admin_url, "groupd_cleaner_failures_total") == 0

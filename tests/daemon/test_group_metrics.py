@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Callable
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.testing import GroupCoordinator
+from tests.support.metrics import samples
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, settle, topic_ids
 from tests.support.wire_client import WireClient
@@ -25,12 +24,10 @@ def daemon(groupd_factory: Callable[..., GroupCoordinator]) -> GroupCoordinator:
 
 def scrape(daemon: GroupCoordinator) -> Scrape:
     """(name, value of the only label or "") -> value."""
-    with urllib.request.urlopen(f"{daemon.admin_url}/metrics", timeout=5) as answer:
-        text = answer.read().decode()
+    assert daemon.admin_url is not None
     return {
         (sample.name, "".join(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
+        for sample in samples(daemon.admin_url)
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import ROOT, Daemon
+from tests.support.metrics import total
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, settle, topic_ids
 from tests.support.wire_client import WireClient
@@ -89,20 +90,13 @@ def test_every_one_of_many_commits_is_recorded(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def metrics(daemon: Daemon) -> dict[str, float]:
-    with urllib.request.urlopen(f"{daemon.admin_url}/metrics", timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    found = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    return {name: float(value) for name, _, value in found}
-
-
 def test_a_recording_of_a_store_on_disk_and_one_of_its_next_start(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     with serving(tmp_path, first) as daemon:
         story(daemon)
-        shown = metrics(daemon)
-        assert shown["groupd_recording_active"] == 1
-        assert shown["groupd_replies_repeated_total"] >= 20, "the shortcut is not off"
+        assert total(daemon.admin_url, "groupd_recording_active") == 1
+        repeated = total(daemon.admin_url, "groupd_replies_repeated_total")
+        assert repeated >= 20, "the shortcut is not off"
     done = replayed(first)
     assert (done.returncode, done.stderr) == (0, "")
     assert "no difference in" in done.stdout
@@ -211,7 +205,7 @@ def test_a_recording_has_a_largest_size_and_serving_goes_on(tmp_path: Path) -> N
         with WireClient(daemon.host, daemon.port) as client:
             for _ in range(1000):
                 client.call("ApiVersions", 0)
-        wait_until(lambda: metrics(daemon)["groupd_recording_active"] == 0, 10.0, "the end")
+        wait_until(lambda: total(daemon.admin_url, "groupd_recording_active") == 0, 10.0, "the end")
         story(daemon)
     assert "recording ended" in (tmp_path / "groupd.log").read_text()
     assert 900_000 < file.stat().st_size <= (1 << 20) + 100

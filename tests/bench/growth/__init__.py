@@ -42,6 +42,7 @@ SETTINGS = {
     "group.consumer.max.session.timeout.ms": SESSION_MS,
     "group.consumer.session.timeout.ms": SESSION_MS,
 }
+FIGURE, UNIT = "A steady heartbeat among so many members", "us of CPU of the peer"
 NOWHERE = "nowhere"
 """A topic that does not exist: members that own nothing are settled at once."""
 
@@ -67,7 +68,7 @@ def measure(plan: Plan) -> Iterator[Workload]:
 
         runs = 1 if plan.quick else plan.runs
         costs[size] = interleaved(runs, peers, cost, notes, (LoadFailed, NoPeer))
-        yield Workload(name, "us of CPU of the peer", costs[size], notes)
+        yield Workload(name, UNIT, costs[size], notes, figure=FIGURE, size=size)
     most = sizes[-1]
     if not {most, REFERENCE} <= costs.keys():
         return

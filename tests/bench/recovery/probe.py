@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 import struct
 import time
-import urllib.request
 from contextlib import suppress
 
 from coordinator.cli.bench.frames import offset_fetch
 from tests.bench.peers.processes import Peer
+from tests.support.metrics import samples
 
 API_VERSIONS = 18
 NUMBER = 7
@@ -54,6 +54,4 @@ def wait_for_offsets(peer: Peer, group: str, topic: str, partitions: int) -> Non
 
 def longest_stall_ms(host: str, port: int) -> float:
     """Of groupd's event loops, one of each process."""
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as reply:
-        lines = reply.read().decode().splitlines()
-    return max(float(line.rsplit(" ", 1)[1]) * 1000 for line in lines if line.startswith(STALL))
+    return max(sample.value * 1000 for sample in samples(f"http://{host}:{port}", STALL))

@@ -75,6 +75,19 @@ def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
         write_page(results, tmp_path)
 
 
+def test_every_row_of_a_summary_has_a_cell_for_each_head(tmp_path: Path) -> None:
+    docs = tmp_path / "benchmarks.md"
+    for samples in ({"groupd": [1.0]}, {"groupd": [1.0], "kfake": [2.0]}):
+        docs.write_text(f"{BEGIN}\n{END}\n")
+        results = Results()
+        results.add(Measured("j", Workload("alone", "s", samples), FIRST))
+        write_page(results, tmp_path)
+        summary = docs.read_text().partition("<details>")[0]
+        rows = [line for line in summary.splitlines() if line.startswith("|")]
+        assert {row.count("|") for row in rows} == {len(samples) + 2}
+        assert len(rows) == 3
+
+
 def test_a_plot_has_lines_over_sizes_and_bars_of_one_size() -> None:
     lines = {
         "groupd": [plots.Point(100, 1, 1, 1), plots.Point(10_000, 2, 1, 3)],
