@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from itertools import chain, compress
 
 from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
+from coordinator.core.assignors.even import EvenAssignment
 from coordinator.core.assignors.order import CANONICAL, Order
 from coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
 from coordinator.core.slices import spans
@@ -106,7 +107,10 @@ class _Kept:
         self.result.update(zip(member_ids, priors, strict=True))
         for index, prior in enumerate(priors):
             size = 0
-            for topic_id, partitions in prior.items():
+            # The usual form, without a call for each member.
+            even = prior if type(prior) is EvenAssignment else None
+            for topic_id in prior if even is None else even.topics:
+                partitions = prior[topic_id] if even is None else even.partitions
                 if partitions[-1] >= counts.get(topic_id, 0):
                     size = -1
                     break
@@ -156,7 +160,9 @@ class _Free:
     def take(self, priors: list[Assignment]) -> None:
         """What these have of the partitions that there are."""
         for prior in filter(None, priors):
-            for topic_id, partitions in prior.items():
+            even = prior if type(prior) is EvenAssignment else None
+            for topic_id in prior if even is None else even.topics:
+                partitions = prior[topic_id] if even is None else even.partitions
                 count = self.counts.get(topic_id, 0)
                 flags = self._flags.get(topic_id)
                 if flags is None:
