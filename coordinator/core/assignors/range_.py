@@ -104,7 +104,8 @@ def _hand_out(
         mine = built[position]
         if mine is NOTHING:
             prior = priors[position]
-            if type(prior) is EvenAssignment and prior.partitions != run:
+            # Nearly everybody is new or has the same form as before; neither needs a comparison.
+            if prior.partitions != run if type(prior) is EvenAssignment else not prior:
                 built[position] = EvenAssignment(topics, run)
             else:
                 built[position] = settled(prior, EvenAssignment(topics, run))
