@@ -6,12 +6,13 @@ import json
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from coordinator.core.slices import SLICE_ITEMS, chunks
+from coordinator.core.slices import SLICE_ITEMS
 
 
 def json_steps(value: Any) -> Generator[None, None, bytes]:
     """A line of compact JSON. A long list or iterator, or one directly in an object, is encoded
-    some items at a time, with a stop after each part."""
+    some items at a time, with a stop after each part. Where an iterator gives None there is no item
+    yet, but a stop."""
     parts: list[str] = []
     if isinstance(value, dict):
         for index, (key, of_key) in enumerate(value.items()):
@@ -31,8 +32,17 @@ def _parts(value: Any, parts: list[str]) -> Generator[None, None, None]:
         parts.append(json.dumps(value, ensure_ascii=False))
         return
     parts.append("[")
-    for index, some in enumerate(chunks(value)):
-        parts.append(", " if index else "")
-        parts.append(json.dumps(some, ensure_ascii=False)[1:-1])
+    separator, some = "", []
+    for item in value:
+        if item is not None or isinstance(value, list):
+            some.append(item)
+            if len(some) < SLICE_ITEMS:
+                continue
+        if some:
+            parts.append(separator + json.dumps(some, ensure_ascii=False)[1:-1])
+            separator, some = ", ", []
+        yield
+    if some:
+        parts.append(separator + json.dumps(some, ensure_ascii=False)[1:-1])
         yield
     parts.append("]")

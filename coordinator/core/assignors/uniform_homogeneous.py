@@ -23,6 +23,9 @@ from protocol.messages import TopicId
 SLICE_MEMBERS = 2048
 """Members between two stops."""
 
+SLICE_PARTITIONS = 16_384
+"""Free ones of a topic that are looked for in one go."""
+
 Run = tuple[TopicId, tuple[int, ...]]
 """Some partitions of a topic, in the order in which they are handed out."""
 
@@ -174,14 +177,18 @@ class _Free:
 
     def runs(self) -> Iterator[Run]:
         # One set of numbers for all: making them anew is most of the work of a fresh target.
-        numbers = tuple(range(max(self.counts.values(), default=0)))
+        numbers: dict[int, tuple[int, ...]] = {}
         for topic_id, count in self.counts.items():
             flags = self._flags.get(topic_id)
-            if flags is None:
-                if count:
-                    yield topic_id, numbers[:count]
-            elif 1 in flags:
-                yield topic_id, tuple(compress(numbers, flags))
+            for some in spans(count, SLICE_PARTITIONS):
+                if flags is not None:
+                    if 1 in flags[some]:
+                        yield topic_id, tuple(compress(range(some.start, count), flags[some]))
+                    continue
+                found = numbers.get(some.start)
+                if found is None:
+                    found = numbers[some.start] = tuple(range(some.start, some.stop))
+                yield topic_id, found[: count - some.start]
 
 
 def _favoured(

@@ -123,7 +123,9 @@ def park(
     """Soft state, by group id: a new group has no object in the state yet."""
     # Not the request's: the deadline keeps the id.
     group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
-    gathering = state.gatherings.setdefault(group_id, Gathering())
+    gathering = state.gatherings.get(group_id)
+    if gathering is None:
+        gathering = state.gatherings[group_id] = Gathering()
     _linger(state, gathering, group, group_id, bool(step.epoch.causes), now_ms)
     parked = gathering.members.get(member_id)
     if parked is None:

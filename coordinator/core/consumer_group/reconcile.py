@@ -9,7 +9,6 @@ member itself holds it as pending revocation: that is what keeps owners unique.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 
 from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.member import (
@@ -155,11 +154,4 @@ def _changed(
     )
     if unchanged:
         return member
-    return replace(
-        member,
-        member_epoch=epoch,
-        previous_member_epoch=member.member_epoch,
-        state=state,
-        assigned=assigned,
-        pending_revocation=pending,
-    )
+    return member.at_epoch(member.member_id, epoch, member.member_epoch, state, assigned, pending)

@@ -9,6 +9,7 @@ from coordinator.core.assignors.api import Assignment
 from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.metadata_image import MetadataImage
+from coordinator.core.slices import SLICE_ITEMS, spans
 from protocol.messages import TopicId
 
 Partition = tuple[TopicId, int]
@@ -24,6 +25,11 @@ class _Snapshot:
         self.targets = dict(group.targets)
         self.image = image
 
+    def parts(self) -> Iterator[list[ConsumerGroupMember]]:
+        """The members, some at a time."""
+        for some in spans(len(self.members), SLICE_ITEMS):
+            yield self.members[some]
+
     def target(self, member: ConsumerGroupMember) -> Assignment:
         return self.targets.get(member.member_id, NO_TARGET)
 
@@ -31,7 +37,8 @@ class _Snapshot:
 def inspect_consumer_group(group: ConsumerGroup, image: MetadataImage) -> dict[str, Any]:
     """`blocked`: per member that waits, each wanted partition with the member that still holds
     it, and whether that one has been told to give it up. The lists are iterators: of this moment,
-    but made when they are read, as they may be long."""
+    but made when they are read, as they may be long. None in them is no item but a stop: much has
+    been looked at, and others may have their turn."""
     snapshot = _Snapshot(group, image)
     return {
         "group_epoch": group.group_epoch,
@@ -67,11 +74,17 @@ def _member(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
     }
 
 
-def _blocked(snapshot: _Snapshot) -> Iterator[dict[str, Any]]:
+def _blocked(snapshot: _Snapshot) -> Iterator[dict[str, Any] | None]:
     holders: dict[Partition, ConsumerGroupMember] = {}
-    for member, topic_id, partition in _wanted(snapshot):
+    for found in _wanted(snapshot):
+        if found is None:
+            yield None
+            continue
+        member, topic_id, partition = found
         if not holders:
-            holders = _holders(snapshot)
+            for one in snapshot.parts():
+                holders.update(_held(one))
+                yield None
         holder = holders.get((topic_id, partition))
         if holder is None or holder is member:
             continue
@@ -84,21 +97,23 @@ def _blocked(snapshot: _Snapshot) -> Iterator[dict[str, Any]]:
         }
 
 
-def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int]]:
-    """What members do not have of their targets."""
-    for member in snapshot.members:
-        target = snapshot.target(member)
-        for topic_id in sorted(target):
-            mine = member.assigned.get(topic_id, {})
-            for partition in target[topic_id]:
-                if partition not in mine:
-                    yield member, topic_id, partition
+def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
+    """What members do not have of their targets. None: a stop."""
+    for members in snapshot.parts():
+        for member in members:
+            target = snapshot.target(member)
+            for topic_id in sorted(target):
+                mine = member.assigned.get(topic_id, {})
+                for partition in target[topic_id]:
+                    if partition not in mine:
+                        yield member, topic_id, partition
+        yield None
 
 
-def _holders(snapshot: _Snapshot) -> dict[Partition, ConsumerGroupMember]:
+def _held(members: list[ConsumerGroupMember]) -> dict[Partition, ConsumerGroupMember]:
     return {
         (topic_id, partition): member
-        for member in snapshot.members
+        for member in members
         for holdings in (member.assigned, member.pending_revocation)
         for topic_id, partitions in holdings.items()
         for partition in partitions

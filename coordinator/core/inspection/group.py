@@ -37,14 +37,15 @@ def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, A
     if shown is None:
         return None
     return {
-        name: list(value) if isinstance(value, Iterator) else value for name, value in shown.items()
+        name: [item for item in value if item is not None] if isinstance(value, Iterator) else value
+        for name, value in shown.items()
     }
 
 
 def inspect_group_lazily(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
     """None when there is no such group. `deadlines`: what runs, and in how many ms;
     "consumer-next-target" when the group epoch is ahead of its target. What may be long is an
-    iterator."""
+    iterator, where None is a stop and no item."""
     group = state.groups.get(group_id)
     if group is None:
         return None

@@ -19,6 +19,8 @@ from tests.bench.plan import Plan
 WARMUP_S = 0.5
 JVM_WARMUP_S = 3.0
 """Not measured: the JVM compiles meanwhile what it then runs."""
+WARMUP_OF_EACH_S = 50e-6
+"""More for each request in flight: the first one on a connection is handled in full."""
 QUICK_WARMUP_S = 0.1
 FAILURES = (LoadFailed, NoPeer, RuntimeError, AssertionError, OSError)
 """Of the load, and of starting a peer: one that fails must not end a run of hours."""
@@ -64,6 +66,7 @@ class Measured:
 
     def _repeat(self, peer: Peer, requests: Sequence[bytes]) -> float:
         warmup_s = JVM_WARMUP_S if peer.name == "Apache Kafka" else WARMUP_S
+        warmup_s += WARMUP_OF_EACH_S * self._load.connections * self._load.window
         result = repeat(
             peer.address,
             requests,

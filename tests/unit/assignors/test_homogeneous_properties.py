@@ -116,7 +116,10 @@ def test_equals_the_plain_form(
     group: tuple[Members, MetadataImage], order: Order, size: int
 ) -> None:
     members, image = group
-    with patch.object(uniform_homogeneous, "SLICE_MEMBERS", size):
+    with (
+        patch.object(uniform_homogeneous, "SLICE_MEMBERS", size),
+        patch.object(uniform_homogeneous, "SLICE_PARTITIONS", size),
+    ):
         result = UniformAssignor(order).assign(
             AssignmentSpec(members, HOMOGENEOUS), ImageDescriber(image)
         )

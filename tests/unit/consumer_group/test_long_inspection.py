@@ -10,7 +10,7 @@ from coordinator.core.inspection.group import (
     inspect_group_lazily,
     is_long,
 )
-from coordinator.core.slices import run_through
+from coordinator.core.slices import SLICE_ITEMS, run_through
 from coordinator.server.long_json import json_steps
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
@@ -30,3 +30,26 @@ def test_a_long_group_is_the_same_piece_by_piece() -> None:
     lazily = inspect_group_lazily(shard.state, GROUP, shard.now)
     assert json.loads(run_through(json_steps(lazily))) == whole
     assert not is_long(shard.state, "nobody")
+
+
+def test_members_that_wait_for_nothing_are_looked_at_with_stops() -> None:
+    shard = Shard(topic("foo", FOO, 6))
+    for number in range(4 * SLICE_ITEMS):
+        shard.put_member(f"m{number}")
+    shard.settle(10)
+    lazily = inspect_group_lazily(shard.state, GROUP, shard.now)
+    assert lazily is not None
+    assert list(lazily["blocked"]) == [None] * 4
+
+
+def test_whoever_holds_what_others_want_is_looked_up_with_stops() -> None:
+    shard = Shard(topic("foo", FOO, 6))
+    shard.put_member("m0", assigned={FOO: {0: 10, 1: 10}})
+    for number in range(1, 2 * SLICE_ITEMS):
+        shard.put_member(f"m{number}")
+    shard.settle(10, m0={FOO: (0,)}, m1={FOO: (1,)})
+    lazily = inspect_group_lazily(shard.state, GROUP, shard.now)
+    assert lazily is not None
+    blocked = list(lazily["blocked"])
+    assert blocked.count(None) == 2 + 2
+    assert [one["member_id"] for one in blocked if one is not None] == ["m1"]

@@ -31,5 +31,18 @@ def test_an_iterator_is_a_list() -> None:
     assert run_through(steps) == b'{"none": [], "some": [1, 2]}\n'
 
 
+def test_an_iterator_may_stop_where_it_has_no_item_yet() -> None:
+    value = {"found": iter([None, 1, None, None, 2, None]), "nulls": [None, None]}
+    steps = json_steps(value)
+    assert sum(1 for _ in steps) == 4
+    value = {"found": iter([None, 1, None, None, 2, None]), "nulls": [None, None]}
+    assert run_through(json_steps(value)) == b'{"found": [1, 2], "nulls": [null, null]}\n'
+
+
+def test_a_long_list_of_nulls_is_one() -> None:
+    nulls = [None] * (SLICE_ITEMS + 1)
+    assert json.loads(run_through(json_steps(nulls))) == nulls
+
+
 def test_a_long_list_has_a_stop_after_each_part() -> None:
     assert sum(1 for _ in json_steps({"many": list(range(3 * SLICE_ITEMS + 1))})) == 4
