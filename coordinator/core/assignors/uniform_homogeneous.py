@@ -24,7 +24,7 @@ SLICE_MEMBERS = 2048
 """Members between two stops."""
 
 SLICE_PARTITIONS = 16_384
-"""Free ones of a topic that are looked for in one go."""
+"""Of a topic that are looked at in one go, or of members."""
 
 Run = tuple[TopicId, tuple[int, ...]]
 """Some partitions of a topic, in the order in which they are handed out."""
@@ -41,7 +41,7 @@ def homogeneous_steps(
     free = _Free(partition_counts(topic_ids, topics))
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     kept = _Kept(free.counts, len(member_ids), order)
-    for some in spans(len(member_ids), SLICE_MEMBERS):
+    for some in spans(len(member_ids), kept.at_once):
         kept.add(member_ids[some], _priors(members, member_ids[some]))
         yield
     sizes = kept.lacks
@@ -58,11 +58,11 @@ def homogeneous_steps(
     if sum(sizes) == kept.revoked_count:
         runs = iter(kept.revoked)
     else:
-        for some in spans(len(member_ids) if kept.result else 0, SLICE_MEMBERS):
+        for some in spans(len(member_ids) if kept.result else 0, kept.at_once):
             free.take(_priors(members, member_ids[some]))
             yield
         runs = chain(free.runs(), kept.revoked)
-    yield from _hand_out(kept.result, receivers, sizes, runs)
+    yield from _hand_out(kept.result, receivers, sizes, runs, kept.at_once)
     return kept.result
 
 
@@ -73,14 +73,16 @@ def _priors(members: Mapping[str, MemberSpec], member_ids: list[str]) -> list[As
 class _Kept:
     """What of the priors is kept, member by member in their order.
 
-    `lacks`: how many partitions each still gets, without the `extras` that nobody kept; `favoured`:
-    who kept one. `revoked`: what its holder may not keep.
+    `at_once`: so many members are quickly gone through. `lacks`: how many partitions each still
+    gets, without the `extras` that nobody kept; `favoured`: who kept one. `revoked`: what its
+    holder may not keep.
     """
 
     __slots__ = (
         "_counts",
         "_order",
         "_quota",
+        "at_once",
         "extras",
         "favoured",
         "lacks",
@@ -93,6 +95,7 @@ class _Kept:
         self._counts = counts
         self._order = order
         self._quota, self.extras = divmod(sum(counts.values()), members)
+        self.at_once = max(1, min(SLICE_MEMBERS, SLICE_PARTITIONS // (self._quota + 1)))
         self.result: dict[str, Assignment] = {}
         self.lacks: list[int] = []
         self.favoured: set[str] = set()
@@ -209,11 +212,15 @@ def _favoured(
 
 
 def _hand_out(
-    result: dict[str, Assignment], receivers: list[str], sizes: list[int], runs: Iterator[Run]
+    result: dict[str, Assignment],
+    receivers: list[str],
+    sizes: list[int],
+    runs: Iterator[Run],
+    at_once: int,
 ) -> Generator[None, None, None]:
     topic_id, run = next(runs, (b"", ()))
     start = 0
-    for some in spans(len(receivers), SLICE_MEMBERS):
+    for some in spans(len(receivers), at_once):
         yield
         for member_id, missing in zip(receivers[some], sizes[some], strict=True):
             if start == len(run):

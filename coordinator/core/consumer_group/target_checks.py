@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from itertools import combinations
+from operator import and_
 from typing import Any
 
 from coordinator.core.assignors.api import (
@@ -24,7 +25,8 @@ from coordinator.core.slices import run_through
 from protocol.messages import TopicId
 
 SLICE_MEMBERS = 256
-"""So many members are looked at between two chances for others."""
+SLICE_PARTITIONS = 8192
+"""So many members, or partitions, are looked at between two chances for others."""
 
 NOTHING: Assignment = {}
 
@@ -38,7 +40,7 @@ def check_steps(
     result: Any, spec: GroupSpec, topics: TopicDescriber
 ) -> Generator[None, None, dict[str, Assignment]]:
     """The assignor's result with an entry per member, in canonical form; stops after every
-    `SLICE_MEMBERS`. Raises AssignorError that names the first fault."""
+    `SLICE_MEMBERS`, or sooner. Raises AssignorError that names the first fault."""
     strangers = sorted(map(str, set(result) - spec.members.keys()))
     if strangers:
         raise AssignorError(f"{strangers[0]} is not a member of the group")
@@ -50,7 +52,7 @@ def check_steps(
             target = given if given is member.assigned else _canonical(given)
             targets[member_id] = target
             bulk.add(member, target)
-            if len(targets) % SLICE_MEMBERS == 0:
+            if len(targets) % SLICE_MEMBERS == 0 or bulk.unsettled >= SLICE_PARTITIONS:
                 bulk.settle()
                 yield
         bulk.settle()
@@ -82,7 +84,8 @@ class _Given:
     def __init__(self, topic_ids: Mapping[TopicId, object], topics: TopicDescriber) -> None:
         self.topic_ids = topic_ids
         self.limit = min(map(topics.num_partitions, topic_ids))
-        self.seen: set[int] = set()
+        # Not a set: one of a million numbers takes many milliseconds whenever it grows.
+        self.seen = bytearray(max(self.limit, 0))
         self.recent: list[int] = []
 
     def settle(self) -> None:
@@ -92,22 +95,27 @@ class _Given:
             return
         if set(map(type, recent)) != {int} or min(recent) < 0 or max(recent) >= self.limit:
             raise _SomeFault
-        before = len(seen)
-        seen.update(recent)
-        if len(seen) != before + len(recent):
+        if len(set(recent)) != len(recent) or any(map(seen.__getitem__, recent)):
             raise _SomeFault
+        for partition in recent:
+            seen[partition] = 1
         recent.clear()
+
+    def overlaps(self, other: _Given) -> bool:
+        return any(map(and_, self.seen, other.seen))
 
 
 class _Bulk:
-    """Every member's target by topic. Even ones by their set of topics, which many have."""
+    """Every member's target by topic. Even ones by their set of topics, which many have.
+    `unsettled`: partitions that were added since the last time."""
 
-    __slots__ = ("_even", "_one", "_topics")
+    __slots__ = ("_even", "_one", "_topics", "unsettled")
 
     def __init__(self, topics: TopicDescriber) -> None:
         self._topics = topics
         self._one: dict[TopicId, _Given] = {}
         self._even: dict[tuple[int, int], _Given] = {}
+        self.unsettled = 0
 
     def add(self, member: MemberSpec, target: Assignment) -> None:
         if type(target) is EvenAssignment:
@@ -118,6 +126,7 @@ class _Bulk:
                 self._check_subscribed(member, target.topics)
                 given = self._even[key] = _Given(target.topics, self._topics)
             given.recent.extend(target.partitions)
+            self.unsettled += len(target.partitions)
             return
         self._check_subscribed(member, target)
         for topic_id, partitions in target.items():
@@ -125,6 +134,7 @@ class _Bulk:
             if given is None:
                 given = self._one[topic_id] = _Given({topic_id: None}, self._topics)
             given.recent.extend(partitions)
+            self.unsettled += len(partitions)
 
     @staticmethod
     def _check_subscribed(member: MemberSpec, topic_ids: Mapping[TopicId, object]) -> None:
@@ -133,6 +143,7 @@ class _Bulk:
 
     def settle(self) -> None:
         """What was added since the last time. Raises _SomeFault."""
+        self.unsettled = 0
         for given in self._one.values():
             given.settle()
         for given in self._even.values():
@@ -147,7 +158,7 @@ class _Bulk:
                 by_topic.setdefault(topic_id, []).append(given)
         for of_topic in by_topic.values():
             for one, other in combinations(of_topic, 2):
-                if not one.seen.isdisjoint(other.seen):
+                if one.overlaps(other):
                     raise _SomeFault
                 yield
 

@@ -124,3 +124,12 @@ def test_a_fault_of_the_last_member_is_found_after_stops(monkeypatch: pytest.Mon
     next(steps)
     with pytest.raises(AssignorError, match="m4 got a partition of alpha that is handed out twice"):
         next(steps)
+
+
+def test_members_with_many_partitions_are_looked_at_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(target_checks, "SLICE_PARTITIONS", 2)
+    members = {f"m{number}": MemberSpec(EVERYTHING, {}) for number in range(4)}
+    result: dict[str, Any] = {f"m{number}": {ALPHA: (number,)} for number in range(4)}
+    assert sum(1 for _ in check_steps(result, spec_of(members), TOPICS)) == 2
