@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from coordinator.core.slices import SLICE_ITEMS
+from coordinator.core.slices import SLICE_ITEMS, chunks
 
 
 def json_steps(value: Any) -> Generator[None, None, bytes]:
@@ -32,17 +32,23 @@ def _parts(value: Any, parts: list[str]) -> Generator[None, None, None]:
         parts.append(json.dumps(value, ensure_ascii=False))
         return
     parts.append("[")
-    separator, some = "", []
-    for item in value:
-        if item is not None or isinstance(value, list):
-            some.append(item)
-            if len(some) < SLICE_ITEMS:
-                continue
+    separator = ""
+    for some in chunks(value) if isinstance(value, list) else _chunks_and_stops(value):
         if some:
             parts.append(separator + json.dumps(some, ensure_ascii=False)[1:-1])
-            separator, some = ", ", []
-        yield
-    if some:
-        parts.append(separator + json.dumps(some, ensure_ascii=False)[1:-1])
+            separator = ", "
         yield
     parts.append("]")
+
+
+def _chunks_and_stops(items: Iterator[Any]) -> Iterator[list[Any]]:
+    """As `chunks`, and what there is, perhaps nothing, at each stop."""
+    chunk: list[Any] = []
+    for item in items:
+        if item is not None:
+            chunk.append(item)
+        if item is None or len(chunk) == SLICE_ITEMS:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

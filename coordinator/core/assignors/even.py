@@ -9,30 +9,23 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 from protocol.messages import TopicId
+
+V_co = TypeVar("V_co", covariant=True)
 
 SHARED_SETS = 4096
 """Sets of topics that are remembered. With more of them equal sets stand in memory twice."""
 
 
-class EvenAssignment(Mapping[TopicId, tuple[int, ...]]):
-    """Reads as the dictionary in which each of `topics` has `partitions`.
-
-    `topics`: keys in ascending order, at least one, from `shared_topics`, never changed.
-    `partitions`: ascending, at least one.
-    """
+class ByTopic(Mapping[TopicId, V_co]):
+    """The same of each of `topics`: keys in ascending order, at least one, from `shared_topics`,
+    never changed. `partitions`: ascending, at least one."""
 
     __slots__ = ("partitions", "topics")
-
-    def __init__(self, topics: dict[TopicId, None], partitions: tuple[int, ...]) -> None:
-        self.topics = topics
-        self.partitions = partitions
-
-    def __getitem__(self, topic_id: TopicId) -> tuple[int, ...]:
-        if topic_id not in self.topics:
-            raise KeyError(topic_id)
-        return self.partitions
+    partitions: tuple[int, ...]
+    topics: dict[TopicId, None]
 
     def __contains__(self, topic_id: object) -> bool:
         return topic_id in self.topics
@@ -42,6 +35,24 @@ class EvenAssignment(Mapping[TopicId, tuple[int, ...]]):
 
     def __len__(self) -> int:
         return len(self.topics)
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+
+class EvenAssignment(ByTopic[tuple[int, ...]]):
+    """Reads as the dictionary in which each of `topics` has `partitions`."""
+
+    __slots__ = ()
+
+    def __init__(self, topics: dict[TopicId, None], partitions: tuple[int, ...]) -> None:
+        self.topics = topics
+        self.partitions = partitions
+
+    def __getitem__(self, topic_id: TopicId) -> tuple[int, ...]:
+        if topic_id not in self.topics:
+            raise KeyError(topic_id)
+        return self.partitions
 
     def items(self) -> ItemsView[TopicId, tuple[int, ...]]:
         # That of a dictionary is the quickest.
@@ -55,13 +66,13 @@ class EvenAssignment(Mapping[TopicId, tuple[int, ...]]):
                 self.topics is other.topics or self.topics == other.topics
             )
         if type(other) is dict:
-            return len(other) == len(self.topics) and dict(self.items()) == other
+            # By size first: that a new member has nothing yet is the usual case.
+            if len(other) != len(self.topics):
+                return False
+            return dict.fromkeys(self.topics, self.partitions) == other
         return Mapping.__eq__(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
-
-    def __repr__(self) -> str:
-        return repr(dict(self.items()))
 
 
 @lru_cache(SHARED_SETS)

@@ -104,11 +104,13 @@ def _hand_out(
         mine = built[position]
         if mine is NOTHING:
             prior = priors[position]
-            # Nearly everybody is new or has the same form as before; neither needs a comparison.
-            if prior.partitions != run if type(prior) is EvenAssignment else not prior:
-                built[position] = EvenAssignment(topics, run)
+            given = EvenAssignment(topics, run)
+            # Nearly everybody is new or has the same form as before: neither needs a comparison.
+            if type(prior) is EvenAssignment:
+                has_changed = prior.partitions != run
             else:
-                built[position] = settled(prior, EvenAssignment(topics, run))
+                has_changed = not prior
+            built[position] = given if has_changed else settled(prior, given)
         else:
             if position not in mixed:
                 mixed[position] = dict(mine)

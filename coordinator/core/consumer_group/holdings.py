@@ -15,13 +15,11 @@ from itertools import repeat
 from operator import lt
 
 from coordinator.core.assignors.api import Assignment
-from coordinator.core.assignors.even import shared_topics
+from coordinator.core.assignors.even import ByTopic, shared_topics
 from protocol.messages import TopicId
 
 Epochs = int | tuple[int, ...]
 """One for all partitions, or one for each."""
-
-NOTHING: Assignment = {}
 
 
 class TopicHoldings(Mapping[int, int]):
@@ -73,66 +71,53 @@ class _Pairs(ItemsView[int, int]):
         return self._mapping.pairs()
 
 
-class EvenHoldings(Mapping[TopicId, Mapping[int, int]]):
+class EvenHoldings(ByTopic[Mapping[int, int]]):
     """The holdings of a member that has the same partitions of each of its topics, each since the
-    same epoch in all of them. `topics`: from `shared_topics`."""
+    same epoch in all of them."""
 
-    __slots__ = ("_epochs", "_partitions", "_topics")
+    __slots__ = ("_epochs",)
 
     def __init__(
         self, topics: dict[TopicId, None], partitions: tuple[int, ...], epochs: Epochs
     ) -> None:
-        self._topics = topics
-        self._partitions = partitions
+        self.topics = topics
+        self.partitions = partitions
         self._epochs = epochs
 
     def __getitem__(self, topic_id: TopicId) -> TopicHoldings:
-        if topic_id not in self._topics:
+        if topic_id not in self.topics:
             raise KeyError(topic_id)
-        return TopicHoldings(self._partitions, self._epochs)
-
-    def __contains__(self, topic_id: object) -> bool:
-        return topic_id in self._topics
-
-    def __iter__(self) -> Iterator[TopicId]:
-        return iter(self._topics)
-
-    def __len__(self) -> int:
-        return len(self._topics)
+        return TopicHoldings(self.partitions, self._epochs)
 
     def items(self) -> ItemsView[TopicId, Mapping[int, int]]:
         # That of a dictionary is the quickest.
-        held: Mapping[int, int] = TopicHoldings(self._partitions, self._epochs)
-        return dict.fromkeys(self._topics, held).items()
+        held: Mapping[int, int] = TopicHoldings(self.partitions, self._epochs)
+        return dict.fromkeys(self.topics, held).items()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is EvenHoldings:
-            return (self._partitions, self._epochs) == (other._partitions, other._epochs) and (
-                self._topics is other._topics or self._topics == other._topics
+            return (self.partitions, self._epochs) == (other.partitions, other._epochs) and (
+                self.topics is other.topics or self.topics == other.topics
             )
         return Mapping.__eq__(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
-
-    def __repr__(self) -> str:
-        return repr(dict(self.items()))
-
-    def partitions_by_topic(self) -> Iterable[tuple[TopicId, Iterable[int]]]:
-        return zip(self._topics, repeat(self._partitions), strict=False)
 
 
 def partitions_by_topic(
     held: Mapping[TopicId, Mapping[int, int]],
 ) -> Iterable[tuple[TopicId, Iterable[int]]]:
     """What is held, without epochs."""
-    return held.partitions_by_topic() if type(held) is EvenHoldings else held.items()
+    if type(held) is EvenHoldings:
+        return zip(held.topics, repeat(held.partitions), strict=False)
+    return held.items()
 
 
 def even_holdings(
     topic_ids: tuple[TopicId, ...],
     partitions: tuple[int, ...],
     epochs: tuple[int, ...],
-    target: Assignment = NOTHING,
+    target: Assignment,
 ) -> Mapping[TopicId, Mapping[int, int]]:
     """`epochs`: one for each of `partitions`, of which there are some, ascending. A tuple that is
     as in `target` stands in memory once and not twice."""
@@ -145,7 +130,7 @@ def topic_holdings(
     topic_id: TopicId,
     partitions: tuple[int, ...],
     epochs: tuple[int, ...],
-    target: Assignment = NOTHING,
+    target: Assignment,
 ) -> Mapping[int, int]:
     """Of one topic among others of which there are other partitions, or since other epochs."""
     if not ascend(partitions):

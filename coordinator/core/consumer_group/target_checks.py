@@ -21,14 +21,13 @@ from coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from coordinator.core.assignors.even import EvenAssignment
+from coordinator.core.consumer_group.group import NO_TARGET
 from coordinator.core.slices import run_through
 from protocol.messages import TopicId
 
 SLICE_MEMBERS = 256
 SLICE_PARTITIONS = 8192
 """So many members, or partitions, are looked at between two chances for others."""
-
-NOTHING: Assignment = {}
 
 
 def checked(result: Any, spec: GroupSpec, topics: TopicDescriber) -> dict[str, Assignment]:
@@ -48,7 +47,7 @@ def check_steps(
     bulk = _Bulk(topics)
     try:
         for member_id, member in spec.members.items():
-            given = result.get(member_id, NOTHING)
+            given = result.get(member_id, NO_TARGET)
             target = given if given is member.assigned else _canonical(given)
             targets[member_id] = target
             bulk.add(member, target)

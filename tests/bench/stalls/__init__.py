@@ -23,6 +23,7 @@ from tests.bench.figures import Workload
 from tests.bench.plan import Plan
 from tests.bench.stalls import requests
 from tests.bench.stalls.store import Sizes, fill, small
+from tests.support.metrics import samples
 
 QUICK = Sizes(huge=500, members=1000, offsets=10_000)
 READY_TIMEOUT_S = 300
@@ -44,7 +45,6 @@ CHORES: Mapping[str, int | str] = {
 """All sessions begin at the start and end at once; the log is cleaned before."""
 SESSION_MS = 30_000
 GROUPS = "kafka_server_group_coordinator_metrics_group_count"
-OF_CONSUMERS = '{protocol="consumer"}'
 AFTER_S = 1.5
 """So long a phase is watched after its own request has been answered."""
 QUICK_CASE = (QUICK, 15_000, 0.4)
@@ -121,7 +121,7 @@ def _chores(watch: Watch, beats: Beats, admin: str) -> Iterator[Phase]:
     yield until("log cleaning and history truncation", cleaned)
     yield until(
         "sessions of all members end, offsets expire, groups go",
-        lambda: _metric(admin, GROUPS, OF_CONSUMERS) <= 1,
+        lambda: _metric(admin, GROUPS, protocol="consumer") <= 1,
     )
 
 
@@ -155,12 +155,10 @@ def _get(admin: str, path: str) -> bytes:
         return body
 
 
-def _metric(admin: str, name: str, labels: str = "") -> float:
+def _metric(admin: str, name: str, **labels: str) -> float:
     """0 if there is no such sample yet."""
-    for line in _get(admin, "/metrics").decode().splitlines():
-        if line.startswith(f"{name}{labels} "):
-            return float(line.rpartition(" ")[2])
-    return 0.0
+    found = samples(f"http://{admin}", name)
+    return next((sample.value for sample in found if sample.labels == labels), 0.0)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def small_arrays() -> Iterator[None]:
 
 def small(epochs: dict[int, int], topics: tuple[bytes, ...] = (FOO,)) -> EvenHoldings:
     ordered = sorted(epochs)
-    made = even_holdings(topics, tuple(ordered), tuple(epochs[number] for number in ordered))
+    made = even_holdings(topics, tuple(ordered), tuple(epochs[number] for number in ordered), {})
     assert isinstance(made, EvenHoldings)
     return made
 
