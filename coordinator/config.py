@@ -7,31 +7,13 @@ checked against this file. Unknown keys and values out of range are `ConfigError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from typing import Any
 
+from coordinator.settings import ConfigError as ConfigError  # users catch it by this name
+from coordinator.settings import parse_value, setting, setting_text
+
 _INT_MAX = 2**31 - 1
-_LONG_MAX = 2**63 - 1
-
-
-class ConfigError(ValueError):
-    """`str()` is one line that says what is wrong and how to mend it."""
-
-
-def setting(
-    key: str,
-    default: Any,
-    doc: str,
-    *,
-    low: int | None = None,
-    high: int | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """A field with its Kafka name, bounds (inclusive) and meaning."""
-    return field(
-        default=default,
-        metadata={"key": key, "doc": doc, "low": low, "high": high, "choices": choices},
-    )
 
 
 @dataclass(frozen=True)
@@ -317,42 +299,7 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
 
 def settings_of(config: CoordinatorConfig) -> dict[str, str]:
     """Every setting by its Kafka name, as `with_settings` takes it."""
-    return {key: _text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def parse_value(entry: Field[Any], text: str) -> Any:
-    """The typed value of one field from text, checked against its own bounds."""
-    key, meta, text = entry.metadata["key"], entry.metadata, text.strip()
-    if isinstance(entry.default, bool):
-        if text.lower() not in ("true", "false"):
-            raise ConfigError(f"{key}={text}: must be true or false")
-        return text.lower() == "true"
-    if isinstance(entry.default, int):
-        return _parse_int(key, text, meta)
-    if isinstance(entry.default, tuple):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    if meta["choices"] and text.lower() not in meta["choices"]:
-        raise ConfigError(f"{key}={text}: must be one of {', '.join(meta['choices'])}")
-    return text.lower() if meta["choices"] else text
-
-
-def _parse_int(key: str, text: str, meta: Mapping[str, Any]) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise ConfigError(f"{key}={text}: must be a whole number") from None
-    low = -_LONG_MAX if meta["low"] is None else meta["low"]
-    high = _LONG_MAX if meta["high"] is None else meta["high"]
-    if not low <= value <= high:
-        span = f"at least {low}" if meta["high"] is None else f"between {low} and {high}"
-        raise ConfigError(f"{key}={text}: must be {span}")
-    return value
+    return {key: setting_text(getattr(config, entry.name)) for key, entry in FIELDS_BY_KEY.items()}
 
 
 def validate(config: CoordinatorConfig) -> None:
