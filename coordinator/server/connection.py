@@ -2,10 +2,9 @@
 
 Rules:
 - A request takes a slot at its arrival; replies leave from the front of the queue of slots.
-- Nothing behind a JoinGroup or SyncGroup is looked at before that one is answered: Kafka serves
-  one request of a connection at a time, and clients build on the effect (spec: classic group,
-  section 1). The same holds for ListGroups, and for any reply that is encoded in slices. Other
-  requests are worked on side by side, so pipelined commits share one fsync.
+- A request starts when those before it are answered, or are of the same lane (`lanes`), so that
+  none sees a state without an earlier one (spec: classic group, section 1). Nothing starts while a
+  reply is encoded in slices.
 - Too many slots or too many unsent bytes: the socket is not read any further. A client that
   reads nothing of its replies for `write_stall_timeout_ms` is dropped.
 - A malformed frame or an unsupported request closes this connection with one log line.
@@ -26,6 +25,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.runtime.clock import Clock, TimerHandle
 from coordinator.server.commits import CommitTable
 from coordinator.server.connection_stats import ConnectionStats
+from coordinator.server.lanes import lane_of
 from coordinator.server.long_replies import LongReplies
 from coordinator.server.slot import ReadySlot, Slot
 from coordinator.server.steady import NOBODY, SteadyTable, StoredReply
@@ -40,7 +40,6 @@ from protocol.wire.registry import Api
 log = structlog.get_logger("groupd.connection")
 
 API_VERSIONS_KEY = 18
-_BARRIERS = frozenset({11, 14, 16})
 
 
 class Requests(Protocol):
@@ -71,7 +70,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
         self._slots: deque[Slot | ReadySlot] = deque()
-        self._barrier: Slot | None = None
+        self._unanswered = 0
+        self._lane: str | None = None
+        """Of the unanswered requests."""
         self._held = 0
         self.long_replies: LongReplies | None = None
         """None: every reply is encoded at once."""
@@ -230,8 +231,7 @@ class Connection(asyncio.Protocol):
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply; send every reply that is ready in order."""
         self.steady.active_ms = self._now_ms()
-        if slot is self._barrier:
-            self._barrier = None
+        self._unanswered -= 1
         if self._pumping:
             return
         self._flush()
@@ -262,26 +262,40 @@ class Connection(asyncio.Protocol):
 
         Again while that made room: replies that were ready at once leave nobody else to go on.
         """
-        while not self.closed:
-            self._pumping = True
-            try:
-                while self._frames and self._may_start() and not self.closed:
-                    self._start(self._frames.popleft())
-            finally:
-                self._pumping = False
+        while self._frames and not self.closed:
+            started = self._start_some()
             if self.closed:
                 return
             self._flush()
-            if not (self._frames and self._may_start()):
+            if not started:
                 break
         self._regulate()
 
-    def _may_start(self) -> bool:
-        if self._draining or self._held or self._barrier is not None:
+    def _start_some(self) -> bool:
+        """Start what may start; whether that was anything."""
+        started = False
+        self._pumping = True
+        try:
+            while self._frames and not self.closed:
+                lane = lane_of(self._frames[0])
+                if not self._may_start(lane):
+                    break
+                self._lane = lane
+                self._start(self._frames.popleft())
+                started = True
+        finally:
+            self._pumping = False
+        return started
+
+    def _may_start(self, lane: str | None) -> bool:
+        if self._draining or self._held:
+            return False
+        if self._unanswered and (lane is None or lane != self._lane):
             return False
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
+        self._unanswered += 1
         if len(frame) == self.commits.size:
             again = self.commits.again(self, frame)
             if again is not None:
@@ -307,8 +321,6 @@ class Connection(asyncio.Protocol):
         self._stats.requests[header.api_key, header.api_version] += 1
         slot = self._slot(api, header, frame)
         self._slots.append(slot)
-        if header.api_key in _BARRIERS:
-            self._barrier = slot
         self._requests.submit(slot, api, request)
 
     def _slot(self, api: Api, header: RequestHeader, request_frame: bytes) -> Slot:
@@ -316,6 +328,7 @@ class Connection(asyncio.Protocol):
 
     def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
         """A settled heartbeat: the stored reply, in its place in the order."""
+        self._unanswered -= 1
         self._slots.append(ReadySlot(stored.head + correlation_id + stored.tail))
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:

@@ -64,7 +64,8 @@ class Produce:
         transactional = self._verifying.mark(entries)
         logs = [_log_name(entry) for entry in entries]
         # A producer waits for its own verification only, not for that of others.
-        lanes = [f"{_log_name(entry)}/{_producer_id(entry)}" for entry in transactional]
+        name = request.transactional_id
+        lanes = [] if name is None else [f"{log}/{name}" for log in logs]
         if self._attach(entries) and not self._order.busy(logs):
             logs = []
         if logs or self._order.busy(lanes) or self._verifying.needed(context, transactional):
@@ -232,8 +233,3 @@ class Produce:
 def _log_name(entry: ProduceEntry) -> str:
     assert entry.topic is not None
     return log_name(entry.topic.topic_id, entry.asked.partition)
-
-
-def _producer_id(entry: ProduceEntry) -> int:
-    assert entry.transactional is not None
-    return entry.transactional.producer_id

@@ -36,9 +36,17 @@ _PARTITION = Struct(">ihq")
 _FLEXIBLE_FROM = 9
 
 
+def _transactional_id(reader: Reader) -> str | None:
+    return reader.nullable_string() if reader.version >= 3 else None
+
+
+transactional_id_of = decoder(_FLEXIBLE_FROM)(_transactional_id)
+"""(frame, offset, version) -> the transactional id, without decoding what comes behind it."""
+
+
 @decoder(_FLEXIBLE_FROM)
 def decode(reader: Reader) -> ProduceRequest:
-    transactional_id = reader.nullable_string() if reader.version >= 3 else None
+    transactional_id = _transactional_id(reader)
     acks = reader.int16()
     timeout_ms = reader.int32()
     topics = reader.array(_topic)

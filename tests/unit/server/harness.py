@@ -16,7 +16,7 @@ from protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, Sync
 from protocol.wire.registry import Api
 from tests.support.raw import frame, request, string
 
-HEARTBEAT, JOIN, SYNC = 12, 11, 14
+PRODUCE, HEARTBEAT, JOIN, SYNC = 0, 12, 11, 14
 
 
 def heartbeat(correlation: int) -> bytes:
@@ -37,6 +37,12 @@ def sync(correlation: int, member: str = "m") -> bytes:
     """SyncGroup v0 without assignments."""
     body = string("g") + struct.pack(">i", 1) + string(member) + struct.pack(">i", 0)
     return frame(request(SYNC, 0, correlation, body))
+
+
+def produce(correlation: int, transactional_id: str | None = None) -> bytes:
+    """Produce v3 of nothing."""
+    name = struct.pack(">h", -1) if transactional_id is None else string(transactional_id)
+    return frame(request(PRODUCE, 3, correlation, name + struct.pack(">hii", -1, 1000, 0)))
 
 
 def correlations(data: bytes) -> list[int]:

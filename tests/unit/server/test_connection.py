@@ -1,17 +1,25 @@
-"""One connection: order of replies, barriers, limits, what closes it."""
+"""One connection: order of requests and replies, limits, what closes it."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from protocol.errors import ErrorCode
-from tests.support.raw import frame, request
-from tests.unit.server.harness import Client, correlations, heartbeat, join, reply_to, sync
+from tests.support.raw import api_versions, fetch, frame, metadata, request
+from tests.unit.server.harness import (
+    PRODUCE,
+    Client,
+    correlations,
+    heartbeat,
+    join,
+    produce,
+    reply_to,
+    sync,
+)
 
 
 def batch(*numbers: int) -> bytes:
@@ -33,20 +41,52 @@ async def test_replies_leave_in_the_order_of_the_requests() -> None:
     assert client.connection.idle
 
 
-@pytest.mark.parametrize("barrier", [join, sync])
-async def test_nothing_behind_a_join_or_sync_is_looked_at_before_its_answer(barrier: Any) -> None:
+ALONE = {
+    "join": join,
+    "sync": sync,
+    "api versions": api_versions,
+    "metadata": metadata,
+    "fetch": lambda number: fetch(number, "t", 0, 0, 1000),
+    "malformed produce": lambda number: frame(request(PRODUCE, 9, number, b"\x00\xff")),
+}
+
+
+@pytest.mark.parametrize("alone", list(ALONE))
+async def test_a_request_of_no_lane_waits_for_all_before_it_and_holds_what_is_behind(
+    alone: str,
+) -> None:
     client = Client()
-    client.send(heartbeat(1) + barrier(2) + batch(3, 4) + barrier(5) + heartbeat(6))
+    client.send(heartbeat(1) + heartbeat(2) + ALONE[alone](3) + batch(4, 5))
     assert client.pending() == [1, 2]
     await client.answer(2)
-    assert client.pending() == [1, 2, 3, 4, 5]
+    assert client.pending() == [1, 2]
     await client.answer(1)
+    if alone == "malformed produce":
+        assert client.transport.aborted
+        return
+    assert client.pending() == [1, 2, 3]
+    assert not client.connection.steady.quiet
+    client.slots[2].resolve_frame(b"")
+    await asyncio.sleep(0)
+    assert client.pending() == [1, 2, 3, 4, 5]
     await client.answer(4)
-    await client.answer(3)
-    assert client.received() == [1, 2, 3, 4]
     await client.answer(5)
-    await client.answer(6)
-    assert client.received() == [1, 2, 3, 4, 5, 6]
+    assert client.received() == [1, 2, 4, 5]
+    assert client.connection.idle
+
+
+async def test_produces_of_one_transactional_id_or_none_are_under_way_together() -> None:
+    client = Client()
+    client.send(produce(1) + produce(2) + heartbeat(3) + heartbeat(4))
+    client.send(produce(5, "a") + produce(6, "a") + produce(7, "b") + produce(8))
+    started: list[int] = []
+    for together in ([1, 2], [3, 4], [5, 6], [7], [8]):
+        started += together
+        assert client.pending() == started
+        for number in together:
+            client.slots[number - 1].resolve_frame(b"")
+        await asyncio.sleep(0)
+    assert client.connection.idle
 
 
 async def test_an_answer_never_starts_the_next_request_itself() -> None:
@@ -162,8 +202,9 @@ async def test_api_versions_of_an_unknown_version_is_answered_with_v0() -> None:
     client = Client()
     newer = frame(request(18, 120, 2, b"\x00 fields nobody knows yet"))
     client.send(heartbeat(1) + newer + heartbeat(3))
-    assert client.pending() == [1, 3]
+    assert client.pending() == [1]
     await client.answer(1)
+    assert client.pending() == [1, 3]
     await client.answer(3)
     assert client.received() == [1, 2, 3]
     assert not client.transport.aborted
@@ -192,14 +233,14 @@ async def test_what_comes_after_the_end_is_ignored() -> None:
 
 async def test_a_lost_connection_forgets_its_open_requests_only() -> None:
     client = Client()
-    client.send(batch(1, 2, 3) + join(4) + heartbeat(5))
+    client.send(batch(1, 2, 3) + join(4))
     await client.answer(2)
     client.connection.connection_lost(None)
-    assert [slot.header.correlation_id for slot in client.forgotten] == [1, 3, 4]
+    assert [slot.header.correlation_id for slot in client.forgotten] == [1, 3]
     assert (client.stats.open, client.registry) == (0, set())
     await client.answer(1)
-    await client.answer(4)
-    assert client.pending() == [1, 2, 3, 4], "what stood behind the join is never looked at"
+    await client.answer(3)
+    assert client.pending() == [1, 2, 3], "what waited behind them is never looked at"
     assert client.transport.sent == b""
     assert client.clock.next_timer_ms() is None
 
@@ -291,7 +332,7 @@ async def test_a_client_that_reads_slowly_is_kept() -> None:
 
 async def test_after_stop_reading_what_is_under_way_is_answered_and_nothing_is_read() -> None:
     client = Client()
-    client.send(heartbeat(1) + join(2) + heartbeat(3))
+    client.send(heartbeat(1) + heartbeat(2) + join(3))
     client.connection.stop_reading()
     client.send(heartbeat(4))
     await client.answer(2)
