@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +25,10 @@ from tests.support.kio_entities import (
 
 TIMEOUT_S = 20.0
 API_VERSIONS = "ApiVersions"
+PRODUCE = "Produce"
+
+Request = tuple[str, int, Mapping[str, Any]]
+"""Name and version of an API, and fields as plain data."""
 
 
 class NoReply(AssertionError):
@@ -60,6 +64,21 @@ class WireClient:
 
     def send(self, api: str, version: int, fields: Mapping[str, Any]) -> None:
         """One request; `fields` are plain data as in `kio_entities`."""
+        self._socket.sendall(self._frame(api, version, fields))
+
+    def pipeline(self, requests: Iterable[Request]) -> list[Plain]:
+        """Send all of them in one go, then read their replies; {} for a Produce without one."""
+        data, answered = b"", []
+        for api, version, fields in requests:
+            data += self._frame(api, version, fields)
+            answered.append(not (api == PRODUCE and fields["acks"] == 0))
+            if not answered[-1]:
+                self._waiting.pop()
+        self._socket.sendall(data)
+        return [self.receive() if one else {} for one in answered]
+
+    def _frame(self, api: str, version: int, fields: Mapping[str, Any]) -> bytes:
+        """Of a request whose reply is waited for from now on."""
         self._correlation += 1
         request = message_class(api, version, "request")
         header = build(
@@ -72,8 +91,8 @@ class WireClient:
             },
         )
         frame = to_bytes(header) + request_bytes(api, version, fields)
-        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
         self._waiting.append((self._correlation, api, version))
+        return struct.pack(">i", len(frame)) + frame
 
     def receive(self, timeout_s: float = TIMEOUT_S) -> Plain:
         """The reply to the oldest unanswered request. Raises NoReply."""
