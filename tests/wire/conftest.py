@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.kio_entities import Plain
 from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.process import wait_until
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import create_topic, fetch_offset, fetched
 
+START_S = 60.0
+_numbers = itertools.count()
 PLACES = ["sqlite", "memory", "postgres", "workers"]
 
 
@@ -59,3 +66,40 @@ def _make(place: str, request: pytest.FixtureRequest, directory: Path) -> Peer:
     elif place == "workers":
         workers = 2
     return Daemon(directory, settings=SETTINGS, arguments=arguments, workers=workers)
+
+
+@pytest.fixture
+def name(place: str) -> str:
+    """For a topic and a group of one test."""
+    return f"{place}-{next(_numbers)}"
+
+
+@pytest.fixture
+def client(peers: list[Peer], name: str) -> Iterator[WireClient]:
+    """At the node that leads the topics, where there is a topic of that name."""
+    peer = peers[0]
+    with WireClient(peer.host, peer.port) as made:
+        created = made.call(*create_topic(name)[:2], **create_topic(name)[2])
+        assert created["topics"][0]["error_code"] == 0
+        yield made
+
+
+@pytest.fixture
+def coordinator(client: WireClient, name: str) -> Iterator[WireClient]:
+    """At the coordinator of the group of that name."""
+    found: list[Plain] = []
+
+    def serves() -> bool:
+        found[:] = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[name])[
+            "coordinators"
+        ]
+        return found[0]["error_code"] == 0
+
+    wait_until(serves, START_S, "the coordinator")
+    with WireClient(found[0]["host"], found[0]["port"]) as made:
+        wait_until(
+            lambda: fetched(made.call(*fetch_offset(name)[:2], **fetch_offset(name)[2]))[1] == 0,
+            START_S,
+            "the coordinator to serve",
+        )
+        yield made
