@@ -107,6 +107,7 @@ class Daemon:
         self._nodes: list[Node] = []
         self._assignors: Mapping[str, PartitionAssignor] = {}
         self._store: Store
+        self._to_close: Store | None = None
         self._data_plane: DataPlane
         self._broker: Broker
         self.requests: Requests
@@ -132,36 +133,29 @@ class Daemon:
     # Start --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Serve. Raises CannotStart; then nothing is left behind."""
+        """Serve. Raises CannotStart; then nothing is left behind, nor when it is cancelled."""
+        trouble = "opened"
         try:
             self.take_assignors()
             await self._launch_workers()
-            self._store = self._given_store or create_store(
+            self._to_close = self._given_store or create_store(
                 self.options.store_url, self.options.data_dir
             )
-            self._store = await self._host.open(self._store, self.options.config)
-        except (StoreRefused, ConfigError, CannotListen) as refused:
-            await self._stop_workers()
-            raise CannotStart(str(refused)) from refused
-        except LogError as error:
-            await self._stop_workers()
-            await self._store.close()
-            raise CannotStart(f"the store cannot be opened: {error}") from error
-        try:
+            self._store = await self._host.open(self._to_close, self.options.config)
+            self._to_close = self._store
+            trouble = "read"
             await self._host.run("assemble", self.assemble)
             self._stalls.start()
             await self._open_ports()
             topics = self.options.topics
             await self._host.run("load", lambda: self.load(topics), topics=topics)
             self._cleaner.start()
-        except (CannotListen, StoreRefused, ConfigError) as refused:
+        except BaseException as error:  # also a cancelled start, and our own bugs
             await self._abandon()
-            raise CannotStart(str(refused)) from refused
-        except LogError as error:
-            await self._abandon()
-            raise CannotStart(f"the store cannot be read: {error}") from error
-        except BaseException:  # also a cancelled start, and our own bugs
-            await self._abandon()
+            if isinstance(error, CannotListen | StoreRefused | ConfigError):
+                raise CannotStart(str(error)) from error
+            if isinstance(error, LogError):
+                raise CannotStart(f"the store cannot be {trouble}: {error}") from error
             raise
         log.info("serving", kafka=self.kafka_address, admin=self.admin_address)
 
@@ -392,4 +386,5 @@ class Daemon:
             self._stalls.stop()
             if self._listener is not None:
                 await self._listener.close_connections()
-            await self._store.close()
+            if self._to_close is not None:
+                await self._to_close.close()

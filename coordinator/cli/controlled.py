@@ -57,7 +57,11 @@ class ControlledDaemon:
 
     async def start(self) -> None:
         """Raises coordinator.daemon.CannotStart."""
-        await self._engine.start()
+        try:
+            await self._engine.start()
+        except BaseException:
+            await self._engine.stop()
+            raise
         log.warning(
             "control API is on: the store is in memory, and whoever reaches it can do anything",
             admin=self.admin_address,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from coordinator.cli import stop_signals
 from coordinator.cli.errors import UsageError
 
 EXIT_USAGE = 2
@@ -15,6 +16,9 @@ EXIT_USAGE = 2
 def main(args: list[str] | None = None) -> None:
     """Run the command line; never returns."""
     words = sys.argv[1:] if args is None else args
+    if words[:1] == ["serve"]:
+        # What comes next takes a while to load.
+        stop_signals.catch()
     try:
         if words[:1] == ["serve"] and _served(words[1:]):
             sys.exit(0)

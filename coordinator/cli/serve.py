@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -13,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coordinator.cli import stop_signals
 from coordinator.cli.errors import UsageError
 from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
 from coordinator.compiled import compiled_modules
 from coordinator.failures import DaemonFailed
 from coordinator.runtime import collector
+from coordinator.server.logs import configure_logging, lasting
 
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
@@ -75,11 +76,10 @@ def serve(
             _serve(Daemon(options), until_stdin_ends)
     except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
+    stop_signals.ignore()
 
 
 def _set_up_log(log_format: str, log_level: str) -> None:
-    from coordinator.server.logs import configure_logging
-
     one_of(log_format, "--log-format", ("text", "json"))
     one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
     configure_logging(log_format, log_level)
@@ -134,16 +134,9 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
 async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        if stop.is_set():
-            os._exit(1)  # the second one: at once
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+    stop_signals.STOP.on_request(lambda: loop.call_soon_threadsafe(stop.set))
     if until_stdin_ends:
-        _at_end_of_stdin(lambda: loop.call_soon_threadsafe(stop.set))
+        _at_end_of_stdin(stop_signals.STOP.ask)
     if not await _started(daemon, stop):
         return
     if compiled := compiled_modules():
@@ -153,16 +146,22 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
     collector.serve()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address
-        print(f"groupd ready kafka={_address(kafka)} admin={_address(admin)}", flush=True)
+        ready = f"groupd ready kafka={_address(kafka)} admin={_address(admin)}"
+        print(ready, file=lasting(sys.stdout), flush=True)
         await _until(stop, daemon)
     finally:
-        try:
-            async with asyncio.timeout(SHUTDOWN_LIMIT_S):
-                await daemon.stop()
-        except TimeoutError:
-            print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
-            sys.stderr.flush()
-            os._exit(1)
+        stopping = asyncio.ensure_future(daemon.stop())
+        await _in_time(stopping)
+        await stopping
+
+
+async def _in_time(stopping: asyncio.Future[None]) -> None:
+    """Wait until it is done, however it ends; what takes too long is cut off."""
+    done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
+    if not done:
+        print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _at_end_of_stdin(call: Callable[[], object]) -> None:
@@ -191,15 +190,18 @@ async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None
 
 
 async def _started(daemon: Daemon | ControlledDaemon, stop: asyncio.Event) -> bool:
-    """Start the daemon; False if a signal came first, which ends a long load at once."""
+    """Start the daemon; False if it was to stop before, which ends a long load at once."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not starting.done():
         starting.cancel()
-        await asyncio.wait({starting})
+        await _in_time(starting)
         if starting.cancelled():
+            import structlog
+
+            structlog.get_logger("groupd.daemon").info("stopped")
             return False
     await starting
     return True

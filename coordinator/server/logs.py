@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -34,6 +37,33 @@ def configure_logging(log_format: str, level: str, **always: Any) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(lasting(sys.stderr)),
         cache_logger_on_first_use=True,
     )
+
+
+def lasting(stream: TextIO) -> TextIO:
+    """`stream`, which goes on when nobody reads it any more: whoever started a daemon may close the
+    pipes before the daemon has ended."""
+    return cast(TextIO, _Lasting(stream))
+
+
+class _Lasting(io.TextIOBase):
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BrokenPipeError:
+            # What the stream still holds is written at the end of the process, too.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)

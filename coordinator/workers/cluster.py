@@ -49,8 +49,13 @@ class Cluster:
     # Life ---------------------------------------------------------------------------------
 
     async def launch(self) -> None:
-        """Start the processes; they wait for `start`. Raises OSError."""
-        await asyncio.gather(*(link.launch() for link in self.links))
+        """Start the processes; they wait for `start`. Raises OSError, once none is on its way."""
+        launched = await asyncio.gather(
+            *(link.launch() for link in self.links), return_exceptions=True
+        )
+        for result in launched:
+            if result is not None:
+                raise result
 
     async def start(self) -> None:
         """Until every worker serves. Raises DaemonFailed if one cannot be started."""

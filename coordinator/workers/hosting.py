@@ -149,7 +149,9 @@ async def launch(
     hosting = Hosting(options, config, places, broker, clock)
     try:
         await hosting.cluster.launch()
-    except OSError as error:
+    except BaseException as error:
         await hosting.cluster.stop()
-        raise ConfigError(f"--workers: a process cannot be started: {error}") from error
+        if isinstance(error, OSError):
+            raise ConfigError(f"--workers: a process cannot be started: {error}") from error
+        raise
     return hosting

@@ -178,6 +178,8 @@ class WorkerLink:
         except (LogError, ApiError, ValueError, OSError) as error:
             if not isinstance(error, ChannelLost):  # else its exit code says more
                 self._reason = self._reason or str(error)
+            if self._stopping.is_set() and self._channel is not None and self._told:
+                await self._channel.lost.wait()  # it gives up its start to stop in order
         except Exception as error:
             # A bug of ours, which must not leave the worker's groups without anybody.
             log.exception("worker cannot be kept", worker=self.place.node.node_id)

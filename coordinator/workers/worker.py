@@ -7,6 +7,7 @@ acknowledged, since that went through the channel before.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,6 +42,7 @@ from coordinator.workers.worker_frontend import WorkerFrontend
 from coordinator.workers.worker_reports import WorkerReports
 from protocol.messages.cluster import Node
 from protocol.messages.groups import FindCoordinatorRequest
+from storage.log import LogUnavailable
 
 log = structlog.get_logger("groupd.workers")
 
@@ -57,6 +59,7 @@ class Worker:
         self._clock = clock
         self._on_orphaned = on_orphaned
         self._assembled = self._stopped = False
+        self._starting: asyncio.Future[bytes] | None = None
         self._logs = RemoteLogs(self.channel)
         self._stalls = LoopStalls()
         self._topics: ReplicatedTopics
@@ -75,9 +78,14 @@ class Worker:
         match operation:
             case Operation.START:
                 self._assemble(Start.decode(body))
-                return self._start()
+                self._starting = asyncio.ensure_future(self._start())
+                return self._starting
             case Operation.PING:
                 return self._health().encode()
+            case Operation.STOP:
+                return self._stop()
+            case _ if not self._assembled:
+                raise LogUnavailable("the worker has not started")
             case Operation.METADATA:
                 self._topics.apply(messages.decode_metadata(body, self._topics.image))
                 return b""
@@ -90,8 +98,6 @@ class Worker:
                 return self._reports.metrics()
             case Operation.ADMIN:
                 return self._reports.admin(*messages.decode_path(body))
-            case Operation.STOP:
-                return self._stop()
             case _:
                 raise ValueError(f"{operation.name} is not for workers")
 
@@ -151,7 +157,15 @@ class Worker:
         )
 
     async def _stop(self) -> bytes:
-        """Finish what is under way, answer it, close everything but the channel."""
+        """Finish what is under way, answer it, close everything but the channel. A start that is
+        under way is given up."""
+        if not self._assembled:
+            self._bound.close()
+            self._stopped = True
+            return b""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
         self._listener.close_listener()
         self._listener.stop_reading()
         try:
@@ -160,5 +174,6 @@ class Worker:
         finally:
             self._stalls.stop()
             await self._listener.close_connections()
+            self._bound.close()  # also if it never listened
         self._stopped = True
         return b""

@@ -279,15 +279,23 @@ def _fixed(asked: Request) -> Make:
     return lambda facts: asked
 
 
-def comparable(reply: Any, facts: Facts) -> Any:
-    """`reply` without what only one broker can say."""
+def comparable(reply: Any, name: str, facts: Facts) -> Any:
+    """`reply` to one of the requests about `name`, without what only one broker can say, and
+    without groups of other names, of which time may have changed some."""
     if isinstance(reply, dict):
         return {
-            key: comparable(value, facts) for key, value in reply.items() if key not in DIFFERENT
+            key: comparable(value, name, facts)
+            for key, value in reply.items()
+            if key not in DIFFERENT
         }
     if isinstance(reply, list | tuple):
-        return [comparable(one, facts) for one in reply]
+        return [comparable(one, name, facts) for one in reply if _is_about(one, name)]
     return "(member)" if reply == facts.member else reply
+
+
+def _is_about(one: Any, name: str) -> bool:
+    group = one.get("group_id", name) if isinstance(one, dict) else name
+    return bool(group == name or group.startswith(f"{name}-"))
 
 
 def short(request: Request, reply: Plain) -> str:

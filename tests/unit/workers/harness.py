@@ -36,6 +36,7 @@ class StubWorker:
         self.health = Health()
         self.killed = False
         self.started: asyncio.Future[bytes] | None = None
+        self.on_stop: asyncio.Future[bytes] | None = None
         self.failing: dict[Operation, Exception] = {}
         self._slow_start = slow_start
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -45,6 +46,8 @@ class StubWorker:
         self.asked.append(operation)
         if operation in self.failing:
             raise self.failing[operation]
+        if operation is Operation.STOP and self.on_stop is not None:
+            return self.on_stop
         if self.deaf or (operation is Operation.START and self._slow_start):
             self.started = asyncio.get_running_loop().create_future()
             return self.started

@@ -19,7 +19,7 @@ from coordinator.workers.link import (
 )
 from coordinator.workers.messages import Health
 from coordinator.workers.operations import Operation
-from storage.log import LogError
+from storage.log import LogError, LogUnavailable
 from tests.unit.workers.harness import TIMEOUT_MS, Lives, StubWorker, until
 
 Make = Callable[..., Lives]
@@ -293,3 +293,22 @@ async def test_stop_before_it_was_supervised(make: Make) -> None:
     await lives.link.stop(1)
     assert lives.worker.killed
     assert lives.worker.asked == []
+
+
+async def test_stop_while_it_starts_waits_for_its_answer(make: Make) -> None:
+    """A worker gives up its start when it is to stop, which is no reason to kill it."""
+    lives = make(lambda: StubWorker(slow_start=True))
+    lives.link.supervise()
+    await until(lambda: lives.workers and Operation.START in lives.worker.asked)
+    worker = lives.worker
+    worker.on_stop = asyncio.get_running_loop().create_future()
+    stopping = asyncio.ensure_future(lives.link.stop(5))
+    await until(lambda: Operation.STOP in worker.asked)
+    assert worker.started is not None
+    worker.started.set_exception(LogUnavailable("given up"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not worker.killed
+    worker.on_stop.set_result(b"")
+    await stopping
+    assert lives.link.state is WorkerState.STOPPED
