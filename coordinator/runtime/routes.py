@@ -111,7 +111,11 @@ def _consumer_heartbeat(
 
 
 def _join(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> None:
-    classic_group.check_join(broker.config, context, request, started=broker.started)
+    try:
+        classic_group.check_join(broker.config, context, request, started=broker.started)
+    except ApiError as error:
+        broker.reply(context, answers.join_refusal(request, error))
+        return
     broker.to_shard(context, request, request.group_id)
 
 

@@ -31,13 +31,13 @@ def handle(
     try:
         group, creation = find_or_create(state, request.group_id, request.member_id, now)
     except ApiError as error:
-        reply = answers.join_failure(request, error)
+        reply = answers.join_refusal(request, error)
         return Outcome(replay=False, replies=[(context.token, reply)])
     turn = Turn(state, group, now)
     try:
         answer = _decide(turn, context, request)
     except ApiError as error:
-        answer = answers.join_failure(request, error)
+        answer = answers.join_refusal(request, error)
     outcome = turn.outcome
     if answer is not None:
         # Nothing in an immediate answer rests on the new group's record.
