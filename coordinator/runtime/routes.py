@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import merge
+from operator import attrgetter
 from typing import Any
 
 from coordinator.core.classic_group import answers
@@ -38,9 +40,11 @@ from protocol.messages.groups import (
     DescribeGroupsReply,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
+    ListedGroup,
     ListGroupsReply,
     ListGroupsRequest,
 )
+from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import (
     FetchedGroup,
     OffsetCommitRequest,
@@ -275,8 +279,7 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
         if failed is not None:
             broker.reply(context, ListGroupsReply(failed))
             return
-        groups = tuple(group for part in parts for group in part.groups)
-        broker.reply(context, ListGroupsReply(groups=groups))
+        broker.reply(context, ListGroupsReply(groups=_by_id([part.groups for part in parts])))
 
     gather = Gather(len(serving), finish)
 
@@ -298,6 +301,12 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
         index += 1
     if index < len(serving):
         broker.run(context, _ask_in_turns(ask, range(index, len(serving))), request)
+
+
+def _by_id(listed: list[Sequence[ListedGroup]]) -> Sequence[ListedGroup]:
+    """The groups of all shards by id; each shard has listed its own in that order."""
+    count = sum(len(groups) for groups in listed)
+    return Lazily(count, lambda: merge(*listed, key=attrgetter("group_id")))
 
 
 async def _ask_in_turns(ask: Callable[[int], int], rest: Iterable[int]) -> None:
