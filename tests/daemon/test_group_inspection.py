@@ -140,7 +140,8 @@ def test_events_tell_who_was_fenced_and_why(
     (slow,) = wait_for_events(daemon, "fenced", "member-fenced")
     assert slow["member_id"] == "c2"
     assert slow["cause"] == f"partitions not revoked within {REBALANCE_MS} ms"
-    assert slow["details"] == {"freed": {"orders": [2, 3]}}
+    who = {"client_id": "c2", "client_host": "/127.0.0.1"}
+    assert slow["details"] == {**who, "freed": {"orders": [2, 3]}}
     third.beat()
     assert third.owned["orders"][-1] == 3
     assert second.beat()["error_code"] == 25  # UNKNOWN_MEMBER_ID

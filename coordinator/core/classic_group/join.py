@@ -124,7 +124,7 @@ def _add(turn: Turn, context: RequestContext, request: JoinGroupRequest, member_
     group.add(member, request.protocol_type)
     group.park_join(member, context.token)
     turn.arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
-    turn.event(EventKind.MEMBER_JOINED, member_id, request.reason or "")
+    turn.member_event(EventKind.MEMBER_JOINED, member, request.reason or "new member")
     if group.state is State.PREPARING_REBALANCE:
         # Only a later arrival makes an initial rebalance wait on.
         group.member_added = True
