@@ -85,7 +85,14 @@ def test_a_blocked_member_shows_who_blocks_it(
             "partition": 3,
             "held_by": "c2",
             "revoking": True,
-        }
+            "why": "waits for orders-3: c2 was told to give it up and has not confirmed",
+            "in_ms": 60_000,
+        },
+        {
+            "member_id": "c1",
+            "why": "hears of the target of epoch 4 with its next heartbeat",
+            "in_ms": SESSION_MS,
+        },
     ]
     members = by_id(shown)
     assert [one["state"] for one in members.values()] == [
