@@ -141,12 +141,17 @@ def _lines(number: int, step: Step) -> Iterator[str]:
         f"target epoch {group['assignment_epoch']}"
     )
     waits: dict[str, list[str]] = {}
-    for entry in group["blocked"]:
+    for entry in partitions_waited_for(group):
         text = f"waits for p{entry['partition']} of {entry['held_by']}"
         waits.setdefault(entry["member_id"], []).append(text)
     for member in group["members"]:
         yield _member(member, waits.get(member["member_id"], []))
     yield ""
+
+
+def partitions_waited_for(group: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of `blocked` that are about a partition."""
+    return [entry for entry in group["blocked"] if "partition" in entry]
 
 
 def _member(member: Mapping[str, Any], waits: list[str]) -> str:

@@ -24,6 +24,9 @@ _INFO = frozenset(
         EventKind.GROUP_CONVERTED,
     }
 )
+_WHO = ("client_id", "client_host", "instance_id")
+"""Details of members that come and go."""
+
 _WARN = frozenset({EventKind.ASSIGNOR_FAILED})
 
 
@@ -42,6 +45,7 @@ def log_event(partition: int, event: Event) -> None:
         facts["member"] = event.member_id
     if event.epoch >= 0:
         facts["epoch"] = event.epoch
+    facts |= {name: event.details[name] for name in _WHO if name in event.details}
     if event.cause:
         facts["cause"] = event.cause
     write(event.kind.value, **facts)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import merge
+from operator import attrgetter
 from typing import Any
 
 from coordinator.core.classic_group import answers
@@ -38,9 +40,11 @@ from protocol.messages.groups import (
     DescribeGroupsReply,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
+    ListedGroup,
     ListGroupsReply,
     ListGroupsRequest,
 )
+from protocol.messages.lazily import Lazily
 from protocol.messages.offsets import (
     FetchedGroup,
     OffsetCommitRequest,
@@ -111,7 +115,11 @@ def _consumer_heartbeat(
 
 
 def _join(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> None:
-    classic_group.check_join(broker.config, context, request, started=broker.started)
+    try:
+        classic_group.check_join(broker.config, context, request, started=broker.started)
+    except ApiError as error:
+        broker.reply(context, answers.join_refusal(request, error))
+        return
     broker.to_shard(context, request, request.group_id)
 
 
@@ -271,8 +279,7 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
         if failed is not None:
             broker.reply(context, ListGroupsReply(failed))
             return
-        groups = tuple(group for part in parts for group in part.groups)
-        broker.reply(context, ListGroupsReply(groups=groups))
+        broker.reply(context, ListGroupsReply(groups=_by_id([part.groups for part in parts])))
 
     gather = Gather(len(serving), finish)
 
@@ -294,6 +301,12 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
         index += 1
     if index < len(serving):
         broker.run(context, _ask_in_turns(ask, range(index, len(serving))), request)
+
+
+def _by_id(listed: list[Sequence[ListedGroup]]) -> Sequence[ListedGroup]:
+    """The groups of all shards by id; each shard has listed its own in that order."""
+    count = sum(len(groups) for groups in listed)
+    return Lazily(count, lambda: merge(*listed, key=attrgetter("group_id")))
 
 
 async def _ask_in_turns(ask: Callable[[int], int], rest: Iterable[int]) -> None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from coordinator.core.inspection.group import (
-    inspect_group,
-    inspect_group_lazily,
-    is_long,
-    list_group_summaries,
-)
+from coordinator.core.inspection.group import is_long, list_group_summaries
 from coordinator.runtime.broker import Broker
+from coordinator.runtime.inspecting import inspect, inspect_lazily
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.turns import Turns
 from coordinator.server.admin_http import JSON, HttpReply, HttpRequest, as_json, text
@@ -52,10 +48,10 @@ class GroupRoutes:
         shard = self._broker.shard_of(group_id)
         if not isinstance(shard, ShardRuntime) or shard.state is not ShardState.ACTIVE:
             return text(f"the shard of group {group_id} is {shard.state.value}", 503)
-        state, now = shard.shard.state, self._broker.clock.now()
-        if not is_long(state, group_id):
-            shown = inspect_group(state, group_id, now)
+        now = self._broker.clock.now()
+        if not is_long(shard.shard.state, group_id):
+            shown = inspect(shard, group_id, now)
             return text(f"no group {group_id}", 404) if shown is None else as_json(shown)
         # In one line: that is several times quicker.
-        lazily = json_steps(inspect_group_lazily(state, group_id, now))
+        lazily = json_steps(inspect_lazily(shard, group_id, now))
         return HttpReply(await Turns(SLICE_MS, 0).run(lazily), JSON)

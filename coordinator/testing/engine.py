@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.core.group import Group
-from coordinator.core.inspection.group import inspect_group
 from coordinator.core.types import NO_TOKEN, Event, EventKind, RequestContext
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.host import Host
 from coordinator.profiles import PROFILES
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import SystemClock
+from coordinator.runtime.inspecting import inspect
 from coordinator.runtime.shard_state import ShardState
 from coordinator.server.connection import Requests
 from coordinator.testing.controlled_clock import ControlledClock
@@ -203,7 +203,7 @@ class Engine:
         shard = self.broker.own_shard_of(group_id)
         if shard.state is not ShardState.ACTIVE:
             return None
-        return inspect_group(shard.shard.state, group_id, self.clock.now())
+        return inspect(shard, group_id, self.clock.now())
 
     def rests(self, group_id: str) -> bool:
         """All that is known of the group is durable."""

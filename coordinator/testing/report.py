@@ -49,14 +49,9 @@ def group_text(group: Mapping[str, Any] | None) -> str:
                 facts += f", gives up {_places(member['pending_revocation'])}"
         lines.append(f"  member {name}: {facts}")
     lines += [
-        f"  blocked: {entry['member_id']} waits for {entry['topic']}-{entry['partition']}, which "
-        f"{entry['held_by']} {'is giving up' if entry['revoking'] else 'has not been told to free'}"
+        f"  blocked: {entry['member_id'] or 'the group'}: {entry['why']}"
         for entry in group.get("blocked", ())
     ]
-    if group.get("waiting_for"):
-        lines.append(f"  the group waits for {', '.join(group['waiting_for'])}")
-    if group.get("pending_members"):
-        lines.append(f"  not joined yet: {', '.join(group['pending_members'])}")
     for deadline in group.get("deadlines", ()):
         who = f" of {deadline['member_id']}" if deadline["member_id"] else ""
         lines.append(f"  {deadline['kind']}{who} is due in {deadline['in_ms']} ms")

@@ -3,6 +3,8 @@ ListGroups (16), DeleteGroups (42)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from protocol.errors import ErrorCode
 from protocol.frozen import dataclass
 
@@ -85,7 +87,7 @@ class ListedGroup:
 @dataclass(frozen=True, slots=True)
 class ListGroupsReply:
     error: ErrorCode = ErrorCode.NONE
-    groups: tuple[ListedGroup, ...] = ()
+    groups: Sequence[ListedGroup] = ()
 
 
 @dataclass(frozen=True, slots=True)

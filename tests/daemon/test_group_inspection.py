@@ -85,7 +85,14 @@ def test_a_blocked_member_shows_who_blocks_it(
             "partition": 3,
             "held_by": "c2",
             "revoking": True,
-        }
+            "why": "waits for orders-3: c2 was told to give it up and has not confirmed",
+            "in_ms": 60_000,
+        },
+        {
+            "member_id": "c1",
+            "why": "hears of the target of epoch 4 with its next heartbeat",
+            "in_ms": SESSION_MS,
+        },
     ]
     members = by_id(shown)
     assert [one["state"] for one in members.values()] == [
@@ -140,7 +147,8 @@ def test_events_tell_who_was_fenced_and_why(
     (slow,) = wait_for_events(daemon, "fenced", "member-fenced")
     assert slow["member_id"] == "c2"
     assert slow["cause"] == f"partitions not revoked within {REBALANCE_MS} ms"
-    assert slow["details"] == {"freed": {"orders": [2, 3]}}
+    who = {"client_id": "c2", "client_host": "/127.0.0.1"}
+    assert slow["details"] == {**who, "freed": {"orders": [2, 3]}}
     third.beat()
     assert third.owned["orders"][-1] == 3
     assert second.beat()["error_code"] == 25  # UNKNOWN_MEMBER_ID

@@ -19,6 +19,7 @@ from tests.simulator.client import Client
 from tests.simulator.compare import difference
 from tests.simulator.consumer_client import ConsumerClient
 from tests.simulator.world import Violation
+from tests.support.blocked import check_blocked
 
 if TYPE_CHECKING:
     from tests.simulator.simulation import Simulation
@@ -121,6 +122,10 @@ class Checks:
             lost = shadow.state.groups.keys() - state.groups.keys()
             if lost:
                 raise Violation(f"groups {sorted(lost)} are in the log but not in memory")
+        try:
+            check_blocked(state, runtime._clock.now())
+        except AssertionError as silent:
+            raise Violation(f"a group waits and does not say for what: {silent}") from silent
         for client in self._simulation.clients:
             self.owns(client)
         self._check_classic_owners(runtime)

@@ -1,8 +1,10 @@
 """Replies of the classic group protocol, with the echoes that clients expect.
 
-Which member id stands in a JoinGroup error is part of the protocol: "" where the broker does not
-vouch for the id (denied, not the coordinator, removed), the request's own id elsewhere (classic
-spec, J1-J19). All replies to errors are built here, by the handlers and by the front end alike.
+Which member id stands in a JoinGroup error is part of the protocol (classic spec, J1-J19). A check
+of the front end or of a classic group answers with the id that was asked with (`join_refusal`).
+Every other error carries an empty id (`join_failure`): the request was denied, did not reach the
+coordinator, failed, or was refused by a consumer group. All replies to errors are built here, by
+the handlers and by the front end alike.
 """
 
 from __future__ import annotations
@@ -22,22 +24,18 @@ from protocol.messages.classic_group import (
     SyncGroupRequest,
 )
 
-_NO_ECHO = frozenset(
-    {
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    }
-)
-
 _HEARTBEATS = {code: HeartbeatReply(code) for code in ErrorCode}
 
 
+def join_refusal(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
+    """To a Join that a check refused: with the member id of the request, unless it was denied."""
+    denied = error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return JoinGroupReply(error.code, member_id="" if denied else request.member_id)
+
+
 def join_failure(request: JoinGroupRequest, error: ApiError) -> JoinGroupReply:
-    member_id = "" if error.code in _NO_ECHO else request.member_id
-    return JoinGroupReply(error.code, member_id=member_id)
+    """To every other Join that went wrong: without a member id."""
+    return JoinGroupReply(error.code)
 
 
 def sync_failure(request: SyncGroupRequest, error: ApiError) -> SyncGroupReply:

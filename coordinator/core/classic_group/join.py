@@ -31,13 +31,13 @@ def handle(
     try:
         group, creation = find_or_create(state, request.group_id, request.member_id, now)
     except ApiError as error:
-        reply = answers.join_failure(request, error)
+        reply = answers.join_refusal(request, error)
         return Outcome(replay=False, replies=[(context.token, reply)])
     turn = Turn(state, group, now)
     try:
         answer = _decide(turn, context, request)
     except ApiError as error:
-        answer = answers.join_failure(request, error)
+        answer = answers.join_refusal(request, error)
     outcome = turn.outcome
     if answer is not None:
         # Nothing in an immediate answer rests on the new group's record.
@@ -124,7 +124,7 @@ def _add(turn: Turn, context: RequestContext, request: JoinGroupRequest, member_
     group.add(member, request.protocol_type)
     group.park_join(member, context.token)
     turn.arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
-    turn.event(EventKind.MEMBER_JOINED, member_id, request.reason or "")
+    turn.member_event(EventKind.MEMBER_JOINED, member, request.reason or "new member")
     if group.state is State.PREPARING_REBALANCE:
         # Only a later arrival makes an initial rebalance wait on.
         group.member_added = True

@@ -10,6 +10,7 @@ from coordinator.core.classic_group import answers, rebalance
 from coordinator.core.classic_group.group import State
 from coordinator.core.classic_group.lookup import require_classic
 from coordinator.core.classic_group.turn import Turn
+from coordinator.core.departures import left_by_request
 from coordinator.core.state import ShardState
 from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from protocol.errors import ApiError, ErrorCode
@@ -35,10 +36,11 @@ def handle(
         reply = answers.leave_failure(request, dead)
         return Outcome(replay=False, replies=[(context.token, reply)])
     turn = Turn(state, group, now)
-    left = tuple(_left(entry, _leave(turn, entry)) for entry in request.members)
-    gone = sum(entry.error is ErrorCode.NONE for entry in left)
+    left = tuple(_left(entry, _leave(turn, context, entry)) for entry in request.members)
+    gone = [entry.member_id for entry in left if entry.error is ErrorCode.NONE]
     if gone:
-        rebalance.after_removal(turn, f"{gone} left by LeaveGroup")
+        who = f"member {gone[0]}" if len(gone) == 1 and gone[0] else f"{len(gone)} members"
+        rebalance.after_removal(turn, f"{who} left")
     turn.outcome.replies.append((context.token, LeaveGroupReply(members=left)))
     return turn.outcome
 
@@ -47,7 +49,7 @@ def _left(entry: LeavingMember, code: ErrorCode) -> LeftMember:
     return LeftMember(entry.member_id, entry.group_instance_id, code)
 
 
-def _leave(turn: Turn, entry: LeavingMember) -> ErrorCode:
+def _leave(turn: Turn, context: RequestContext, entry: LeavingMember) -> ErrorCode:
     group, member_id = turn.group, entry.member_id
     if member_id == "":
         # An administrator removes a static member by its instance id alone.
@@ -61,5 +63,6 @@ def _leave(turn: Turn, entry: LeavingMember) -> ErrorCode:
         member = group.check_member(member_id, entry.group_instance_id)
     except ApiError as error:
         return error.code
-    turn.drop(member, EventKind.MEMBER_LEFT, entry.reason or "LeaveGroup")
+    cause = left_by_request(context, member.client_id, member.client_host, entry.reason)
+    turn.drop(member, EventKind.MEMBER_LEFT, cause)
     return ErrorCode.NONE

@@ -48,8 +48,9 @@ def replace(turn: Turn, context: RequestContext, request: JoinGroupRequest, new_
         member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
     )
     group.park_join(member, context.token)
-    turn.event(EventKind.MEMBER_REPLACED, new_id, f"took over from {undo.old_id}")
-    cause = f"static member {new_id} took over from {undo.old_id}"
+    replaced = f"takes the place of {undo.old_id} as instance {request.group_instance_id}"
+    turn.member_event(EventKind.MEMBER_REPLACED, member, replaced)
+    cause = f"static member {new_id} {replaced}"
     if group.state is State.PREPARING_REBALANCE:
         rebalance.try_complete(turn)
     elif group.state is State.STABLE and group.vote() == group.protocol_name:

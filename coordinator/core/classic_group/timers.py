@@ -14,6 +14,7 @@ from coordinator.core.classic_group import rebalance
 from coordinator.core.classic_group.group import SESSION, ClassicGroup, State
 from coordinator.core.classic_group.turn import JOIN, SYNC, Turn
 from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.departures import SESSION_EXPIRED
 from coordinator.core.state import ShardState
 from coordinator.core.types import EventKind, Instant, Outcome
 
@@ -51,7 +52,7 @@ def _session(turn: Turn, member_id: str) -> None:
     if member.is_waiting and not member.is_new:
         # It cannot heartbeat past its own parked request; the answer arms the timer again.
         return
-    turn.drop(member, EventKind.MEMBER_FENCED, "session timeout")
+    turn.drop(member, EventKind.MEMBER_FENCED, SESSION_EXPIRED)
     if group.state in rebalance.REBALANCEABLE:
         rebalance.prepare(turn, f"the session of member {member_id} expired")
     else:

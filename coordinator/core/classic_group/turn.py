@@ -11,6 +11,7 @@ from typing import Any
 
 from coordinator.core.classic_group.group import SESSION, ClassicGroup
 from coordinator.core.classic_group.member import ClassicGroupMember
+from coordinator.core.departures import identity
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome
 from protocol.errors import ErrorCode
@@ -85,11 +86,16 @@ class Turn:
         self.answer_sync(member, SyncGroupReply(unknown))
         self.cancel_session(member.member_id)
         self.group.remove(member.member_id)
-        self.event(kind, member.member_id, cause)
+        self.member_event(kind, member, cause)
 
     def forget_pending(self, member_id: str) -> None:
         self.group.pending_members.discard(member_id)
         self.cancel_session(member_id)
+
+    def member_event(self, kind: EventKind, member: ClassicGroupMember, cause: str) -> None:
+        """An event of a member that comes or goes: with who it is."""
+        who = identity(member.client_id, member.client_host, member.group_instance_id)
+        self.event(kind, member.member_id, cause, **who)
 
     def event(self, kind: EventKind, member_id: str = "", cause: str = "", **details: Any) -> None:
         self.outcome.events.append(

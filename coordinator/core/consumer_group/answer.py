@@ -39,8 +39,8 @@ def answer(
         now.monotonic_ms + session_timeout_ms(state.config, overrides),
     )
     told = _must_send_assignment(request, before, after)
-    told = must_tell_again(group, request, after, told) or told
     interval_ms = heartbeat_interval_ms(state.config, overrides)
+    told = must_tell_again(group, request, after, told, interval_ms, now.monotonic_ms) or told
     if (group.group_epoch > group.assignment_epoch or outcome.tasks) and (
         is_asked_for(group, outcome) or (TARGET, group.group_id, "") in state.deadlines
     ):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from coordinator.core.consumer_group.errors import AssignorFailed
 from coordinator.core.consumer_group.member import (
+    LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     MemberState,
     PartitionEpochs,
 )
+from coordinator.core.departures import identity
 from coordinator.core.metadata_image import MetadataImage
 from coordinator.core.types import Event, EventKind
 
@@ -43,7 +44,7 @@ def member_arrived(
     group_id: str, member: ConsumerGroupMember, replaced: ConsumerGroupMember | None
 ) -> Event:
     """A member that is new, or takes a static member's place."""
-    details: Mapping[str, Any] = {"instance_id": member.instance_id, "client_id": member.client_id}
+    details = identity(member.client_id, member.client_host, member.instance_id)
     if replaced is None:
         return Event(
             EventKind.MEMBER_JOINED, group_id, member.member_id, cause="new member", details=details
@@ -67,8 +68,21 @@ def member_removed(
         topic_id: sorted(number for one in held for number in one.get(topic_id, ()))
         for topic_id in sorted({topic_id for one in held for topic_id in one})
     }
-    details = {"freed": _named(freed, image)}
+    who = identity(member.client_id, member.client_host, member.instance_id)
+    details = {**who, "freed": _named(freed, image)}
     return Event(kind, group_id, member.member_id, member.member_epoch, cause, details)
+
+
+def member_away(group_id: str, member: ConsumerGroupMember) -> Event:
+    """A static member that left and is expected back."""
+    return Event(
+        EventKind.MEMBER_LEFT,
+        group_id,
+        member.member_id,
+        LEAVE_STATIC_EPOCH,
+        "the static member left for a while and keeps its partitions",
+        identity(member.client_id, member.client_host, member.instance_id),
+    )
 
 
 def reconciled(

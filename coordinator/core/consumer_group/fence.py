@@ -6,7 +6,7 @@ the rest, a conversion back to a classic group) belongs there and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coordinator.core.consumer_group import events, records
 from coordinator.core.consumer_group.counts import increment
@@ -18,6 +18,8 @@ from coordinator.core.interop import downgrade
 from coordinator.core.state import ShardState
 from coordinator.core.types import Event, EventKind, Instant, Outcome
 
+NO_CAUSES: Mapping[str, str] = {}
+
 
 def fence_members(
     state: ShardState,
@@ -26,14 +28,15 @@ def fence_members(
     kind: EventKind,
     cause: str,
     now: Instant,
+    causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
     """As `remove_members`, unless only members on the classic protocol stay and the group may
     become a classic one (spec 8 "Downgrade" (a)). The caller adds replies."""
     if members and downgrade.permitted_without(state.config, group, members):
-        converted = downgrade.without_members(state, group, members, kind, cause, now)
+        converted = downgrade.without_members(state, group, members, kind, cause, now, causes)
         if converted is not None:
             return converted
-    outcome = remove_members(state, group, members, kind, cause)
+    outcome = remove_members(state, group, members, kind, cause, causes)
     if members and group.is_classic_only({member.member_id for member in members}):
         group.rejoin_epoch = group.group_epoch + 1
     return outcome
@@ -45,12 +48,14 @@ def remove_members(
     members: Sequence[ConsumerGroupMember],
     kind: EventKind,
     cause: str,
+    causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
     """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions nobody uses any more, one R3,
     R6 when the group becomes empty. No target is computed now.
 
     `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
-    MEMBER_FENCED. The caller adds replies.
+    MEMBER_FENCED. `causes`: by member id, of those that have one of their own. The caller adds
+    replies.
     """
     outcome = Outcome(gate=group.group_id)
     if not members:
@@ -60,7 +65,9 @@ def remove_members(
     for member in members:
         outcome.records.extend(records.member_removal(group.group_id, member.member_id))
         outcome.events.append(
-            events.member_removed(kind, group.group_id, member, cause, state.image)
+            events.member_removed(
+                kind, group.group_id, member, causes.get(member.member_id, cause), state.image
+            )
         )
         change.add(member.subscribed_topic_names, -1)
         if member.subscribed_topic_regex:

@@ -89,7 +89,7 @@ class ConsumerGroup:
         # Soft state. `hash_cache`: (image, topics_version, hash) of the last full computation.
         # `rejoin_epoch`: a group epoch whose target only a classic member's JoinGroup can compute.
         # `computation`: of a target that comes later.
-        # `unacknowledged`: member id -> heartbeats since it was told what it has not reported.
+        # `unacknowledged`: member id -> monotonic ms when it was told what it has not reported.
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
         self.rejoin_epoch = 0
@@ -98,7 +98,8 @@ class ConsumerGroup:
         self.unacknowledged: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None
         self.changes = 0
-        """Records replayed into it, so that nothing has changed where this has not."""
+        """Counts the records replayed into it and the assignments that members were told: while it
+        is the same, a settled member's heartbeat has the same reply."""
 
     # The Group protocol
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.core.consumer_group import records
+from coordinator.core.consumer_group import events, records
 from coordinator.core.consumer_group.fence import fence_members
 from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
 from coordinator.core.consumer_group.lookup import existing_group
@@ -15,7 +15,7 @@ from coordinator.core.consumer_group.member import (
 )
 from coordinator.core.consumer_group.static import check_instance
 from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
+from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
@@ -64,17 +64,10 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Out
         assigned=_without_epochs(member.assigned),
         pending_revocation={},
     )
-    event = Event(
-        EventKind.MEMBER_LEFT,
-        group.group_id,
-        member.member_id,
-        LEAVE_STATIC_EPOCH,
-        "the static member left for a while and keeps its partitions",
-    )
     return Outcome(
         records=[records.current_member(group.group_id, away)],
         gate=group.group_id,
-        events=[event],
+        events=[events.member_away(group.group_id, member)],
     )
 
 

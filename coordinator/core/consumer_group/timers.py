@@ -11,6 +11,7 @@ from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
 from coordinator.core.deadlines import DeadlineKey
+from coordinator.core.departures import SESSION_EXPIRED
 from coordinator.core.group_configs import session_timeout_ms
 from coordinator.core.state import ShardState
 from coordinator.core.types import EventKind, Instant, Outcome
@@ -31,7 +32,7 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
             return Outcome()
         cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"
     else:
-        cause = "no heartbeat within the session timeout"
+        cause = SESSION_EXPIRED
     return fence_members(state, group, [member], EventKind.MEMBER_FENCED, cause, now)
 
 

@@ -9,9 +9,9 @@ between ours:
     LeaveGroup  30 -> 15 -> 24          -> shell: 16, 14                   -> leave.handle
 
 15 (COORDINATOR_NOT_AVAILABLE) is raised here when the shell says that it is not `started`, because
-it comes between our own checks. For an ApiError from a check, or for the shell's own 16 and 14, the
-`*_failure` functions build the reply: they know which member id to echo and what loading looks
-like to each API.
+it comes between our own checks. An ApiError of `check_join` is answered with `join_refusal`; for
+one of another check, or for the shell's own 16 and 14, the `*_failure` functions build the reply:
+they know what loading looks like to each API.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.classic_group.answers import (
     heartbeat_failure,
     join_failure,
+    join_refusal,
     leave_failure,
     sync_failure,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "check_sync",
     "heartbeat_failure",
     "join_failure",
+    "join_refusal",
     "leave_failure",
     "sync_failure",
 ]

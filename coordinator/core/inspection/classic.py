@@ -11,11 +11,14 @@ from coordinator.core.classic_group.subscription import (
     parse_assignment,
     subscribed_topics,
 )
+from coordinator.core.inspection.classic_waits import classic_waits
+from coordinator.core.state import ShardState
+from coordinator.core.types import Instant
 
 
-def inspect_classic_group(group: ClassicGroup) -> dict[str, Any]:
-    """`waiting_for`: members without a parked Join while a rebalance is being prepared, or
-    without a Sync while one completes."""
+def inspect_classic_group(state: ShardState, group: ClassicGroup, now: Instant) -> dict[str, Any]:
+    """`blocked`: what the group waits for; `waiting_for`: members without a parked Join while a
+    rebalance is being prepared, or without a Sync while one completes."""
     return {
         "generation": group.generation,
         "protocol_type": group.protocol_type,
@@ -24,6 +27,7 @@ def inspect_classic_group(group: ClassicGroup) -> dict[str, Any]:
         "members": [_member(group, member) for member in group.sorted_members()],
         "pending_members": sorted(group.pending_members),
         "waiting_for": _waiting_for(group),
+        "blocked": list(classic_waits(state, group, now)),
     }
 
 

@@ -34,8 +34,11 @@ def is_long(state: ShardState, group_id: str) -> bool:
 def inspect_group(state: ShardState, group_id: str, now: Instant) -> dict[str, Any] | None:
     """`inspect_group_lazily`, with lists."""
     shown = inspect_group_lazily(state, group_id, now)
-    if shown is None:
-        return None
+    return None if shown is None else with_lists(shown)
+
+
+def with_lists(shown: dict[str, Any]) -> dict[str, Any]:
+    """Its iterators as lists, without stops."""
     return {
         name: [item for item in value if item is not None] if isinstance(value, Iterator) else value
         for name, value in shown.items()
@@ -55,9 +58,9 @@ def inspect_group_lazily(state: ShardState, group_id: str, now: Instant) -> dict
         "state": group.state_name(),
     }
     if isinstance(group, ConsumerGroup):
-        shown.update(inspect_consumer_group(group, state.image))
+        shown.update(inspect_consumer_group(state, group, now))
     elif isinstance(group, ClassicGroup):
-        shown.update(inspect_classic_group(group))
+        shown.update(inspect_classic_group(state, group, now))
     shown["config_overrides"] = dict(sorted(state.group_configs.get(group_id, {}).items()))
     shown["deadlines"] = _deadlines(state, group, now)
     return shown

@@ -43,8 +43,9 @@ def handle(
     request: JoinGroupRequest,
     now: Instant,
 ) -> Outcome:
-    """One JoinGroup that has passed the front-end checks. Raises ApiError; an assignor's failure
-    comes as an outcome, with the event that tells the operator what was wrong."""
+    """One JoinGroup that has passed the front-end checks. Raises ApiError, which is answered
+    without a member id; an assignor's failure comes as an outcome, with the event that tells the
+    operator what was wrong."""
     try:
         return _join(state, group, context, request, now)
     except AssignorFailed as failure:

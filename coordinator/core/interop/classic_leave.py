@@ -7,6 +7,7 @@ from coordinator.core.consumer_group.fence import fence_members
 from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
 from coordinator.core.consumer_group.member import ConsumerGroupMember
 from coordinator.core.consumer_group.static import check_instance
+from coordinator.core.departures import left_by_request
 from coordinator.core.state import ShardState
 from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
 from protocol.errors import ApiError, ErrorCode
@@ -27,6 +28,7 @@ def handle(
 ) -> Outcome:
     """Never raises ApiError: errors stand with the members."""
     leaving: dict[str, ConsumerGroupMember] = {}
+    causes: dict[str, str] = {}
     left: list[LeftMember] = []
     for entry in request.members:
         code = ErrorCode.NONE
@@ -36,12 +38,13 @@ def handle(
             code = error.code
         else:
             leaving[member.member_id] = member
+            causes[member.member_id] = left_by_request(
+                context, member.client_id, member.client_host, entry.reason
+            )
         left.append(LeftMember(entry.member_id, entry.group_instance_id, code))
     members = [leaving[member_id] for member_id in sorted(leaving)]
-    cause = "; ".join(sorted({entry.reason for entry in request.members if entry.reason}))
-    outcome = fence_members(
-        state, group, members, EventKind.MEMBER_LEFT, cause or "LeaveGroup", now
-    )
+    cause = "; ".join(sorted(set(causes.values())))
+    outcome = fence_members(state, group, members, EventKind.MEMBER_LEFT, cause, now, causes)
     outcome.replies.append((context.token, LeaveGroupReply(members=tuple(left))))
     return outcome
 

@@ -73,6 +73,7 @@ def without_members(
     kind: EventKind,
     cause: str,
     now: Instant,
+    causes: Mapping[str, str],
 ) -> Outcome | None:
     """Case (a). The classic group rebalances at once: the partitions of those who went are
     nobody's. None if the staying members' protocols make no classic group."""
@@ -83,9 +84,8 @@ def without_members(
         return None
     outcome = Outcome(gate=group.group_id)
     for member in leaving:
-        outcome.events.append(
-            events.member_removed(kind, group.group_id, member, cause, state.image)
-        )
+        own = causes.get(member.member_id, cause)
+        outcome.events.append(events.member_removed(kind, group.group_id, member, own, state.image))
     install(state, group, classic, group.tombstones(), outcome, now, rebalances=True)
     return outcome
 

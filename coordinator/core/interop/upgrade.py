@@ -49,6 +49,10 @@ from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from protocol.records.schema import Record
 
 _PERMITTING = frozenset({"bidirectional", "upgrade"})
+_CUSTOM_ASSIGNOR = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+    "default assignor before re-attempting the upgrade."
+)
 _NOT_IN_THE_LOG = AppliedAt(-1)
 
 
@@ -69,12 +73,12 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
         members = [_member(classic, *one) for one in holdings]
         return _built(state, classic, members)
     except MalformedSubscription as error:
-        raise _refused(classic, f"a member's embedded protocol is malformed: {error}") from error
+        raise _refused(classic, "the embedded consumer protocol is malformed.") from error
     except UserDataFound as error:
-        raise _refused(classic, f"a custom assignor is in use: {error}") from error
+        raise _refused(classic, _CUSTOM_ASSIGNOR) from error
     except ReplayError as error:
-        # Only a faulty client-side assignor gives one partition to two members.
-        raise _refused(classic, f"its assignment is inconsistent: {error}") from error
+        # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
+        raise _refused(classic, "its assignment gives one partition to two members.") from error
 
 
 def finish(state: ShardState, done: Upgrade, now: Instant, outcome: Outcome) -> None:
@@ -105,17 +109,18 @@ def converted(done: Upgrade) -> Event:
 
 def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
     if config.consumer_migration_policy not in _PERMITTING:
-        raise _refused(classic, "group.consumer.migration.policy forbids it")
+        raise _refused(classic, "online upgrade is disabled.")
     if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        raise _refused(classic, f"its protocol type is {classic.protocol_type!r}")
+        raise _refused(classic, "the group does not use the consumer embedded protocol.")
     if len(classic.members) > config.consumer_max_size:
-        raise _refused(classic, "it has more than group.consumer.max.size members")
+        raise _refused(classic, "the group size exceeds the consumer group maximum size.")
 
 
 def _refused(classic: ClassicGroup, reason: str) -> ApiError:
+    """With Kafka's text: tools and people look for it."""
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Classic group {classic.group_id} cannot become a consumer group: {reason}.",
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
     )
 
 

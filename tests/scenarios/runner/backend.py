@@ -18,7 +18,8 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True)
 class Ticket:
-    """One request that was sent; `reply` None = not answered yet."""
+    """One request that was sent; `reply` None = not answered yet. `with_text`: the text of an error
+    is compared, too."""
 
     label: str
     actor: str
@@ -27,6 +28,7 @@ class Ticket:
     fields: Mapping[str, Any]
     reply: Plain | None = None
     shown: bool = False
+    with_text: bool = False
 
 
 class Backend(Protocol):
@@ -90,6 +92,10 @@ class Names:
 
     def back(self, name: str) -> str:
         return name.removeprefix(self.prefix)
+
+    def back_in(self, text: str) -> str:
+        """A text that mentions groups or topics."""
+        return text.replace(self.prefix, "") if self.prefix else text
 
     def producer(self, alias: str) -> tuple[int, int]:
         """One that has not asked for an identity is a producer that nobody knows."""

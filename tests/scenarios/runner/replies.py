@@ -1,5 +1,5 @@
-"""A reply as lines: what a scenario compares. Error messages are free text and are left out, but an
-error that must come without a message says so."""
+"""A reply as lines: what a scenario compares. Error messages are free text and are left out unless
+the command asks for them, but an error that must come without a message says so."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def _by_topic(names: Names, topics: Iterable[Plain], key: str = "partitions") ->
 
 def _consumer_heartbeat(ticket: Ticket, reply: Plain, names: Names) -> list[str]:
     if reply["error_code"]:
-        return [_failed(reply)]
+        text = reply["error_message"] if ticket.with_text else None
+        shown = "" if text is None else f' "{names.back_in(text)}"'
+        return [_failed(reply) + shown]
     facts = [f"epoch={reply['member_epoch']}"]
     if ticket.fields["member_id"] != reply["member_id"]:
         facts.append("with an id")

@@ -1,4 +1,7 @@
-"""From a command to a request: API, version, fields as plain data (`kio_entities`)."""
+"""From a command to a request: API, version, fields as plain data (`kio_entities`).
+
+`text=yes` also compares the text of an error, of ConsumerGroupHeartbeat.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ Made = tuple[str, int, Plain]
 def make_ticket(command: Command, names: Names) -> Ticket:
     api, version, fields = VERBS[command.verb](command, names)
     asked = version if command.version is None else command.version
-    return Ticket(command.label, command.actor, api, asked, fields)
+    with_text = command.options.get("text") == "yes"
+    return Ticket(command.label, command.actor, api, asked, fields, with_text=with_text)
 
 
 def _group(command: Command, names: Names) -> str:

@@ -92,17 +92,23 @@ def test_cl_29_v5_must_name_the_protocol_before_anything_else():
     ("code", "echoed"),
     [
         (DENIED, ""),
-        (LOADING, ""),
-        (NOT_COORDINATOR, ""),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "m"),
         (ErrorCode.INVALID_GROUP_ID, "m"),
         (ErrorCode.INVALID_SESSION_TIMEOUT, "m"),
     ],
 )
-def test_join_failures_echo_the_member_id_or_not(code, echoed):
-    assert front.join_failure(join_request(), ApiError(code)) == JoinGroupReply(
+def test_a_check_that_refuses_a_join_echoes_the_member_id_unless_it_was_denied(code, echoed):
+    assert front.join_refusal(join_request(), ApiError(code)) == JoinGroupReply(
         code, member_id=echoed
     )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [LOADING, NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_MEMBER_ID],
+)
+def test_any_other_failed_join_has_no_member_id(code):
+    assert front.join_failure(join_request(), ApiError(code)) == JoinGroupReply(code)
 
 
 def test_cl_64_while_loading():

@@ -59,7 +59,9 @@ def test_cl_37_a_silent_member_is_removed():
     assert b not in bench.group.members
     assert bench.beat(a) is ErrorCode.REBALANCE_IN_PROGRESS
     fenced = [e for e in bench.events if e.kind is EventKind.MEMBER_FENCED]
-    assert [(e.member_id, e.cause) for e in fenced] == [(b, "session timeout")]
+    assert [(e.member_id, e.cause) for e in fenced] == [
+        (b, "no heartbeat within the session timeout")
+    ]
 
 
 def test_cl_38_leaving_starts_a_rebalance():

@@ -18,6 +18,7 @@ from coordinator.core.classic_group.group import ClassicGroup, State
 from coordinator.core.classic_group.replay import group_record
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupReply
+from tests.support.blocked import check_blocked
 from tests.unit.classic_group.harness import Bench
 
 CLIENTS = 4
@@ -237,6 +238,10 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     def _group(self) -> ClassicGroup | None:
         return self.bench.state.groups.get("g")
+
+    @invariant()
+    def whoever_waits_says_what_for(self) -> None:
+        check_blocked(self.bench.state, self.bench.now)
 
     @invariant()
     def generations_grow(self) -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from protocol.errors import ApiError, ErrorCode
+from tests.support.blocked import check_blocked
 from tests.unit.consumer_group.harness import (
     BAR,
     FOO,
@@ -110,6 +111,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def metadata_changes(self, foo: int, bar: bool) -> None:
         topics = [topic("foo", FOO, foo)] + ([topic("bar", BAR, 2)] if bar else [])
         self.shard.topics(*topics)
+
+    @invariant()
+    def whoever_waits_says_what_for(self) -> None:
+        check_blocked(self.shard.state, self.shard.now)
 
     @invariant()
     def replay_gives_the_live_state(self) -> None:

@@ -21,6 +21,8 @@ from tests.unit.consumer_group.harness import (
     topic,
 )
 
+INTERVAL_MS = 5_000
+"""Between heartbeats, as members are told."""
 STABLE, UNREVOKED, UNRELEASED = (
     MemberState.STABLE,
     MemberState.UNREVOKED_PARTITIONS,
@@ -274,12 +276,11 @@ def test_cg_28_unknown_state() -> None:
 def test_an_assignment_that_nobody_acknowledges_is_told_again() -> None:
     """librdkafka gives a slow heartbeat up and then asks again without telling what it owns."""
     shard = three_members()  # m1 was told to give partition 2 up: that reply is lost
-    told = [shard.beat(10).assignment for _ in range(6)]
-    assert [assignment and parts(assignment) for assignment in told] == [
-        None,
-        None,
-        {FOO: [0, 1]},
-    ] * 2
+    told = []
+    for _ in range(6):
+        shard.advance(INTERVAL_MS)
+        told.append(shard.beat(10).assignment)
+    assert [assignment and parts(assignment) for assignment in told] == [None, {FOO: [0, 1]}] * 3
     assert shard.beat(10, owned={FOO: [0, 1]}).member_epoch == 11
     assert {shard.beat(11).assignment for _ in range(6)} == {None}
     assert "m1" not in shard.group.unacknowledged
@@ -289,8 +290,48 @@ def test_a_partition_that_was_given_later_is_told_again_too() -> None:
     shard = three_members()
     shard.beat(10, owned={FOO: [0, 1]})
     assert shard.beat(11, "m3").assignment is not None  # lost
-    told = [shard.beat(11, "m3").assignment for _ in range(3)]
-    assert told[:2] == [None, None]
-    assert parts(told[2]) == {FOO: [2]}
+    shard.advance(2 * INTERVAL_MS - 1)
+    assert shard.beat(11, "m3").assignment is None
+    shard.advance(1)
+    assert parts(shard.beat(11, "m3").assignment) == {FOO: [2]}
     shard.beat(11, "m3", owned={FOO: [2]})
-    assert {shard.beat(11, "m3").assignment for _ in range(4)} == {None}
+    shard.advance(2 * INTERVAL_MS)
+    assert shard.beat(11, "m3").assignment is None
+
+
+def test_frequent_heartbeats_are_not_told_the_same_again_and_again() -> None:
+    """A client that sends one every 100 ms while it carries out a revocation."""
+    shard = three_members()
+    told = []
+    for _ in range(100):
+        shard.advance(100)
+        told.append(shard.beat(10).assignment)
+    assert [number for number, assignment in enumerate(told, 1) if assignment] == [100]
+
+
+def test_the_interval_of_the_group_says_when_an_assignment_is_told_again() -> None:
+    shard = three_members()
+    shard.state.group_configs[GROUP] = {"consumer.heartbeat.interval.ms": "6000"}
+    shard.advance(11_999)
+    assert shard.beat(10).assignment is None
+    shard.advance(1)
+    assert parts(shard.beat(10).assignment) == {FOO: [0, 1]}
+
+
+def test_a_stored_reply_does_not_keep_an_assignment_from_being_told_again() -> None:
+    """A settled member says everything, without what it owns: the reply, which tells it, is lost.
+    Its plain heartbeats after that are looked at again until it reports the assignment."""
+    shard = two_members()
+    owned = {FOO: [0, 1, 2]}
+    shard.beat(10, owned=owned)
+    lease = shard.handle(10).steady
+    assert lease is not None
+    assert lease.renew(shard.now.monotonic_ms)
+    reply = shard.beat(10, names=["foo"], owned={}, timeout=60_000)
+    assert reply.assignment is not None
+    assert not lease.renew(shard.now.monotonic_ms)
+    assert shard.handle(10).steady is None
+    shard.advance(2 * INTERVAL_MS)
+    assert parts(shard.beat(10).assignment) == owned
+    shard.beat(10, owned=owned)
+    assert shard.handle(10).steady is not None

@@ -3,7 +3,7 @@ That the page shows this very trace is checked with the other generated pages.""
 
 from __future__ import annotations
 
-from docs.rebalance_trace import TOPIC, Step, steps
+from docs.rebalance_trace import TOPIC, Step, partitions_waited_for, steps
 from protocol.records.schema import ConsumerGroupCurrentMemberKey
 
 STORY = list(steps())
@@ -43,10 +43,14 @@ def test_c3_gets_p3_only_after_c2_said_that_it_released_it() -> None:
     assert released == [5]
     assert given[0] == 6
     for step in STORY[:5]:
-        (entry,) = step.group["blocked"]
+        (entry,) = partitions_waited_for(step.group)
         assert (entry["member_id"], entry["partition"], entry["held_by"]) == ("C3", 3, "C2")
-    assert [step.group["blocked"][0]["revoking"] for step in STORY[:5]] == [False] * 3 + [True] * 2
-    assert all(not step.group["blocked"] for step in STORY[5:])
+    revoking = [partitions_waited_for(step.group)[0]["revoking"] for step in STORY[:5]]
+    assert revoking == [False] * 3 + [True] * 2
+    assert all(not partitions_waited_for(step.group) for step in STORY[5:])
+    assert [step.group["state"] == "Stable" for step in STORY] == [
+        not step.group["blocked"] for step in STORY
+    ]
 
 
 def test_revocation_runs_against_the_rebalance_timeout() -> None:

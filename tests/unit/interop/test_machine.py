@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from coordinator.core.classic_group.group import ClassicGroup, State
 from coordinator.core.consumer_group.group import ConsumerGroup
+from tests.support.blocked import check_blocked
 from tests.unit.interop.clients import PARTITIONS, ClassicClient, Client, ConsumerClient
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import GROUP, hard_state
@@ -127,6 +128,10 @@ class Migration(RuleBasedStateMachine):
             self.epoch = None
 
     # Invariants
+
+    @invariant()
+    def whoever_waits_says_what_for(self) -> None:
+        check_blocked(self.bench.state, self.bench.now)
 
     @invariant()
     def nothing_parked_is_lost(self) -> None:

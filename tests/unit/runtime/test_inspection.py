@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from coordinator.core.inspection.group import inspect_group, list_group_summaries
+from coordinator.runtime.inspecting import inspect
 from tests.unit.runtime.harness import (
     Bench,
     commit,
@@ -87,4 +88,22 @@ async def test_a_group_of_offsets_only_and_no_group() -> None:
     assert list_group_summaries(state) == [
         {"group_id": "simple", "type": "classic", "state": "Empty"}
     ]
+    await bench.broker.close()
+
+
+async def test_a_write_under_way_is_something_that_a_group_waits_for() -> None:
+    bench = await Bench().start()
+    await bench.answer(consumer_join("g", "m1"))
+    bench.store.hold_appends()
+    bench.ask(consumer_beat("g", "m1", -1))
+    await settle()
+    view = inspect(bench.shard, "g", bench.clock.now())
+    assert view is not None
+    why = "changes of the group are being written to the log"
+    assert [entry["why"] for entry in view["blocked"]] == [why]
+    bench.store.release_appends()
+    await settle()
+    view = inspect(bench.shard, "g", bench.clock.now())
+    assert view is not None
+    assert view["blocked"] == []
     await bench.broker.close()
