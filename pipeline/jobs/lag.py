@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
 from coordinator.history.ledger import DEFAULT_RETENTION_MS
@@ -18,6 +18,18 @@ from pipeline.settings import length
 from pipeline.windows import PLACE, filled, moves_by_window
 
 _MS_PER_MINUTE = 60_000
+_COLUMNS = (
+    "at",
+    "group",
+    "topic",
+    "partition",
+    "offset",
+    "end_offset",
+    "lag",
+    "lag_seconds",
+    "committed_at",
+    "log_partition",
+)
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
@@ -28,17 +40,12 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     windows = filled(moves_by_window(commits, window), inputs.end_offsets, window, until)
     rows = with_lag(windows.where(f.col("offset").isNotNull()), inputs.end_offsets)
     rows = with_lag_seconds(rows.withColumnRenamed("known_until", "at"), inputs.end_offsets)
+    # Both tables are made from it, and it is small against the log.
+    rows = rows.select(*_COLUMNS, "is_last").persist(StorageLevel.MEMORY_AND_DISK)
     return {
-        "lag": Table(_columns(rows), "at", ("at", *PLACE)),
-        "lag_now": Table(_columns(rows.where("is_last")), None, PLACE),
+        "lag": Table(rows.select(*_COLUMNS), "at", ("at", *PLACE)),
+        "lag_now": Table(rows.where("is_last").select(*_COLUMNS), None, PLACE),
     }
-
-
-def _columns(rows: DataFrame) -> DataFrame:
-    return rows.select(
-        *("at", "group", "topic", "partition", "offset", "end_offset", "lag", "lag_seconds"),
-        *("committed_at", "log_partition"),
-    )
 
 
 JOB = Job(
