@@ -186,10 +186,10 @@ def _first_line(error: Exception) -> str:
 
 
 def _print_summary(summary: Summary, out: str) -> None:
-    rows = dict(summary.rows)
-    if summary.quarantined is not None:
-        rows[QUARANTINE] = summary.quarantined
-    width = max(map(len, rows))
-    for name, count in rows.items():
+    width = max(map(len, (*summary.rows, QUARANTINE)))
+    for name, count in summary.rows.items():
         print(f"{name:{width}}  {count:>12,} rows  {out.rstrip('/')}/{name}")
+    if summary.quarantined is not None:
+        where = f"  {out.rstrip('/')}/{QUARANTINE}" if summary.quarantined else ""
+        print(f"{QUARANTINE:{width}}  {summary.quarantined:>12,} rows{where}")
     print(f"{summary.seconds:.1f} s")

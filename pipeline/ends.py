@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 
@@ -40,3 +40,55 @@ def with_lag(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
     behind = f.col("end_offset") - f.col("offset")
     lag = f.when(behind.isNotNull(), f.greatest(behind, f.lit(0)))
     return known.withColumn("lag", lag).drop("_time", "_row", "_end", "_now")
+
+
+def with_lag_seconds(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
+    """`rows` (topic, partition, offset, lag, at) with `lag_seconds`: how long ago, at `at`, the
+    first record was written that the group has not consumed. 0 without lag.
+
+    Ends with a time tell it: the record was written between the last one that is not beyond the
+    offset and the next one, and records are taken to come evenly between the two. Null where one
+    of them is not known.
+    """
+    ends = end_offsets.where("time IS NOT NULL AND end_offset IS NOT NULL").select(
+        "topic",
+        "partition",
+        f.col("end_offset").alias("_position"),
+        f.col("time").alias("_time"),
+        f.struct(f.col("end_offset").alias("end"), f.col("time")).alias("_end"),
+    )
+    known = rows.withColumns({"_position": f.col("offset"), "_row": f.lit(True)}).unionByName(
+        ends, allowMissingColumns=True
+    )
+    # Ends come before rows at the same position: null sorts before true.
+    order = Window.partitionBy("topic", "partition").orderBy(
+        "_position", f.col("_row").asc_nulls_first(), "_time"
+    )
+    known = known.withColumns(
+        {
+            "_before": f.last("_end", ignorenulls=True).over(
+                order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+            ),
+            "_after": f.first("_end", ignorenulls=True).over(
+                order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+            ),
+        }
+    ).where("_row")
+    before, after = _micros("_before.time"), _micros("_after.time")
+    share = (f.col("offset") + 1 - f.col("_before.end")) / (
+        f.col("_after.end") - f.col("_before.end")
+    )
+    written = before + (after - before) * share
+    seconds = (_micros("at") - written) / 1_000_000
+    # Ends that go back belong to a topic that was made anew.
+    sure = (before <= after) & (before <= _micros("at"))
+    return known.withColumn(
+        "lag_seconds",
+        f.when(f.col("lag") == 0, f.lit(0.0)).when(
+            (f.col("lag") > 0) & sure, f.round(f.greatest(seconds, f.lit(0.0)), 3)
+        ),
+    ).drop("_position", "_row", "_time", "_end", "_before", "_after")
+
+
+def _micros(column: str) -> Column:
+    return f.unix_micros(f.col(column))

@@ -8,8 +8,9 @@ partitions, comes from the store or the cluster, or from files.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 from pipeline.decode import COLUMNS
 from pipeline.errors import PipelineError
 from pipeline.files import exists
+from pipeline.generator.sinks import END_OFFSETS_FILE
 from pipeline.job import Inputs
 from pipeline.kafka import KafkaCluster, kafka_entries
 from pipeline.quarantine import split_quarantine
@@ -29,6 +31,9 @@ from pipeline.values import topic_id_text
 from pipeline.wanted import Wanted
 
 ENTRIES_TABLE = "entries"
+_ENDS_MAX = 1_000_000
+"""So many ends of partitions are read from a store: they go through the driver's memory."""
+
 _SEEN_COLUMNS = ("record_type_id", "topic", "offset_commit")
 
 
@@ -180,24 +185,52 @@ def _catalogue(spark: SparkSession, origin: Origin) -> Sequence[tuple[str | None
     return []
 
 
-def read_end_offsets(spark: SparkSession, origin: Origin) -> DataFrame:
-    """Of the file, else as they are now in the store's own topics or in the cluster."""
+def read_end_offsets(
+    spark: SparkSession, origin: Origin, step: timedelta | None = None
+) -> DataFrame:
+    """Of the file, else as they are now in the store's own topics or in the cluster. With a `step`
+    also as they were, in steps of that length, where the input knows: a store by the times of its
+    topics' records, segments by the file that the generator writes beside them. Raises
+    PipelineError."""
     if origin.end_offsets_file is not None:
         return read_table(spark, origin.end_offsets_file, END_OFFSETS)
-    ends: list[tuple[str, int, int]] = []
+    ends: list[tuple[str, int, int, datetime | None]] = []
     if origin.store is not None:
         with StoreLogs(origin.store) as logs:
-            ends = logs.ends()
+            ends = [(*end, None) for end in logs.ends()]
+            if step is not None:
+                ends += _ends_over_time(logs, step)
     elif origin.kafka is not None:
         with KafkaCluster(spark, origin.kafka, origin.kafka_options) as cluster:
-            ends = cluster.ends()
-    return spark.createDataFrame([(*end, None) for end in ends], END_OFFSETS)
+            ends = [(*end, None) for end in cluster.ends()]
+    elif origin.segments is not None and step is not None:
+        beside = Path(origin.segments) / END_OFFSETS_FILE
+        if beside.is_file():
+            return read_table(spark, str(beside), END_OFFSETS)
+    return spark.createDataFrame(ends, END_OFFSETS)
 
 
-def read_inputs(spark: SparkSession, origin: Origin) -> tuple[Inputs, DataFrame]:
-    """What a job takes, and what goes to quarantine. Raises PipelineError."""
+def _ends_over_time(
+    logs: StoreLogs, step: timedelta
+) -> Iterator[tuple[str, int, int, datetime | None]]:
+    step_ms = step // timedelta(milliseconds=1)
+    for number, (topic, partition, end, at_ms) in enumerate(logs.ends_by_time(step_ms)):
+        if number == _ENDS_MAX:
+            raise PipelineError(
+                f"the store's topics changed in too many steps of {step} (their ends are more than"
+                f" {_ENDS_MAX:,}): choose a longer window"
+            )
+        yield topic, partition, end, datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def read_inputs(
+    spark: SparkSession, origin: Origin, step: timedelta | None = None
+) -> tuple[Inputs, DataFrame]:
+    """What a job takes, and what goes to quarantine. `step`: see `read_end_offsets`. Raises
+    PipelineError."""
     good, bad = split_quarantine(read_entries(spark, origin))
-    return Inputs(good, read_topics(spark, origin), read_end_offsets(spark, origin)), bad
+    ends = read_end_offsets(spark, origin, step)
+    return Inputs(good, read_topics(spark, origin), ends), bad
 
 
 def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:

@@ -71,8 +71,8 @@ def _tables(
 ) -> tuple[dict[str, Table], Table]:
     """A job that does not tell its columns is built twice: over all of them, to see which are
     used, and with these alone decoded. Parquet leaves columns out by itself."""
-    inputs, bad = read_inputs(spark, origin)
-    quarantined = Table(bad, "timestamp", ("log_partition", "log_offset"))
+    inputs, bad = read_inputs(spark, origin, job.ends_step(options))
+    quarantined = Table(bad, "timestamp", ("log_partition", "log_offset"), optional=True)
     used = COLUMNS if origin.lake is not None else job.columns
     if not used:
         used = used_columns(table.frame for table in job.build(inputs, options).values())

@@ -81,7 +81,8 @@ def write_table(
     spark: SparkSession, table: Table, path: str, kind: str = "parquet", span: Span | None = None
 ) -> Callable[[], int]:
     """Writes the rows of a table at `path`; what counts those that there are now of the span,
-    which is a query of its own."""
+    which is a query of its own. An optional table that is left without rows is removed (a Delta or
+    Iceberg table, which has a history, is kept)."""
     frame = table.frame
     span = span or Span()
     if table.time_column is None:
@@ -89,7 +90,9 @@ def write_table(
         return lambda: spark.read.format(kind).load(path).count()
     frame = frame.withColumn(DAY, F.to_date(F.col(table.time_column)))
     if kind == "parquet":
-        return _write_days(spark, frame, path, span)
+        return _write_days(spark, frame, path, span, keep_empty=not table.optional)
+    if table.optional and not exists(spark, path) and frame.isEmpty():
+        return lambda: 0
     writer = frame.write.format(kind).partitionBy(DAY).mode("overwrite")
     condition = _condition(span)
     if kind == "delta" and condition is not None and exists(spark, path):
@@ -112,7 +115,9 @@ def _condition(span: Span) -> str | None:
     return " AND ".join(parts) or None
 
 
-def _write_days(spark: SparkSession, frame: DataFrame, path: str, span: Span) -> Callable[[], int]:
+def _write_days(
+    spark: SparkSession, frame: DataFrame, path: str, span: Span, *, keep_empty: bool
+) -> Callable[[], int]:
     before = directories(spark, path, f"{DAY}=")
     frame.where(_in_span(span)).write.mode("overwrite").option(
         "partitionOverwriteMode", "dynamic"
@@ -125,7 +130,9 @@ def _write_days(spark: SparkSession, frame: DataFrame, path: str, span: Span) ->
         if day not in new:
             delete(spark, f"{path}/{day}")
     if not new:
-        if len(after) == len(covered):
+        if len(after) == len(covered) and not keep_empty:
+            delete(spark, path)
+        elif len(after) == len(covered):
             # Without a file nobody could tell the columns of the table.
             frame.limit(0).drop(DAY).coalesce(1).write.parquet(f"{path}/{DAY}={_NO_DAY}")
         return lambda: 0

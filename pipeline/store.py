@@ -112,13 +112,17 @@ class StoreLogs:
         return sorted(found)
 
     def ends_by_time(self, step_ms: int) -> Iterator[tuple[str, int, int, int]]:
-        """Topic, partition, end offset and time, where ends have moved: as the timestamps of the
-        records tell it. Times are multiples of `step_ms`."""
+        """Topic, partition, end offset and time, as the timestamps of the records tell it: for each
+        step of time in which an end has moved, just before it moved and after its last move."""
+        starts = {state.name: state.start_offset for state in self._run(self._reader.states())}
         for topic in self.topics():
             for partition in range(topic.partitions):
                 name = f"{topic.topic_id.hex()}-{partition}"
-                for at_ms, end in self._run(self._reader.ends_by_time(name, step_ms)):
-                    yield topic.name, partition, end, at_ms
+                before = starts.get(name, 0)
+                for first_ms, last_ms, end in self._run(self._reader.ends_by_time(name, step_ms)):
+                    yield topic.name, partition, before, first_ms - 1
+                    yield topic.name, partition, end, last_ms
+                    before = end
 
     def first_offset_at(self, partition: int, time_ms: int) -> int | None:
         """Of the first batch with a record at or after that time; None if there is none."""

@@ -69,7 +69,12 @@ _ENDS = (
 )
 _TIME_STEP = (log_batch.c.max_timestamp_ms + bindparam("step_ms") - 1) // bindparam("step_ms")
 _ENDS_BY_TIME = (
-    select(_TIME_STEP.label("step"), func.max(log_batch.c.last_offset))
+    select(
+        _TIME_STEP.label("step"),
+        func.min(log_batch.c.max_timestamp_ms),
+        func.max(log_batch.c.max_timestamp_ms),
+        func.max(log_batch.c.last_offset),
+    )
     .where(
         log_batch.c.log_id
         == select(log.c.log_id).where(log.c.name == bindparam("name")).scalar_subquery()
@@ -168,16 +173,16 @@ class StoreReader(SqlLogs, SqlCatalogue):
         place = {"name": name, "first": from_offset, "last": until_offset - 1}
         return await self._backend.read(lambda connection: list(connection.scalars(_ENDS, place)))
 
-    async def ends_by_time(self, name: str, step_ms: int) -> list[tuple[int, int]]:
-        """(time, end of the log then) where it has moved, by time: times are multiples of
-        `step_ms`, and a batch counts from its largest timestamp on."""
+    async def ends_by_time(self, name: str, step_ms: int) -> list[tuple[int, int, int]]:
+        """(first time, last time, end of the log then) for each step of time in which the end has
+        moved, by time. A batch counts from its largest timestamp on."""
         place = {"name": name, "step_ms": step_ms}
 
-        def work(connection: Connection) -> list[tuple[int, int]]:
-            ends: list[tuple[int, int]] = []
-            for number, last in connection.execute(_ENDS_BY_TIME, place):
-                if not ends or last >= ends[-1][1]:
-                    ends.append((number * step_ms, last + 1))
+        def work(connection: Connection) -> list[tuple[int, int, int]]:
+            ends: list[tuple[int, int, int]] = []
+            for _, first_ms, last_ms, last in connection.execute(_ENDS_BY_TIME, place):
+                if not ends or last >= ends[-1][2]:
+                    ends.append((first_ms, last_ms, last + 1))
             return ends
 
         return await self._backend.read(work)

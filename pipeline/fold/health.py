@@ -4,23 +4,23 @@ owner. What only the end of the log shows is in `pipeline.fold.checkup`."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipeline.fold.checkup import checkup
 from pipeline.fold.endings import REPLACED, Ending
 from pipeline.fold.entry import Entry
-from pipeline.fold.facts import Facts
+from pipeline.fold.episodes import Episode
+from pipeline.fold.facts import Facts, Row
 from pipeline.fold.findings import MANY, duration, finding, times
 from pipeline.fold.groups import place_of
 from pipeline.fold.observer import Observer
 from pipeline.fold.offsets import NamedPlace, Offsets
 from pipeline.fold.state import Group, Life, Place, Rebalance
+from pipeline.fold.storms import Storms
 from pipeline.fold.thresholds import (
     CONFLICT,
     FLAPPING,
-    STORM,
     UNFINISHED,
     UNOWNED,
     ZOMBIE,
@@ -30,41 +30,13 @@ from pipeline.fold.topics import Topics
 
 
 @dataclass(slots=True)
-class _Episode:
-    """Something that goes on: its instants in the window, and all of it in numbers."""
-
-    recent: list[int] = field(default_factory=list)
-    first_ms: int = 0
-    last_ms: int = 0
-    count: int = 0
-    peak: int = 0
-    names: list[str | int] = field(default_factory=list)
-    kinds: Counter[str] = field(default_factory=Counter)
-
-    def note(self, at_ms: int, window_ms: int, name: str | int, kind: str = "") -> None:
-        self.recent = [*(one for one in self.recent if one > at_ms - window_ms), at_ms]
-        if len(self.recent) == 1:
-            self.first_ms, self.count, self.peak = at_ms, 0, 0
-            self.names, self.kinds = [], Counter()
-        self.last_ms = at_ms
-        self.count += 1
-        self.peak = max(self.peak, len(self.recent))
-        if len(self.names) < MANY:
-            self.names.append(name)
-        self.kinds[kind] += 1
-
-    def is_over(self, at_ms: int, window_ms: int) -> bool:
-        return bool(self.recent) and self.last_ms <= at_ms - window_ms
-
-
-@dataclass(slots=True)
 class _Watch:
     """What is remembered of one group."""
 
-    storm: _Episode = field(default_factory=_Episode)
-    flapping: dict[str, _Episode] = field(default_factory=dict)
-    conflicts: dict[str, _Episode] = field(default_factory=dict)
-    zombies: dict[NamedPlace, _Episode] = field(default_factory=dict)
+    storms: Storms
+    flapping: dict[str, Episode] = field(default_factory=dict)
+    conflicts: dict[str, Episode] = field(default_factory=dict)
+    zombies: dict[NamedPlace, Episode] = field(default_factory=dict)
 
 
 class Health(Observer):
@@ -96,7 +68,7 @@ class Health(Observer):
         if found is None:
             return
         watch = self._watch(group)
-        episode = watch.zombies.setdefault((entry.topic, entry.partition), _Episode())
+        episode = watch.zombies.setdefault((entry.topic, entry.partition), Episode())
         # One episode until the end of the log, whatever lies between.
         episode.recent = episode.recent[:1]
         episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
@@ -120,28 +92,26 @@ class Health(Observer):
         self._offsets.end(entry)
 
     def life_ended(self, group: Group, life: Life, at_ms: int, ending: Ending) -> None:
+        watch = self._watch(group)
+        watch.storms.life_ended(life, at_ms, ending)
         if ending.by != REPLACED or life.instance_id is None:
             return
-        conflicts = self._watch(group).conflicts
-        episode = conflicts.setdefault(life.instance_id, _Episode())
+        conflicts = watch.conflicts
+        episode = conflicts.setdefault(life.instance_id, Episode())
         window_ms = self._limits.conflict_window_ms
         if episode.is_over(at_ms, window_ms):
             self._conflict(group.group_id, life.instance_id, episode)
-            episode = conflicts[life.instance_id] = _Episode()
+            episode = conflicts[life.instance_id] = Episode()
         episode.note(at_ms, window_ms, life.member_id)
 
     def rebalance_opened(self, group: Group, rebalance: Rebalance) -> None:
         watch, at_ms = self._watch(group), rebalance.written_ms
-        window_ms = self._limits.storm_window_ms
-        if watch.storm.is_over(at_ms, window_ms):
-            self._storm(group.group_id, watch.storm)
-            watch.storm = _Episode()
-        watch.storm.note(at_ms, window_ms, rebalance.epoch, rebalance.triggers[0])
+        watch.storms.rebalance_opened(group, rebalance)
         for client in rebalance.flapping:
-            episode = watch.flapping.setdefault(client, _Episode())
+            episode = watch.flapping.setdefault(client, Episode())
             if episode.is_over(at_ms, self._limits.flapping_window_ms):
                 self._flapping(group.group_id, client, episode)
-                episode = watch.flapping[client] = _Episode()
+                episode = watch.flapping[client] = Episode()
             episode.note(at_ms, self._limits.flapping_window_ms, rebalance.epoch)
 
     def rebalance_over(self, group: Group, rebalance: Rebalance) -> None:
@@ -150,7 +120,9 @@ class Health(Observer):
             self._unfinished(group, rebalance)
 
     def group_deleted(self, group_id: str) -> None:
-        self._report(group_id, self._watches.pop(group_id, _Watch()))
+        watch = self._watches.pop(group_id, None)
+        if watch is not None:
+            self._report(group_id, watch)
 
     def finished(self, groups: dict[str, Group]) -> None:
         for group_id in sorted(self._watches):
@@ -159,16 +131,23 @@ class Health(Observer):
             group = groups.get(group_id)
             rows = checkup(group_id, group, self._offsets, self._limits, self._ends, self._now_ms)
             for row in rows:
-                self._facts.add("findings", row)
+                self._found(row)
             self._facts.add("group_states", _state(group_id, group, self._offsets))
 
     def _watch(self, group: Group) -> _Watch:
-        return self._watches.setdefault(group.group_id, _Watch())
+        watch = self._watches.get(group.group_id)
+        if watch is None:
+            storms = Storms(group.group_id, self._limits, self._found)
+            watch = self._watches[group.group_id] = _Watch(storms)
+        return watch
+
+    def _found(self, row: Row) -> None:
+        self._facts.add("findings", row)
 
     # Findings
 
     def _report(self, group_id: str, watch: _Watch) -> None:
-        self._storm(group_id, watch.storm)
+        watch.storms.end()
         for client in sorted(watch.flapping):
             self._flapping(group_id, client, watch.flapping[client])
         for instance_id in sorted(watch.conflicts):
@@ -176,28 +155,7 @@ class Health(Observer):
         for place in sorted(watch.zombies):
             self._zombie(group_id, place, watch.zombies[place])
 
-    def _storm(self, group_id: str, storm: _Episode) -> None:
-        limit, window_ms = self._limits.storm_rebalances, self._limits.storm_window_ms
-        if not limit or storm.peak < limit:
-            return
-        kinds = ", ".join(f"{kind} {count}" for kind, count in storm.kinds.most_common())
-        row = finding(
-            self._limits,
-            STORM,
-            group_id,
-            f"{storm.count} rebalances, up to {storm.peak} of them within {duration(window_ms)}"
-            f" ({kinds})",
-            times=times(storm.peak, limit),
-            first_ms=storm.first_ms,
-            last_ms=storm.last_ms,
-            count=storm.count,
-            table="rebalances",
-            where={"epoch": storm.names},
-            facts={"triggers": storm.kinds, "most_in_window": storm.peak},
-        )
-        self._facts.add("findings", row)
-
-    def _flapping(self, group_id: str, client: str, episode: _Episode) -> None:
+    def _flapping(self, group_id: str, client: str, episode: Episode) -> None:
         limits = self._limits
         row = finding(
             limits,
@@ -213,9 +171,9 @@ class Health(Observer):
             where={"epoch": episode.names},
             facts={"client": client},
         )
-        self._facts.add("findings", row)
+        self._found(row)
 
-    def _conflict(self, group_id: str, instance_id: str, episode: _Episode) -> None:
+    def _conflict(self, group_id: str, instance_id: str, episode: Episode) -> None:
         limit, window_ms = self._limits.conflict_replacements, self._limits.conflict_window_ms
         if not limit or episode.peak < limit:
             return
@@ -234,9 +192,9 @@ class Health(Observer):
             where={"instance_id": instance_id, "member_id": episode.names},
             facts={"instance_id": instance_id},
         )
-        self._facts.add("findings", row)
+        self._found(row)
 
-    def _zombie(self, group_id: str, place: NamedPlace, episode: _Episode) -> None:
+    def _zombie(self, group_id: str, place: NamedPlace, episode: Episode) -> None:
         if episode.count < max(self._limits.zombie_commits, 1):
             return
         topic, partition = place
@@ -259,7 +217,7 @@ class Health(Observer):
             partition=partition,
             member_id=suspects[-1] if suspects else None,
         )
-        self._facts.add("findings", row)
+        self._found(row)
 
     def _unowned(self, group: Group, rebalance: Rebalance) -> None:
         limit_ms = self._limits.unowned_after_ms
@@ -286,7 +244,7 @@ class Health(Observer):
             where={"epoch": rebalance.epoch},
             facts={"longest_ms": most_ms, "partitions": [list(m.place) for m in moves[:MANY]]},
         )
-        self._facts.add("findings", row)
+        self._found(row)
 
     def _unfinished(self, group: Group, rebalance: Rebalance) -> None:
         limits, since_ms = self._limits, rebalance.written_ms
@@ -310,7 +268,7 @@ class Health(Observer):
             facts={"waiting_for": waiting[:MANY], "count": len(waiting)},
             member_id=waiting[0] if waiting else None,
         )
-        self._facts.add("findings", row)
+        self._found(row)
 
 
 def _state(group_id: str, group: Group | None, offsets: Offsets) -> dict[str, object]:

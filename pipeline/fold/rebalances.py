@@ -62,7 +62,7 @@ def open_rebalance(
 ) -> Rebalance:
     """The next one of a group; the one before, if still under way, is superseded by it.
     `causes`: triggers, each with a member or ""."""
-    causes = list(dict.fromkeys(causes))
+    causes = sorted(dict.fromkeys(causes), key=lambda cause: PRIORITY.index(cause[0]))
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "superseded")
     joined, left = tuple(group.joined_since), tuple(group.left_since)
@@ -73,8 +73,7 @@ def open_rebalance(
         group.protocol,
         entry.at_ms,
         entry.offset,
-        tuple(sorted({trigger for trigger, _ in causes}, key=PRIORITY.index)),
-        tuple(dict.fromkeys(member_id for _, member_id in causes if member_id)),
+        tuple(causes),
         joined,
         left,
         after - len(set(joined) & group.members.keys()) + len(set(left) - set(joined)),

@@ -125,14 +125,14 @@ class Move:
 
 @dataclass(slots=True)
 class Rebalance:
-    """`untaken`: moves whose new owner has not got them yet; the row waits for them."""
+    """`causes`: triggers, the weightiest first, each with a member id or "". `untaken`: moves
+    whose new owner has not got them yet; the row waits for them."""
 
     epoch: int
     protocol: str
     written_ms: int
     log_offset: int
-    triggers: tuple[str, ...]
-    trigger_members: tuple[str, ...]
+    causes: tuple[tuple[str, str], ...]
     joined: tuple[str, ...]
     left: tuple[str, ...]
     members_before: int
@@ -152,6 +152,14 @@ class Rebalance:
     skipped: int | None = None
     waiting_for: tuple[str, ...] = ()
     flapping: tuple[str, ...] = ()
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(trigger for trigger, _ in self.causes))
+
+    @property
+    def trigger_members(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(member_id for _, member_id in self.causes if member_id))
 
     def count(self, kind: str) -> int:
         return sum(move.kind == kind for move in self.moves)

@@ -47,6 +47,7 @@ class Thresholds:
 
     storm_rebalances: int = 6
     storm_window_ms: int = 600_000
+    storm_repeats: int = 3
     flapping_life_ms: int = 30_000
     flapping_count: int = 3
     flapping_window_ms: int = 600_000

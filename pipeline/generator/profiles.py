@@ -60,6 +60,16 @@ def _bounce(slot: Slot) -> Iterator[Op]:
         at_ms += slot.soon(25, 40)
 
 
+def _rolling_start(slot: Slot) -> Iterator[Op]:
+    """The whole application stops; later its members start one after the other."""
+    for member in range(slot.members):
+        yield Op(slot.start_ms + member * 1500, Act.LEAVE, member)
+    at_ms = slot.start_ms + slot.members * 1500 + slot.soon(120, 300)
+    for member in range(slot.members):
+        yield Op(at_ms, Act.JOIN, member)
+        at_ms += slot.soon(20, 50)
+
+
 def _crash(slot: Slot) -> Iterator[Op]:
     member = slot.rng.randrange(slot.members)
     yield Op(slot.start_ms, Act.MUTE, member)
@@ -117,13 +127,15 @@ def _forget(slot: Slot) -> Iterator[Op]:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """`share`: of all groups. `incidents`: what may happen, and how likely each is; `a_day`:
-    how many. `retires`: the group is deleted in the last quarter of its time."""
+    how many. `members`: one of these numbers. `retires`: the group is deleted in the last
+    quarter of its time."""
 
     name: str
     share: float
     kind: Kind
     incidents: tuple[tuple[Incident, float], ...] = ()
     a_day: float = 0.5
+    members: tuple[int, ...] = (1, 2, 3, 3, 4, 4, 6, 8)
     capacity: tuple[float, float] = (1.7, 4.0)
     static: bool = False
     regex: bool = False
@@ -141,10 +153,18 @@ _USUAL = (
     (_forget, 0.2),
 )
 PROFILES = (
-    Profile("steady", 0.27, Kind.CONSUMER, _USUAL),
+    Profile("steady", 0.23, Kind.CONSUMER, _USUAL),
     Profile("slow", 0.08, Kind.CONSUMER, _USUAL, capacity=(1.05, 1.3)),
     Profile("busy", 0.10, Kind.CONSUMER, _USUAL, 3.0, assignor="uniform"),
     Profile("storm", 0.05, Kind.CONSUMER, ((_storm, 1.0), (_crash, 1.0)), 1.5),
+    Profile(
+        "rolling",
+        0.04,
+        Kind.CONSUMER,
+        ((_rolling_start, 1.0), (_restart, 2.0)),
+        1.0,
+        members=(6, 8, 10),
+    ),
     Profile("stuck", 0.05, Kind.CONSUMER, ((_stuck, 2.0), (_crash, 1.0)), 1.0),
     Profile("reset", 0.04, Kind.CONSUMER, ((_reset, 1.0), (_forget, 0.5)), 0.5),
     Profile("static", 0.08, Kind.CONSUMER, ((_bounce, 3.0), (_crash, 1.0)), 0.7, static=True),
@@ -182,7 +202,7 @@ def _group(number: int, profile: Profile, records: int, world: World, rng: Rando
         for topic in sorted(topics)
         for partition in range(world.topics[topic].partitions)
     )[:room]
-    members = max(1, min(len(places), rng.choice((1, 2, 3, 3, 4, 4, 6, 8)), records // 60))
+    members = max(1, min(len(places), rng.choice(profile.members), records // 60))
     kind = profile.kind if records >= 40 else Kind.SIMPLE
     rate = max(world.topics[place.topic].rates[place.partition] for place in places)
     ops: list[Op] = []

@@ -149,7 +149,7 @@ def _rebalances(section: str, detail: GroupDetail) -> Element:
     return tag(
         "div",
         tag("h3", f"Rebalances ({count(detail.row.rebalances)})"),
-        scrolled(_HEAD, rows, numbers=(0, 2, 4, 5, 6, 7))
+        scrolled(f"Rebalances of {detail.row.name}", _HEAD, rows, numbers=(0, 2, 4, 5, 6, 7))
         if rows
         else tag("p", "None in this time.", class_="note"),
         id=f"{section}-rebalances",

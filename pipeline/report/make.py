@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pipeline.errors import PipelineError
-from pipeline.generator.sinks import END_OFFSETS_FILE
 from pipeline.inputs import (
     ENTRIES_TABLE,
     Origin,
     read_end_offsets,
     read_entries,
-    read_table,
     read_topics,
 )
 from pipeline.job import Job
@@ -30,8 +28,6 @@ from pipeline.report.collect import TABLES, collect_report
 from pipeline.report.limits import DEFAULT_LIMITS, Limits
 from pipeline.report.page import render
 from pipeline.run import Watch, run_job
-from pipeline.schema import END_OFFSETS
-from pipeline.store import StoreLogs
 
 JOBS = (job_named("progress"), groups.JOB)
 _STEPS_MAX = 300
@@ -118,7 +114,8 @@ def _prepared(
             read_topics(spark, origin).coalesce(1).write.mode("overwrite").parquet(topics)
         if ends is None:
             ends = str(directory / "end-offsets")
-            _ends(spark, origin, step_ms).coalesce(1).write.mode("overwrite").parquet(ends)
+            step = timedelta(milliseconds=step_ms)
+            read_end_offsets(spark, origin, step).coalesce(1).write.mode("overwrite").parquet(ends)
     prepared = Origin(lake=lake, topics_file=topics, end_offsets_file=ends, wanted=origin.wanted)
     return prepared, step_ms
 
@@ -153,21 +150,3 @@ def _span_ms(spark: SparkSession, origin: Origin) -> int:
     if row["first"] is None:
         raise PipelineError("the log has no records in this time")
     return max(1, int(row["last"]) - int(row["first"]))
-
-
-def _ends(spark: SparkSession, origin: Origin, step_ms: int) -> DataFrame:
-    """Lag over time needs ends over time: those that stand beside generated segments, or those
-    that the store's own topics tell. Otherwise what the origin gives."""
-    if origin.segments is not None:
-        beside = Path(origin.segments) / END_OFFSETS_FILE
-        if beside.is_file():
-            return read_table(spark, str(beside), END_OFFSETS)
-    if origin.store is not None:
-        with StoreLogs(origin.store) as logs:
-            # Just before the end of a window, so that the last one begins none.
-            rows = [
-                (topic, partition, end, datetime.fromtimestamp((at_ms - 1) / 1000, UTC))
-                for topic, partition, end, at_ms in logs.ends_by_time(step_ms)
-            ]
-        return spark.createDataFrame(rows, END_OFFSETS)
-    return read_end_offsets(spark, origin)

@@ -175,9 +175,8 @@ def _groups(report: Report) -> Element:
         "Most",
         "Lag over time",
     )
-    return scrolled(
-        head, [_group_line(row, ids.get(row.name)) for row in report.groups], numbers=range(4, 8)
-    )
+    rows = [_group_line(row, ids.get(row.name)) for row in report.groups]
+    return scrolled("Groups", head, rows, numbers=range(4, 8))
 
 
 def _group_line(row: GroupRow, section: str | None) -> Element:

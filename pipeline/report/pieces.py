@@ -73,15 +73,16 @@ def chip(severity: str | None, text: str = "") -> Element:
 
 
 def scrolled(
-    head: Sequence[str], rows: Iterable[Element], *, numbers: Collection[int] = ()
+    label: str, head: Sequence[str], rows: Iterable[Element], *, numbers: Collection[int] = ()
 ) -> Element:
-    """A table in a box of its own. `numbers`: columns that are aligned right."""
+    """A table in a box of its own, which scrolls if it is too wide; `page.js` says so above it.
+    `label`: its name for screen readers. `numbers`: columns that are aligned right."""
     titles = [
         tag("th", title, scope="col", class_="number" if column in numbers else None)
         for column, title in enumerate(head)
     ]
     table = tag("table", tag("thead", tag("tr", titles)), tag("tbody", rows))
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Table")
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def spark(values: Sequence[float | None]) -> Element | None:

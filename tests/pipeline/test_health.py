@@ -93,30 +93,162 @@ def test_a_quiet_group_has_no_findings() -> None:
     assert (state["state"], state["members"], state["protocol"]) == ("Stable", 2, "consumer")
 
 
-@pytest.mark.parametrize("rebalances", [5, 6])
-def test_a_storm(rebalances: int) -> None:
-    log = Log(flapping_count=100)
-    for number in range(rebalances):
-        log.shard.join(f"m{number}")
+def restart(log: Log, member: str, client_id: str) -> str:
+    """The client leaves and comes back as another member; its member id."""
+    log.shard.leave(member)
+    log.shard.settle_all()
+    log.shard.advance(10 * SECOND)
+    name, _, number = member.partition("-")
+    again = f"{name}-{int(number or 0) + 1}"
+    log.shard.join(again, client_id=client_id)
+    log.shard.settle_all()
+    log.shard.advance(30 * SECOND)
+    return again
+
+
+@pytest.mark.parametrize("members", [6, 12])
+def test_a_rolling_start_is_no_storm(members: int) -> None:
+    """Every member joins once, whether the members share a client id and a host or not."""
+    for client_ids in (["app"] * members, [f"app-{number}" for number in range(members)]):
+        log = Log()
+        for number, client_id in enumerate(client_ids):
+            log.shard.join(f"m{number}", client_id=client_id)
+            log.shard.settle_all()
+            log.shard.advance(30 * SECOND)
+        assert "rebalance-storm" not in log.health()
+
+
+def test_two_rolling_restarts_are_no_storm() -> None:
+    """A deployment that is rolled back within the window: every client leaves and joins twice."""
+    for shared in (True, False):
+        log = Log()
+        names = [f"m{number}" for number in range(4)]
+        client_ids = ["app" if shared else f"app-{name}" for name in names]
+        for name, client_id in zip(names, client_ids, strict=True):
+            log.shard.join(name, client_id=client_id)
         log.shard.settle_all()
-        log.shard.advance(90 * SECOND)
-    found = log.health()
-    assert ("rebalance-storm" in found) == (rebalances >= 6)
-    if rebalances >= 6:
-        (row,) = found["rebalance-storm"]
-        assert row["count"] == 6
-        assert row["severity"] == "critical"
-        assert json.loads(row["evidence"])["where"]["epoch"] == [2, 3, 4, 5, 6, 7]
-        assert "join 6" in row["summary"]
+        log.shard.advance(60 * MINUTE)
+        for _ in range(2):
+            for at in range(4):
+                names[at] = restart(log, names[at], client_ids[at])
+        assert "rebalance-storm" not in log.health()
+
+
+def test_a_rolling_restart_of_static_members_that_stay_away_too_long_is_no_storm() -> None:
+    log = Log()
+    for number in range(4):
+        log.shard.join(f"m{number}-0", instance_id=f"i{number}")
+    log.shard.settle_all()
+    log.shard.advance(60 * MINUTE)
+    for number in range(4):
+        log.shard.leave(f"m{number}-0", epoch=-2, instance_id=f"i{number}")
+        log.shard.advance(50 * SECOND)
+        log.shard.join(f"m{number}-1", instance_id=f"i{number}")
+        log.shard.settle_all()
+    assert "rebalance-storm" not in log.health()
+
+
+def test_a_storm_is_told_with_the_client_that_causes_it() -> None:
+    """One of four clients leaves and joins again and again. The first two times it could be a
+    deployment; from the third time on its rebalances count."""
+    log = Log(flapping_count=100)
+    names = {}
+    for number in range(4):
+        names[number] = f"m{number}"
+        log.shard.join(names[number], client_id=f"app-{number}")
+        log.shard.settle_all()
+        log.shard.advance(MINUTE)
+    for _ in range(4):
+        names[2] = restart(log, names[2], "app-2")
+    assert "rebalance-storm" not in log.health()
+    names[2] = restart(log, names[2], "app-2")
+    (row,) = log.health()["rebalance-storm"]
+    # Joins from the third on (the first was its start), departures from the third on.
+    assert (row["count"], row["severity"], row["member_id"]) == (7, "critical", names[2])
+    evidence = json.loads(row["evidence"])
+    assert evidence["where"]["epoch"] == [9, *range(10, 16)]
+    (client,) = evidence["facts"]["clients"]
+    assert client == {
+        "client_id": "app-2",
+        "client_host": "/127.0.0.1",
+        "instance_id": None,
+        "member_id": names[2],
+        "rebalances": 7,
+        "share": 1.0,
+    }
+    assert "app-2 at /127.0.0.1 caused 100%" in row["summary"]
+
+
+def test_clients_that_take_turns_are_named_by_their_share() -> None:
+    log = Log(flapping_count=100)
+    names = {0: "m0", 1: "m1", 2: "m2"}
+    for number, name in names.items():
+        log.shard.join(name, client_id=f"app-{number}")
+        log.shard.settle_all()
+    log.shard.advance(60 * MINUTE)
+    for turn in (0, 1, 0, 0, 1, 0, 1, 0):
+        member = names[turn]
+        log.shard.leave(member)
+        log.shard.settle_all()
+        names[turn] = member + "x"
+        log.shard.join(names[turn], client_id=f"app-{turn}")
+        log.shard.settle_all()
+        log.shard.advance(30 * SECOND)
+    (row,) = log.health()["rebalance-storm"]
+    clients = json.loads(row["evidence"])["facts"]["clients"]
+    found = [(one["client_id"], one["rebalances"], one["share"]) for one in clients]
+    assert found == [("app-0", 6, 0.75), ("app-1", 2, 0.25)]
+    assert row["member_id"] == names[0]
+
+
+def test_new_processes_that_take_a_place_again_and_again_are_a_storm() -> None:
+    """Tasks of a scheduler that come back elsewhere, under another name each time."""
+    log = Log(flapping_count=100)
+    for name in ("a", "b", "c"):
+        log.shard.join(name, client_id=name)
+    log.shard.settle_all()
+    log.shard.advance(60 * MINUTE)
+    name = "c"
+    for number in range(6):
+        log.shard.leave(name)
+        log.shard.settle_all()
+        log.shard.advance(20 * SECOND)
+        name = f"task-{number}"
+        log.shard.join(name, client_id=name)
+        log.shard.settle_all()
+    (row,) = log.health()["rebalance-storm"]
+    assert (row["count"], row["member_id"]) == (8, "task-5")
 
 
 def test_storms_far_apart_are_two() -> None:
-    log = Log(storm_rebalances=2)
+    log = Log(storm_rebalances=2, storm_repeats=1)
     for number in range(4):
         log.shard.join(f"m{number}")
         log.shard.settle_all()
         log.shard.advance(30 * SECOND if number != 1 else 20 * MINUTE)
     assert [row["count"] for row in log.health()["rebalance-storm"]] == [2, 2]
+
+
+def test_a_storm_of_a_classic_cooperative_group_and_its_rolling_restart() -> None:
+    """Each departure and each return takes two generations there."""
+
+    def generations(laps: list[str]) -> list[Entry]:
+        history, owners, number = History(), {"a": (0, 1), "b": (2, 3)}, 1
+        history.generation(number, 0, owners)
+        for lap, member in enumerate(laps):
+            other = "b" if member == "a" else "a"
+            for step, now in enumerate(
+                ({other: owners[other]}, {other: (0, 1, 2, 3)}, {"a": (0, 1), "b": (2, 3)})
+            ):
+                number += 1
+                history.generation(number, 3600 + 60 * lap + 20 * step, now)
+        return history.entries
+
+    restarted, stormy = generations(["a", "b"]), generations(["a"] * 6)
+    assert "rebalance-storm" not in Log().of(restarted, restarted[-1].at_ms)
+    (row,) = Log().of(stormy, stormy[-1].at_ms)["rebalance-storm"]
+    (client,) = json.loads(row["evidence"])["facts"]["clients"]
+    assert (client["client_id"], client["share"]) == ("client-a", 1.0)
 
 
 def test_a_flapping_member() -> None:

@@ -106,6 +106,46 @@ def test_the_filter_and_the_theme(browser: Browser, tmp_path: Path) -> None:
     assert browser.messages() == []
 
 
+SHADOWS = """const style = getComputedStyle(document.querySelector('.scroll'));
+    return [style.backgroundAttachment, style.backgroundImage.split('rgba').length > 4]"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_wide_tables_say_that_they_scroll_and_do_by_keyboard(
+    browser: Browser, tmp_path: Path, theme: str
+) -> None:
+    opened(browser, tmp_path, render(report()))
+    browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+    hidden = "return [...document.querySelectorAll('.hint')].map((hint) => hint.hidden)"
+    try:
+        browser.resize(1280, 900)
+        browser.wait(f"return (() => {{ {hidden} }})().every((hidden) => hidden)")
+        browser.resize(380, 800)
+        browser.wait(f"return (() => {{ {hidden} }})().every((hidden) => !hidden)")
+        assert browser.run("return document.documentElement.scrollWidth") == 380
+        hint = browser.run("return document.querySelector('.hint').textContent")
+        assert hint.startswith("This table is wider than the page: scroll sideways")
+        assert browser.run(SHADOWS) == ["local, local, scroll, scroll", True]
+        browser.run("document.querySelector('#g1-lag details').open = true")
+        browser.wait("return document.querySelector('#g1-lag .scroll') !== null")
+        boxes = browser.run(
+            """return [...document.querySelectorAll('.scroll')].map(
+              (box) => [box.getAttribute('role'), box.tabIndex, box.getAttribute('aria-label')])"""
+        )
+        labels = ["Groups", "Lag of billing", "Rebalances of billing"]
+        assert boxes == [["region", 0, label] for label in labels]
+        browser.run("document.querySelector('.scroll').focus()")
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.devtools(
+                "Input.dispatchKeyEvent",
+                {"type": kind, "key": "ArrowRight", "windowsVirtualKeyCode": 39},
+            )
+        browser.wait("return document.querySelector('.scroll').scrollLeft > 0")
+        assert browser.messages() == []
+    finally:
+        browser.resize(1440, 1000)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(
     browser: Browser, tmp_path: Path, theme: str

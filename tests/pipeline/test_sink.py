@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -64,6 +65,22 @@ def test_a_table_without_rows_has_columns(spark: SparkSession, tmp_path: Path) -
     assert (frame.count(), frame.columns) == (0, ["time", "number", "day"])
     assert write_table(spark, table(spark, (DAYS[0], 1)), str(out))() == 1
     assert content(spark, out) == [(DAYS[0], 1)]
+
+
+def test_an_optional_table_without_rows_leaves_no_directory(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    out, nothing = tmp_path / "t", replace(table(spark), optional=True)
+    assert write_table(spark, nothing, str(out))() == 0
+    assert not out.exists()
+    # What an earlier run has left goes as far as the run covers it.
+    some = replace(table(spark, *[(day, 1) for day in DAYS[:2]]), optional=True)
+    assert write_table(spark, some, str(out))() == 2
+    second_day = Span(date(2026, 1, 2), date(2026, 1, 2))
+    assert write_table(spark, nothing, str(out), span=second_day)() == 0
+    assert content(spark, out) == [(DAYS[0], 1)]
+    assert write_table(spark, nothing, str(out))() == 0
+    assert not out.exists()
 
 
 def test_a_small_table_is_written_whole(spark: SparkSession, tmp_path: Path) -> None:

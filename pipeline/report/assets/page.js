@@ -120,9 +120,24 @@ function fillTable(details, chart) {
   const table = html("table", {},
     html("thead", {}, html("tr", {}, ...head.map((text) => html("th", { scope: "col" }, text)))),
     html("tbody", {}, ...rows.map((row) => html("tr", {}, ...row.map((text) => html("td", {}, String(text)))))));
-  details.append(html("div", { class: "scroll" }, table));
+  const title = `${chart.figure.querySelector("figcaption").firstChild.textContent} of ${chart.group.section.dataset.name}`;
+  const box = html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table);
+  details.append(box);
+  sayIfWide(box);
   if (more > 0) details.append(html("p", { class: "note" }, `${more} more rows are left out.`));
 }
+
+// A table that is wider than its box says so, as some systems show no scrollbar.
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.previousElementSibling.hidden = target.scrollWidth <= target.clientWidth;
+});
+
+function sayIfWide(box) {
+  box.before(html("p", { class: "note hint", hidden: "" }, "This table is wider than the page: scroll sideways to see all columns →"));
+  widths.observe(box);
+}
+
+for (const box of document.querySelectorAll(".scroll")) sayIfWide(box);
 
 const groups = new Map();
 

@@ -1,0 +1,191 @@
+"""Rebalance storms of one group, and the clients that cause them.
+
+A rolling start or a rolling restart makes many rebalances, too, but each client joins once, or
+leaves once and joins once. In a storm the same clients join and leave over and over. So a rebalance
+counts only if one of its causes is the work of a client that has done the same `storm.repeats`
+times in a row, each time within `storm.window` of the time before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pipeline.fold.endings import Ending
+from pipeline.fold.episodes import Episode
+from pipeline.fold.facts import Row
+from pipeline.fold.findings import MANY, duration, finding, times
+from pipeline.fold.state import Group, Life, Rebalance
+from pipeline.fold.thresholds import STORM, Thresholds
+
+_GONE = "gone"
+_DEPARTURES = frozenset({"leave", "expiry", "removal", "rebalance-timeout"})
+_FOLLOW_UP = "follow-up"
+_NAMED = 3
+"""So many clients are named in the summary."""
+
+_GONE_MAX = 1000
+"""So many clients that have gone are remembered; the ones that went first are forgotten first."""
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """Who is behind a member: it comes back as another member after a restart. `acts`: by kind how
+    often in a row it did this, and when the last time was. `gone_ms`: None while it is a member."""
+
+    member_id: str | None
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    gone_ms: int | None = None
+    acts: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def is_now(self, life: Life) -> None:
+        self.member_id, self.instance_id = life.member_id, life.instance_id
+        self.client_id, self.client_host = life.client_id, life.client_host
+
+    def act(self, kind: str, at_ms: int, window_ms: int) -> int:
+        """It does this now: how often in a row it has, this time included."""
+        before, last_ms = self.acts.get(kind, (0, 0))
+        count = before + 1 if before and at_ms - last_ms < window_ms else 1
+        self.acts[kind] = (count, at_ms)
+        return count
+
+    def unlike(self, life: Life) -> int:
+        """0: the same instance, or the same client id on the same host; 1: the same client id;
+        2: another client, so a new process that takes the place of this one."""
+        if self.instance_id or life.instance_id:
+            return 0 if self.instance_id == life.instance_id else 2
+        if self.client_id != life.client_id:
+            return 2
+        return 0 if self.client_host == life.client_host else 1
+
+    def words(self) -> str:
+        instance = f", instance {self.instance_id}" if self.instance_id else ""
+        return f"{self.client_id or 'without a client id'} at {self.client_host}{instance}"
+
+
+class Storms:
+    """Watches the rebalances of one group; a storm that is over is reported to `report` as a row
+    of `findings`."""
+
+    def __init__(self, group_id: str, limits: Thresholds, report: Callable[[Row], None]) -> None:
+        self._group_id = group_id
+        self._limits = limits
+        self._report = report
+        self._members: dict[str, _Client] = {}
+        self._gone: list[_Client] = []
+        self._ended: dict[str, _Client] = {}
+        """By member id those whose membership ended at `_ended_ms`: causes name them."""
+        self._ended_ms = 0
+        self._without_member = _Client(None)
+        self._episode = Episode()
+        self._culprits: Counter[_Client] = Counter()
+        self._repeating: dict[_Client, None] = {}
+        """Those that the last rebalance counted for."""
+
+    def life_ended(self, life: Life, at_ms: int, ending: Ending) -> None:
+        client = self._members.pop(life.member_id, None) or _Client(life.member_id)
+        client.is_now(life)
+        if self._ended_ms != at_ms:
+            self._ended, self._ended_ms = {}, at_ms
+        self._ended[life.member_id] = client
+        if ending.successor is not None:
+            client.member_id = ending.successor
+            self._members[ending.successor] = client
+        else:
+            client.gone_ms = at_ms
+            self._gone = [*self._gone[1 - _GONE_MAX :], client]
+
+    def rebalance_opened(self, group: Group, rebalance: Rebalance) -> None:
+        limits, at_ms = self._limits, rebalance.written_ms
+        window_ms = limits.storm_window_ms
+        if self._episode.is_over(at_ms, window_ms):
+            self.end()
+        self._gone = [one for one in self._gone if at_ms - (one.gone_ms or at_ms) < window_ms]
+        repeating: dict[_Client, None] = {}
+        # Who went comes first: a client may go and be back in one rebalance.
+        for trigger, member_id in sorted(rebalance.causes, key=lambda cause: cause[0] == "join"):
+            client = self._client(group, trigger, member_id, at_ms)
+            kind = _GONE if trigger in _DEPARTURES else trigger
+            if client.act(kind, at_ms, window_ms) >= limits.storm_repeats:
+                repeating[client] = None
+        if rebalance.triggers == (_FOLLOW_UP,):
+            # The second round of a cooperative protocol belongs to the one before.
+            repeating = self._repeating
+        self._repeating = repeating
+        if repeating:
+            self._episode.note(at_ms, window_ms, rebalance.epoch, rebalance.triggers[0])
+            self._culprits.update(one for one in repeating if one.member_id is not None)
+
+    def end(self) -> None:
+        """The storm that goes on, if there is one, is over: report it."""
+        episode, culprits = self._episode, self._culprits
+        self._episode, self._culprits = Episode(), Counter()
+        limit = self._limits.storm_rebalances
+        if limit and episode.peak >= limit:
+            self._report(self._finding(episode, culprits.most_common()))
+
+    def _client(self, group: Group, trigger: str, member_id: str, at_ms: int) -> _Client:
+        if not member_id:
+            return self._without_member
+        if trigger != "join" and self._ended_ms == at_ms and member_id in self._ended:
+            return self._ended[member_id]
+        client, life = self._members.get(member_id), group.members.get(member_id)
+        if client is None:
+            if trigger == "join" and life is not None:
+                client = self._returned(life)
+            client = client or _Client(member_id)
+        if life is not None:
+            self._members[member_id] = client
+            client.is_now(life)
+        return client
+
+    def _returned(self, life: Life) -> _Client | None:
+        """Of the clients that have gone the one that comes back as this member."""
+        if not self._gone:
+            return None
+        gone = self._gone
+        number = min(range(len(gone)), key=lambda number: gone[number].unlike(life))
+        gone[number].gone_ms = None
+        return gone.pop(number)
+
+    def _finding(self, episode: Episode, culprits: list[tuple[_Client, int]]) -> Row:
+        limits = self._limits
+        kinds = ", ".join(f"{kind} {count}" for kind, count in episode.kinds.most_common())
+        shares = [
+            f"{client.words()} caused {count / episode.count:.0%}"
+            for client, count in culprits[:_NAMED]
+        ]
+        who = f"; {', '.join(shares)}" if shares else ""
+        return finding(
+            limits,
+            STORM,
+            self._group_id,
+            f"{episode.count} rebalances, up to {episode.peak} of them within"
+            f" {duration(limits.storm_window_ms)} ({kinds}){who}",
+            times=times(episode.peak, limits.storm_rebalances),
+            first_ms=episode.first_ms,
+            last_ms=episode.last_ms,
+            count=episode.count,
+            table="rebalances",
+            where={"epoch": episode.names},
+            facts={
+                "triggers": episode.kinds,
+                "most_in_window": episode.peak,
+                "clients": [
+                    {
+                        "client_id": client.client_id,
+                        "client_host": client.client_host,
+                        "instance_id": client.instance_id,
+                        "member_id": client.member_id,
+                        "rebalances": count,
+                        "share": round(count / episode.count, 3),
+                    }
+                    for client, count in culprits[:MANY]
+                ],
+                "clients_count": len(culprits),
+            },
+            member_id=culprits[0][0].member_id if culprits else None,
+        )

@@ -1,0 +1,62 @@
+"""How far each group is behind, over time: in records, and in seconds where the ends of topics are
+known over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as f
+
+from coordinator.history.ledger import DEFAULT_RETENTION_MS
+from pipeline.ends import with_lag, with_lag_seconds
+from pipeline.job import Inputs, Job, Table
+from pipeline.jobs.commits import INPUT, history
+from pipeline.options import parse_time
+from pipeline.settings import length
+from pipeline.windows import PLACE, filled, moves_by_window
+
+_MS_PER_MINUTE = 60_000
+_COLUMNS = (
+    "at",
+    "group",
+    "topic",
+    "partition",
+    "offset",
+    "end_offset",
+    "lag",
+    "lag_seconds",
+    "committed_at",
+    "log_partition",
+)
+
+
+def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
+    """Raises PipelineError."""
+    window = length(options["window"])
+    until = parse_time(str(options["until"])) if options["until"] else None
+    commits = history(inputs.entries, int(options["retention_minutes"]) * _MS_PER_MINUTE)
+    windows = filled(moves_by_window(commits, window), inputs.end_offsets, window, until)
+    rows = with_lag(windows.where(f.col("offset").isNotNull()), inputs.end_offsets)
+    rows = with_lag_seconds(rows.withColumnRenamed("known_until", "at"), inputs.end_offsets)
+    # Both tables are made from it, and it is small against the log.
+    rows = rows.select(*_COLUMNS, "is_last").persist(StorageLevel.MEMORY_AND_DISK)
+    return {
+        "lag": Table(rows.select(*_COLUMNS), "at", ("at", *PLACE)),
+        "lag_now": Table(rows.where("is_last").select(*_COLUMNS), None, PLACE),
+    }
+
+
+JOB = Job(
+    "lag",
+    "how far groups are behind the end of their topics, over time and now",
+    build,
+    {
+        "window": "5m",
+        "until": "",
+        "retention_minutes": DEFAULT_RETENTION_MS // _MS_PER_MINUTE,
+    },
+    columns=INPUT,
+    ends_every="window",
+)

@@ -1,0 +1,107 @@
+"""Committed offsets in windows of time.
+
+A window has a row for each partition with a committed offset, from its first commit until the
+offset is removed or the input ends, also when nothing happened: only so can be seen what stood
+still.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from coordinator.history.changes import ChangeKind
+
+PLACE = ("log_partition", "group", "topic", "partition")
+
+
+def moves_by_window(commits: DataFrame, window: timedelta) -> DataFrame:
+    """One row a partition and window in which something counted. `commits`: those of the job."""
+    jump, kind, order = f.col("jump"), f.col("kind"), f.col("effective_offset")
+    rewind = f.struct(
+        "effective_time",
+        "kind",
+        "previous_offset",
+        "offset",
+        "jump",
+        "actor",
+        "member",
+        "client_id",
+        "log_offset",
+    )
+    length_text = f"{window // timedelta(milliseconds=1)} milliseconds"
+    by_window = commits.where("effective").groupBy(
+        *PLACE, f.window("effective_time", length_text).alias("_window")
+    )
+    return (
+        by_window.agg(
+            f.count(f.when(f.col("offset").isNotNull(), 1)).alias("commits"),
+            f.min_by("previous_offset", order).alias("start_offset"),
+            f.max_by("offset", order).alias("offset"),
+            _total(f.when(kind == ChangeKind.FORWARD.value, jump)).alias("consumed"),
+            _total(f.when((kind == ChangeKind.RESET.value) & (jump > 0), jump)).alias("skipped"),
+            _total(f.when(jump < 0, -jump)).alias("rewound"),
+            f.max((kind == ChangeKind.FIRST.value) | f.coalesce(jump > 0, f.lit(False))).alias(
+                "moved"
+            ),
+            f.max("effective_time").alias("_last_time"),
+            f.collect_list(f.when(jump < 0, rewind)).alias("_rewinds"),
+        )
+        .select(
+            "*",
+            f.col("_window.start").alias("window_start"),
+        )
+        .drop("_window")
+    )
+
+
+def _total(amounts: Column) -> Column:
+    return f.coalesce(f.sum(amounts), f.lit(0))
+
+
+def _end_of_input(moves: DataFrame, end_offsets: DataFrame, until_us: int | None) -> DataFrame:
+    """One row: the last thing that is known."""
+    times = moves.select(f.max("_last_time").alias("_time")).union(
+        end_offsets.select(f.max("time"))
+    )
+    told = f.lit(None) if until_us is None else f.timestamp_micros(f.lit(until_us))
+    return times.select(f.greatest(f.max("_time"), told).alias("_until"))
+
+
+def filled(
+    moves: DataFrame, end_offsets: DataFrame, window: timedelta, until_us: int | None
+) -> DataFrame:
+    """With the windows in which nothing happened to an offset that was there, until the input ends:
+    at `until_us`, if that is later than all that is known. `is_last`: it ends in that window.
+    `known_until`: the end of the window, or of the input. `committed_at`: when the last change
+    of the offset counted."""
+    until = _end_of_input(moves, end_offsets, until_us)
+    following = f.lead("window_start").over(Window.partitionBy(*PLACE).orderBy("window_start"))
+    start, step = f.col("window_start"), f.lit(window)
+    rows = moves.drop("_rewinds").withColumn("_following", following)
+    rows = rows.crossJoin(f.broadcast(until))
+    last = f.greatest(start, f.coalesce(f.col("_following") - step, f.col("_until")))
+    starts = f.when(f.col("offset").isNull(), f.array(start)).otherwise(
+        f.sequence(start, last, step)
+    )
+    rows = rows.withColumn("_window", f.explode(starts)).withColumn(
+        "_filled", f.col("_window") > start
+    )
+    quiet = {
+        name: f.when(~f.col("_filled"), f.col(name)).otherwise(value)
+        for name, value in (
+            ("start_offset", f.col("offset")),
+            *((name, f.lit(0)) for name in ("commits", "consumed", "skipped", "rewound")),
+            ("moved", f.lit(False)),
+        )
+    }
+    rows = rows.withColumns({**quiet, "window_start": f.col("_window")})
+    rows = rows.withColumn("window_end", f.col("window_start") + step)
+    return (
+        rows.withColumn("is_last", f.col("window_end") > f.col("_until"))
+        .withColumn("known_until", f.least("window_end", "_until"))
+        .withColumnRenamed("_last_time", "committed_at")
+        .drop("_window", "_filled", "_following", "_until")
+    )
