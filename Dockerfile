@@ -13,7 +13,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/groupd
 WORKDIR /src
 COPY . .
-RUN /opt/groupd/bin/pip install --constraint constraints.txt ".[codecs,postgres]"
+RUN /opt/groupd/bin/pip install --constraint constraints.txt ".[postgres]"
 
 FROM python:3.11-slim-bookworm
 RUN groupadd --system --gid 10001 groupd \

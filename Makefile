@@ -28,7 +28,7 @@ PYTHON_SOURCES := $(shell find coordinator protocol storage pipeline -name '*.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: compiled test-compiled
+.PHONY: compiled test-compiled test-lowest
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -80,6 +80,9 @@ test-compiled: $(COMPILED) ## Tests of what is compiled, against the compiled mo
 	scripts/compiled.sh $(BIN)/python tests
 	cd build/compiled/tree && PYTHONPATH=$$PWD GROUPD_TEST_COMPILED=1 $(abspath $(BIN))/python -m pytest -q -p no:cacheprovider \
 	  -n 2 --dist loadfile $(COMPILED_TESTS) $(ARGS)
+
+test-lowest: dev-setup ## The harness, the stores and the commands with the lowest versions of all dependencies; ARGS are pytest's
+	scripts/lowest.sh $(BIN)/python $(ARGS)
 
 bench-pipeline: $(STAMPS)/test $(STAMPS)/toolchain ## Spark against plain Python; ARGS="--records 10000000"
 	$(BIN)/python -m tests.bench.pipeline $(ARGS)

@@ -10,7 +10,7 @@ after the session at once when it ends and every few seconds, as an idle daemon 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, select, text, update
@@ -22,7 +22,7 @@ from storage.engine import FAILURES, EngineBackend, Transactions
 from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
 from storage.migrate import check_readable, migrate
 from storage.postgres_append import append_rows
-from storage.postgres_errors import log_error, refusal
+from storage.postgres_errors import log_error, refusal, session_errors
 from storage.postgres_session import Session, connect, end_holder, take_lock
 from storage.postgres_url import PostgresAddress, parse_url
 from storage.sql import SqlStore
@@ -69,7 +69,7 @@ class PostgresBackend(EngineBackend):
             if isinstance(error, FAILURES):
                 raise refusal(self._address, error) from error
             raise
-        reading = _engine(self._reading_session)
+        reading = _reading_engine(self._reading_session)
         self._open(writers, Transactions(reading, self._address.readers, _is_dead))
         loop = asyncio.get_running_loop()
         self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
@@ -83,10 +83,10 @@ class PostgresBackend(EngineBackend):
 
     # Sessions
 
-    async def _reading_session(self, *_: Any, **__: Any) -> Session:
+    async def _reading_session(self) -> Session:
         return await self._connected(writes=False)
 
-    async def _writing_session(self, *_: Any, **__: Any) -> Session:
+    async def _writing_session(self) -> Session:
         session = await self._connected(writes=True)
         try:
             await self._own(session)
@@ -171,13 +171,15 @@ class PostgresReadBackend(EngineBackend):
         super().__init__(address.where, lambda error: log_error(address, error))
         self._address = address
 
-    async def _session(self, *_: Any, **__: Any) -> Session:
+    async def _session(self) -> Session:
         return await connect(self._address, writes=False)
 
     async def start(self) -> None:
         """Raises StoreRefused."""
         # Sessions for writing, too, cannot write: the server refuses.
-        readers, writers = (Transactions(_engine(self._session), 1, _is_dead) for _ in range(2))
+        readers, writers = (
+            Transactions(_reading_engine(self._session), 1, _is_dead) for _ in range(2)
+        )
         try:
             await readers.run(lambda connection: check_readable(connection, self._where))
         except BaseException as error:
@@ -188,15 +190,25 @@ class PostgresReadBackend(EngineBackend):
         self._open(writers, readers)
 
 
-def _engine(creator: Callable[..., Any]) -> AsyncEngine:
+def _engine(session: Callable[[], Awaitable[Session]], **options: Any) -> AsyncEngine:
+    async def connect(*_: Any, **__: Any) -> Session:
+        with session_errors():
+            return await session()
+
     return AsyncEngine(
         # No credentials: what SQLAlchemy knows may end in messages.
         URL.create("postgresql+asyncpg"),
-        creator,
+        connect,
         # `Transactions` keeps the connections, and no transaction outlives its `run`.
         poolclass=NullPool,
         pool_reset_on_return=None,
+        **options,
     )
+
+
+def _reading_engine(session: Callable[[], Awaitable[Session]]) -> AsyncEngine:
+    # All queries of a transaction see one state.
+    return _engine(session, isolation_level="REPEATABLE READ")
 
 
 def _is_dead(connection: AsyncConnection) -> bool:

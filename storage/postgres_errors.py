@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
 from sqlalchemy.exc import DBAPIError
 
 from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
 from storage.postgres_url import PostgresAddress
 
 _CORRUPT = ("XX001", "XX002")
+
+
+class SessionFailed(OSError):
+    """The server did not give a session. `sqlstate`: its code, None if the driver gave up."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.sqlstate: str | None = getattr(error, "sqlstate", None)
+
+
+@contextmanager
+def session_errors() -> Iterator[None]:
+    """Raises SessionFailed for the driver's errors. SQLAlchemy 2.0 passes those through when a
+    session is made, 2.1 wraps them."""
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise SessionFailed(error) from error
 
 
 def reason(error: BaseException) -> tuple[str, str]:

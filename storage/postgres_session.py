@@ -60,11 +60,7 @@ _PLANS = {
     "enable_sort": "off",
     "jit": "off",
 }
-# All queries of a transaction see one state.
-_READING = {
-    "default_transaction_isolation": "repeatable read",
-    "default_transaction_read_only": "on",
-}
+_READING = {"default_transaction_read_only": "on"}
 # A machine that is gone without a word is noticed, and its lock given up, after 25 s.
 _KEEPALIVE = {
     "tcp_keepalives_idle": "10",

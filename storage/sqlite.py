@@ -223,16 +223,18 @@ def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine
 
 def _configure(connection: Any, path: Path, writes: bool) -> None:
     """`connection`: SQLAlchemy's synchronous face of the driver's."""
+    cursor = connection.cursor()
     for pragma in _PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+        cursor.execute(f"PRAGMA {pragma}")
     if not writes:
-        connection.execute("PRAGMA query_only=ON")
+        cursor.execute("PRAGMA query_only=ON")
         return
-    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    (mode,) = cursor.fetchone()
     if mode != "wal":
         raise StoreRefused(
             f"{path}: the file system has no write-ahead log: choose a data directory on a "
             "local disk"
         )
     for pragma in _WRITER_PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+        cursor.execute(f"PRAGMA {pragma}")

@@ -9,7 +9,8 @@ transaction that needs nothing of the loop (`transact`: every append) makes one 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -32,9 +33,12 @@ class SqliteConnection(aiosqlite.Connection):
             return sqlite3.connect(target, isolation_level=None, uri=read_only)
 
         super().__init__(connect, _ITER_CHUNK_SIZE)
-        self._thread.name = thread_name
+        # Before 0.22 aiosqlite's connection is itself the thread.
+        connection: Any = self
+        self._worker: Thread = getattr(self, "_thread", connection)
+        self._worker.name = thread_name
         # A daemon that ends without `close` must not wait for this thread for ever.
-        self._thread.daemon = True
+        self._worker.daemon = True
         self._begin: str | None = None
 
     async def open(self) -> None:
@@ -43,7 +47,7 @@ class SqliteConnection(aiosqlite.Connection):
             await self
         except BaseException:
             # aiosqlite has told its thread to end, which must not answer a loop that is gone.
-            self._thread.join()
+            self._worker.join()
             raise
 
     def begin(self, statement: str) -> None:
@@ -85,7 +89,7 @@ class SqliteConnection(aiosqlite.Connection):
     def cursor(self) -> _Cursor:  # type: ignore[override]
         return _Cursor(self)
 
-    async def run(self, many: bool, sql: str, parameters: Iterable[Any]) -> _Result:
+    async def run_statement(self, many: bool, sql: str, parameters: Iterable[Any]) -> _Result:
         begin, self._begin = self._begin, None
         result: _Result = await self._execute(  # type: ignore[no-untyped-call]
             self._statement, begin, many, sql, parameters
@@ -117,7 +121,7 @@ class SqliteConnection(aiosqlite.Connection):
     async def close(self) -> None:
         await super().close()
         # The thread has answered its last call, this takes microseconds.
-        self._thread.join()
+        self._worker.join()
 
 
 _Result = tuple[list[Any], Any, int, int | None]
@@ -137,6 +141,10 @@ class _Cursor:
     async def __aenter__(self) -> _Cursor:
         return self
 
+    def __await__(self) -> Generator[Any, None, _Cursor]:
+        """SQLAlchemy 2.0 awaits the cursor where 2.1 enters it."""
+        return self.__aenter__().__await__()
+
     async def execute(self, operation: str, parameters: Sequence[Any] = ()) -> None:
         await self._run(False, operation, parameters)
 
@@ -144,7 +152,7 @@ class _Cursor:
         await self._run(True, operation, parameters)
 
     async def _run(self, many: bool, operation: str, parameters: Iterable[Any]) -> None:
-        result = await self._connection.run(many, operation, parameters)
+        result = await self._connection.run_statement(many, operation, parameters)
         self._rows, self.description, self.rowcount, self.lastrowid = result
 
     async def fetchall(self) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -27,12 +28,11 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+) -> Generator[None, Any, None]:
+    report: pytest.TestReport = (yield).get_result()
     funcargs = getattr(item, "funcargs", {})
     if report.failed and "peer" in funcargs:
         report.sections.append(("peer", funcargs["peer"].logs()))
-    return report

@@ -74,12 +74,13 @@ def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]
     _end(started)
 
 
-@pytest.hookimpl(wrapper=True)
+# Not `wrapper=True`: pytest before 8 may run with a pluggy that has only the older form.
+@pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, Any, None]:
     """A failed test says what the groups of its brokers did."""
-    report = yield
+    report: pytest.TestReport = (yield).get_result()
     if report.failed and call.when != "teardown":
         for broker in _used_by(item):
             report.sections.append((SECTION, _history(broker)))
@@ -87,7 +88,6 @@ def pytest_runtest_makereport(
         kept = item.stash.get(_RECORDINGS, None)
         if kept is not None and kept.keep():
             report.sections.append((RECORDING_SECTION, kept.shown()))
-    return report
 
 
 def _options(node: pytest.Item) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 from coordinator.testing.errors import HarnessError
 from protocol.records.batch import iter_batches, iter_records
 from protocol.records.build import NewRecord, build_batch
-from protocol.records.compression import UnsupportedCodec
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -93,17 +92,13 @@ def encode(records: Iterable[TestRecord]) -> bytes:
 
 
 def decode(payload: bytes, partition: int) -> list[TestRecord]:
-    """The records of batches as they are stored, without those of transactions' ends. Raises
-    HarnessError when a codec is not installed."""
-    try:
-        return [
-            TestRecord(raw.value, raw.key, raw.headers, partition, raw.offset, raw.timestamp_ms)
-            for batch in iter_batches(payload)
-            if not batch.header.is_control
-            for raw in iter_records(batch)
-        ]
-    except UnsupportedCodec as error:
-        raise HarnessError(f"{error} (pip install 'groupd[codecs]')") from error
+    """The records of batches as they are stored, without those of transactions' ends."""
+    return [
+        TestRecord(raw.value, raw.key, raw.headers, partition, raw.offset, raw.timestamp_ms)
+        for batch in iter_batches(payload)
+        if not batch.header.is_control
+        for raw in iter_records(batch)
+    ]
 
 
 def murmur2(data: bytes) -> int:

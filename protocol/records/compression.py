@@ -1,8 +1,8 @@
 """Decompression of record batches, by codec id (attributes bits 0-2).
 
 Batches are stored and served as they came, so only tools and readers of single records come
-here. gzip is in the standard library; snappy, lz4 and zstd need the optional package `cramjam`
-or a function given to `register`. Without one: `UnsupportedCodec`.
+here. gzip is in the standard library; snappy, lz4 and zstd are in the package `cramjam`, which
+is loaded when a batch first needs it: that takes 10 ms, and most daemons never do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable
-from importlib import import_module
 from struct import Struct
 from typing import Any
 
@@ -26,11 +25,10 @@ _BLOCK_LENGTH = Struct(">i")
 
 
 class UnsupportedCodec(Exception):
-    """No decompressor for the codec is installed."""
+    """The codec id is none of Kafka's."""
 
     def __init__(self, codec: int) -> None:
-        name = CODEC_NAMES.get(codec, str(codec))
-        super().__init__(f"cannot decompress {name}: install cramjam")
+        super().__init__(f"unknown compression codec {codec}")
         self.codec = codec
 
 
@@ -38,38 +36,24 @@ class BadCompression(ValueError):
     """The bytes are not what their codec says."""
 
 
-_registered: dict[int, Decompress] = {}
-
-
-def register(codec: int, decompress: Decompress) -> None:
-    """Use `decompress` for `codec` from now on; it raises ValueError on bad bytes."""
-    _registered[codec] = decompress
-
-
 def decompress(codec: int, data: bytes) -> bytes:
     """Raises UnsupportedCodec, BadCompression."""
     if codec == NONE:
         return data
-    function = _registered.get(codec) or _built_in(codec)
+    function = _function(codec)
     try:
         return function(data)
     except (ValueError, EOFError, OSError, zlib.error) as error:
-        raise BadCompression(f"{CODEC_NAMES.get(codec, codec)}: {error}") from error
+        raise BadCompression(f"{CODEC_NAMES[codec]}: {error}") from error
 
 
-def _built_in(codec: int) -> Decompress:
+def _function(codec: int) -> Decompress:
     if codec == GZIP:
         return gzip.decompress
     if codec not in CODEC_NAMES:
         raise UnsupportedCodec(codec)
-    try:
-        cramjam = import_module("cramjam")
-    except ImportError:
-        raise UnsupportedCodec(codec) from None
-    return _with_cramjam(cramjam, codec)
+    import cramjam
 
-
-def _with_cramjam(cramjam: Any, codec: int) -> Decompress:
     library = {SNAPPY: cramjam.snappy, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[codec]
 
     def call(function: Callable[[bytes], Any], data: bytes) -> bytes:

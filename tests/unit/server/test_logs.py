@@ -86,3 +86,20 @@ def test_an_event_shows_only_what_it_has() -> None:
     with structlog.testing.capture_logs() as lines:
         event_log.log_event(0, Event(EventKind.GROUP_CREATED, "g"))
     assert lines == [{"event": "group-created", "log_level": "info", "shard": 0, "group": "g"}]
+
+
+def test_commits_are_logged_by_loggers_that_cannot_be_asked_for_their_level() -> None:
+    """The program whose tests start a broker may have configured structlog in its own way."""
+    lines: list[str] = []
+
+    class Lines:
+        def debug(self, event: str, **facts: object) -> None:
+            lines.append(event)
+
+    structlog.configure(
+        processors=[lambda _, __, event: event],
+        wrapper_class=structlog.BoundLogger,
+        logger_factory=lambda *_: Lines(),
+    )
+    event_log.log_event(0, Event(EventKind.OFFSETS_COMMITTED, "g"))
+    assert lines == ["offsets-committed"]

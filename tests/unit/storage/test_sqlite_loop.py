@@ -15,6 +15,8 @@ import uvloop
 from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
+from storage.async_engine import AsyncConnection
+from storage.engine import EngineBackend
 from storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
 from storage.open import create_store
 from storage.sql import SqlStore
@@ -239,14 +241,15 @@ async def test_an_append_on_a_lost_connection_fails_and_the_next_gets_another(st
     await store.open("a")
     assert isinstance(store, SqlStore)
 
-    def lose(connection: Connection) -> None:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, SqliteConnection)
-        await_only(driver.close())
-        raise KeyError
+    backend = store._backend
+    assert isinstance(backend, EngineBackend)
 
-    with pytest.raises((KeyError, LogUnavailable)):
-        await store._backend.write(lose)
+    async def lose(connection: AsyncConnection) -> None:
+        driver = connection.sync_connection.connection.driver_connection
+        assert isinstance(driver, SqliteConnection)
+        await driver.close()
+
+    await backend._run_on(backend._writers, lose)
     with pytest.raises(LogUnavailable, match="closed"):
         await store.append([batch("a", 0)])
     await store.append([batch("a", 0)])

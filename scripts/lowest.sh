@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The wheel with the lowest versions of its dependencies (constraints-lowest.txt) in build/lowest/venv, made by the Python
+# $1, which has setuptools. What follows are pytest's arguments: tests of the harness, the stores and the commands, that need neither
+# the source tree nor the newest of anything.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$(realpath --no-symlinks "$1")
+shift
+out=build/lowest
+tests=(
+    harness/test_plugin.py harness/test_process.py harness/test_with_confluent.py harness/test_with_aiokafka.py
+    unit/storage/test_sqlite.py unit/storage/test_sqlite_loop.py unit/storage/test_postgres_start.py
+    unit/cli/test_health.py unit/cli/test_plain_flags.py unit/cli/test_serve.py unit/server/test_logs.py
+)
+
+# What a former build left would get into the wheel.
+rm -rf build/lib* build/bdist* $out/wheel $out/tree
+"$python" -m pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir $out/wheel .
+if ! cmp -s constraints-lowest.txt $out/installed.txt; then
+    rm -rf $out/venv
+    "$python" -m venv $out/venv
+fi
+# One call, so that pip sees all that has to fit together.
+$out/venv/bin/python -m pip install --quiet --force-reinstall --no-deps $out/wheel/*.whl
+$out/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$(echo $out/wheel/*.whl)[postgres]" \
+    pytest pytest-asyncio pytest-timeout pytest-xdist anyio confluent-kafka aiokafka
+$out/venv/bin/python -m pip check
+cp constraints-lowest.txt $out/installed.txt
+
+# Only the tests: what they import of groupd is what is installed.
+mkdir -p $out/tree
+tar -cf - --exclude=target --exclude=node_modules --exclude=__pycache__ \
+    tests/conftest.py tests/support tests/harness tests/unit | tar -xf - -C $out/tree
+cp tests/lowest.ini $out/tree/pytest.ini
+cd $out/tree
+exec ../venv/bin/python -m pytest -p no:cacheprovider -q "${tests[@]/#/tests/}" "$@"

@@ -1,0 +1,68 @@
+"""What an installation asks for: the bounds are those that are tested."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+INSTALLED = [*PROJECT["dependencies"], *EXTRAS["postgres"]]
+
+
+def name_of(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    assert found is not None, requirement
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def pins(path: str) -> dict[str, str]:
+    lines = (ROOT / path).read_text().splitlines()
+    found = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {name_of(name): version for name, version in found}
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def test_what_clients_send_is_decompressed_without_an_extra() -> None:
+    assert "cramjam" in [name_of(requirement) for requirement in PROJECT["dependencies"]]
+    assert "codecs" not in EXTRAS
+
+
+def test_lower_bounds_are_what_make_test_lowest_installs() -> None:
+    lowest = pins("constraints-lowest.txt")
+    for requirement in INSTALLED:
+        bound = re.search(r">=([\d.]+)", requirement)
+        assert bound is not None, f"{requirement} has no lower bound"
+        assert lowest[name_of(requirement)] == bound[1], requirement
+
+
+def test_upper_bounds_admit_what_everything_else_is_tested_with() -> None:
+    newest = pins("constraints.txt")
+    for requirement in INSTALLED:
+        bound = re.search(r"<([\d.]+)", requirement)
+        if bound is not None:
+            assert numbers(newest[name_of(requirement)]) < numbers(bound[1]), requirement
+
+
+def test_both_orms_can_be_beside_groupd() -> None:
+    """SQLAlchemy 2.0 and 2.1 are both in use in the code under test."""
+    (bounds,) = (r for r in PROJECT["dependencies"] if name_of(r) == "sqlalchemy")
+    assert bounds == "sqlalchemy[asyncio]>=2.0.16,<2.2"
+
+
+def test_clients_of_both_runs_are_the_same() -> None:
+    newest, lowest = pins("constraints.txt"), pins("constraints-lowest.txt")
+    for client in ("aiokafka", "confluent-kafka"):
+        assert lowest[client] == newest[client]
+
+
+def test_every_dependency_of_an_extra_is_pinned() -> None:
+    newest = pins("constraints.txt")
+    wanted = {name_of(r) for r in [*INSTALLED, *(r for extra in EXTRAS.values() for r in extra)]}
+    assert wanted <= newest.keys()
