@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator.testing import fault_spec
+from coordinator.testing.client_settings import CLASSIC, CONSUMER, ROLES
 from coordinator.testing.control_schema import BadInput, Schema
 from coordinator.testing.control_waits import TIMEOUT, WAIT_BODY, placed_numbers, wait
 from coordinator.testing.errors import InvariantViolation, NotFound
@@ -243,6 +244,10 @@ ROUTES: tuple[Route, ...] = (
           _shown("records", _wait_records),
           _object(("count",), count=NUMBER, partition=NUMBER, isolation=ISOLATION,
                   timeout=TIMEOUT)),
+    Route("GET", "/control/clients/{library}", "Settings of a client library for tests.",
+          _call("client_config"), None,
+          {"protocol": {"type": "string", "enum": [CLASSIC, CONSUMER]},
+           "role": {"type": "string", "enum": list(ROLES)}}),
     Route("GET", "/control/groups", "All groups.", _call("groups")),
     Route("GET", "/control/groups/{group}", "A group as the coordinator sees it.", _group),
     Route("GET", "/control/groups/{group}/events", "Its last events.", _call("events")),

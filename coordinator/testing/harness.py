@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol, cast
 
 from coordinator.testing.child_process import ChildProcess
+from coordinator.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
 from coordinator.testing.handles import FaultHandle, Faults, RecipeCalls
@@ -198,6 +199,13 @@ class GroupCoordinator:
         """The base of the admin port's URLs; None without one."""
         host, port = self._addresses[1]
         return f"http://{host}:{port}" if port else None
+
+    def client_config(
+        self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
+    ) -> dict[str, Any]:
+        """Settings for a client in tests: `Consumer(c.client_config("confluent-kafka") | {...})`.
+        The libraries and the reasons of their settings are in docs/testing.md."""
+        return client_config(library, self.bootstrap_servers, protocol=protocol, role=role)
 
     # Topics and records
 

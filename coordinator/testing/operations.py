@@ -11,6 +11,7 @@ from typing import Any
 
 from coordinator.core.inspection.group import list_group_summaries
 from coordinator.runtime.shard_state import ShardState
+from coordinator.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import InvariantViolation
 from coordinator.testing.fault_operations import FaultOperations
@@ -107,6 +108,13 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
         """Stop in good order and start again on the same port; with `lose_memory` with empty logs
         and no topics."""
         await self._engine.restart(lose_memory=lose_memory)
+
+    async def client_config(
+        self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
+    ) -> dict[str, Any]:
+        """Settings for a client of this broker in tests; see `client_settings.client_config`."""
+        host, port = self._engine.kafka
+        return client_config(library, f"{host}:{port}", protocol=protocol, role=role)
 
     async def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Kafka and admin address; port 0 = there is none."""
