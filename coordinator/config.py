@@ -195,6 +195,14 @@ class CoordinatorConfig:
     fetch_max_bytes: int = setting(
         "fetch.max.bytes", 57671680, "Largest answer to one Fetch.", low=1024
     )
+    fetch_max_wait_ms: int = setting(
+        "groupd.fetch.max.wait.ms",
+        2147483647,
+        "Longest time that a Fetch waits for records, whatever the client asks for. Requests of "
+        "the same connection are answered after it.",
+        low=0,
+        high=2147483647,
+    )
     # Transactions
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms", 900000, "Largest transaction timeout.", low=1

@@ -127,6 +127,10 @@ class Daemon:
         return self._broker
 
     @property
+    def ending_transactions(self) -> bool:
+        return self._transactions.markers.busy
+
+    @property
     def data_plane(self) -> DataPlane:
         return self._data_plane
 

@@ -22,6 +22,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "group.consumer.min.session.timeout.ms": "1",
                 "group.consumer.max.session.timeout.ms": "1800000",
                 "group.consumer.regex.refresh.interval.ms": "10000",
+                "groupd.fetch.max.wait.ms": "25",
                 "groupd.consumer.target.linger.ms": "0",
                 "groupd.consumer.assignor.order": "canonical",
                 "groupd.steady.replies.enable": "false",

@@ -1,5 +1,5 @@
-"""Writes what can be derived: `docs/config.md`, the table of APIs in the README, and the trace in
-`docs/rebalance-trace.md`, and `docs/openapi.json`.
+"""Writes what can be derived: `docs/config.md`, the table of APIs in the README, the trace in
+`docs/rebalance-trace.md`, the client settings in `docs/testing.md`, and `docs/openapi.json`.
 
 Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
 when a file is not current. The unit tests do the same.
@@ -21,13 +21,16 @@ if __name__ == "__main__":
 
 from coordinator.cli.show_config import shown, span  # noqa: E402
 from coordinator.config import CoordinatorConfig  # noqa: E402
+from coordinator.testing.client_settings import LIBRARIES  # noqa: E402
 from coordinator.testing.control_openapi import document  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
 CONFIG_SOURCE = ROOT / "coordinator" / "config.py"
+TESTING_PAGE = ROOT / "docs" / "testing.md"
 TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
 TRACE = re.compile(r"(<!-- trace -->\n```\n).*?(```\n<!-- /trace -->)", re.DOTALL)
+CLIENTS = re.compile(r"(<!-- clients -->\n).*?(<!-- /clients -->)", re.DOTALL)
 API_TABLE = re.compile(r"(<!-- apis -->\n).*?(<!-- /apis -->)", re.DOTALL)
 
 CONFIG_HEAD = """\
@@ -94,6 +97,17 @@ def api_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def client_table() -> str:
+    """A row for each setting of each library."""
+    lines = ["| library | setting | value | for | why |", "|---|---|---|---|---|"]
+    for name, library in LIBRARIES.items():
+        for one in library.settings:
+            scope = " ".join(filter(None, (one.protocol, one.role and f"{one.role}s"))) or "all"
+            value = json.dumps(one.value)
+            lines.append(f"| {name} | `{one.name}` | `{value}` | {scope} | {one.reason} |")
+    return "\n".join(lines) + "\n"
+
+
 def settings_without_effect() -> list[str]:
     """Fields that nothing outside `config.py` reads. Bounds are read there by composed names."""
     sources = "\n".join(
@@ -113,10 +127,14 @@ def pages(readme: str) -> Mapping[Path, str]:
     """Path -> the content that it should have."""
     table = API_TABLE.sub(lambda found: found[1] + api_table() + found[2], readme)
     traced = TRACE.sub(lambda found: found[1] + trace() + found[2], TRACE_PAGE.read_text())
+    tested = CLIENTS.sub(
+        lambda found: found[1] + client_table() + found[2], TESTING_PAGE.read_text()
+    )
     return {
         ROOT / "docs" / "config.md": config_page(),
         ROOT / "README.md": table,
         TRACE_PAGE: traced,
+        TESTING_PAGE: tested,
         ROOT / "docs" / "openapi.json": json.dumps(document(), indent=2) + "\n",
     }
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coordinator.recording.difference import Difference
     from coordinator.recording.reader import BadRecording
     from coordinator.recording.replay import replay
+    from coordinator.testing.client_settings import client_config
     from coordinator.testing.errors import (
         HarnessError,
         InvariantViolation,
@@ -31,6 +32,7 @@ __all__ = [
     "RequestRefused",
     "TestRecord",
     "WaitTimeout",
+    "client_config",
     "replay",
 ]
 
@@ -39,6 +41,7 @@ _HOMES = {
     "Difference": "coordinator.recording.difference",
     "GroupCoordinator": "coordinator.testing.harness",
     "TestRecord": "coordinator.testing.records",
+    "client_config": "coordinator.testing.client_settings",
     "replay": "coordinator.recording.replay",
     **dict.fromkeys(
         ("HarnessError", "InvariantViolation", "RequestRefused", "WaitTimeout"),

@@ -107,16 +107,19 @@ def _body(route: Route, body: bytes) -> dict[str, Any]:
     return dict(given)
 
 
-def _query(route: Route, query: dict[str, str]) -> dict[str, int]:
-    """All parameters of queries are whole numbers."""
-    found = {}
+def _query(route: Route, query: dict[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, text in query.items():
-        if name not in route.query:
+        schema = route.query.get(name)
+        if schema is None:
             raise BadInput(f"no parameter {name}")
-        if not text.isdecimal() or len(text) > DIGITS_MAX:
-            raise BadInput(f"parameter {name} must be a whole number")
-        found[name] = int(text)
-        check(found[name], route.query[name], f"parameter {name}")
+        if schema["type"] == "integer":
+            if not text.isdecimal() or len(text) > DIGITS_MAX:
+                raise BadInput(f"parameter {name} must be a whole number")
+            found[name] = int(text)
+        else:
+            found[name] = text
+        check(found[name], schema, f"parameter {name}")
     return found
 
 

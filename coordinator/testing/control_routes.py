@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator.testing import fault_spec
+from coordinator.testing.client_settings import CLASSIC, CONSUMER, ROLES
 from coordinator.testing.control_schema import BadInput, Schema
-from coordinator.testing.control_waits import WAIT_BODY, wait
+from coordinator.testing.control_waits import TIMEOUT, WAIT_BODY, placed_numbers, wait
 from coordinator.testing.errors import InvariantViolation, NotFound
 from coordinator.testing.operations import Operations
 from coordinator.testing.recipes import RECIPES
 from coordinator.testing.records import TestRecord
+from coordinator.testing.topic_reader import ISOLATIONS, READ_COMMITTED
 
 Args = dict[str, Any]
 """Path parameters, and the body's fields or the query's parameters."""
@@ -45,6 +47,11 @@ def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
 TEXT: Schema = {"type": "string", "maxLength": 1024}
 NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 FLAG: Schema = {"type": "boolean"}
+ISOLATION: Schema = {
+    "type": "string",
+    "enum": list(ISOLATIONS),
+    "description": "as a consumer's; by default without aborted and open transactions",
+}
 COUNT: Schema = {"type": "integer", "minimum": 1, "maximum": 100_000}
 CONFIG: Schema = {"type": "object", "additionalProperties": TEXT}
 BYTES: Schema = {
@@ -131,7 +138,8 @@ async def _produce(ops: Operations, args: Args) -> Any:
 
 
 async def _records(ops: Operations, args: Args) -> Any:
-    found = await ops.records(args["topic"], args.get("partition"))
+    isolation = args.get("isolation", READ_COMMITTED)
+    found = await ops.records(args["topic"], args.get("partition"), isolation=isolation)
     first = args.get("from", 0)
     limit = args.get("limit", 1000)
     return {
@@ -140,10 +148,12 @@ async def _records(ops: Operations, args: Args) -> Any:
     }
 
 
+async def _wait_records(ops: Operations, args: Args) -> Any:
+    return [_record(record) for record in (await ops.wait_records(**args))[:RECORDS_MAX]]
+
+
 async def _group(ops: Operations, args: Args) -> Any:
     shown = await ops.describe(args["group"])
-    if shown is None:
-        raise NotFound(f"no group {args['group']}")
     return {**shown, "rebalances": await ops.rebalances(args["group"])}
 
 
@@ -207,8 +217,7 @@ def _call(name: str, **fixed: Any) -> Run:
 def _places(name: str) -> Run:
     async def run(ops: Operations, args: Args) -> Any:
         found = await getattr(ops, name)(**args)
-        key = "offset" if name == "committed" else name
-        return [{"topic": topic, "partition": at, key: n} for (topic, at), n in found.items()]
+        return placed_numbers("offset" if name == "committed" else name, found)
 
     return run
 
@@ -229,8 +238,16 @@ ROUTES: tuple[Route, ...] = (
           _produce, _object(("records",),
                             records={"type": "array", "items": RECORD, "maxItems": RECORDS_MAX})),
     Route("GET", "/control/topics/{topic}/records", "What is in a topic.", _records, None,
-          {"partition": NUMBER, "from": NUMBER,
+          {"partition": NUMBER, "from": NUMBER, "isolation": ISOLATION,
            "limit": {"type": "integer", "minimum": 1, "maximum": RECORDS_MAX}}),
+    Route("POST", "/control/topics/{topic}/wait", "Wait until it has so many records.",
+          _shown("records", _wait_records),
+          _object(("count",), count=NUMBER, partition=NUMBER, isolation=ISOLATION,
+                  timeout=TIMEOUT)),
+    Route("GET", "/control/clients/{library}", "Settings of a client library for tests.",
+          _call("client_config"), None,
+          {"protocol": {"type": "string", "enum": [CLASSIC, CONSUMER]},
+           "role": {"type": "string", "enum": list(ROLES)}}),
     Route("GET", "/control/groups", "All groups.", _call("groups")),
     Route("GET", "/control/groups/{group}", "A group as the coordinator sees it.", _group),
     Route("GET", "/control/groups/{group}/events", "Its last events.", _call("events")),
@@ -250,7 +267,7 @@ ROUTES: tuple[Route, ...] = (
           _shown("released", _call("release_fault")), _object()),
     Route("POST", "/control/faults/{number}/wait", "Wait until it was hit so often.",
           _shown("hits", _call("wait_fault")),
-          _object(hits=COUNT, timeout=WAIT_BODY["properties"]["timeout"])),
+          _object(hits=COUNT, timeout=TIMEOUT)),
     Route("DELETE", "/control/faults/{number}", "Release and forget it.", _call("remove_fault")),
     Route("POST", "/control/recipes/{recipe}", "An incident: " + ", ".join(RECIPES) + ".",
           _recipe, RECIPE),

@@ -13,6 +13,13 @@ TIMEOUT_MAX_S = 60
 _TEXT: Schema = {"type": "string", "maxLength": 1024}
 _NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 
+TIMEOUT: Schema = {
+    "type": "number",
+    "minimum": 0,
+    "maximum": TIMEOUT_MAX_S,
+    "description": "seconds of real time; 10 by default",
+}
+
 KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stable": ((), ("members",)),
     "members": (("count",), ()),
@@ -21,6 +28,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "owned": (("topic", "partition"), ()),
     "committed": (("topic", "partition", "offset"), ()),
     "rebalances": (("count",), ()),
+    "lag": ((), ("at_most",)),
 }
 """What must and what may be given with each."""
 
@@ -35,12 +43,8 @@ WAIT_BODY: Schema = {
         "topic": _TEXT,
         "partition": _NUMBER,
         "offset": _NUMBER,
-        "timeout": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": TIMEOUT_MAX_S,
-            "description": "seconds of real time; 10 by default",
-        },
+        "at_most": {**_NUMBER, "description": "records not yet committed; 0 by default"},
+        "timeout": TIMEOUT,
     },
     "required": ["until"],
     "additionalProperties": False,
@@ -58,4 +62,10 @@ async def wait(ops: Operations, args: dict[str, Any]) -> Any:
     unknown = given.keys() - {"group", "timeout", *needed, *allowed}
     if unknown:
         raise BadInput(f"waiting until {kind} has no {', '.join(sorted(unknown))}")
-    return await getattr(ops, f"wait_{kind}")(**given)
+    found = await getattr(ops, f"wait_{kind}")(**given)
+    return placed_numbers("lag", found) if kind == "lag" else found
+
+
+def placed_numbers(name: str, found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
+    """Numbers by partition as JSON: topic, partition and the number under `name`."""
+    return [{"topic": topic, "partition": at, name: n} for (topic, at), n in found.items()]

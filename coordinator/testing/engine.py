@@ -24,6 +24,7 @@ from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.inspecting import inspect
 from coordinator.runtime.shard_state import ShardState
 from coordinator.server.connection import Requests
+from coordinator.testing.clients import Clients
 from coordinator.testing.controlled_clock import ControlledClock
 from coordinator.testing.errors import RequestRefused
 from coordinator.testing.fault_spec import FaultSpec
@@ -42,6 +43,8 @@ from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 if TYPE_CHECKING:
     from coordinator.server.admin_http import ControlHandler
 
+SOCKET_CLOCK = SystemClock()
+"""Real time, whatever the clock of the groups does."""
 REBALANCES = frozenset({EventKind.TARGET_INSTALLED, EventKind.REBALANCE_COMPLETED})
 SETTLE_TURNS = 3
 """Turns of the loop in which what has come in over sockets is read and what was put off is run."""
@@ -66,13 +69,11 @@ class HarnessOptions:
 
 
 class Engine:
-    """One embedded broker. `wrap_outer(requests)` may add a layer between the connections and
-    the faults, which sees every request as it came."""
+    """One embedded broker."""
 
     def __init__(
         self,
         options: HarnessOptions,
-        wrap_outer: Callable[[Requests], Requests] | None = None,
         *,
         config: CoordinatorConfig | None = None,
         host: Host | None = None,
@@ -85,6 +86,7 @@ class Engine:
         self.watch = Watch()
         self.liveness = Liveness(lambda: self.broker)
         self.faults = FaultTable(self.watch.changed)
+        self.clients = Clients(SOCKET_CLOCK.now)
         self.invariants = Invariants(self.group, lambda group: timeline_text(self.events(group)))
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
         """Committed offsets as they are durable, by group, topic and partition."""
@@ -99,7 +101,6 @@ class Engine:
         self.keep_connected = True
         self.host = host or _host(options)
         """What changes something in the broker goes through its `call`, to be recorded."""
-        self._wrap_outer = wrap_outer
         self._restarting = asyncio.Lock()
         self._topics = dict(options.topics)
         self._daemon: Daemon | None = None
@@ -119,7 +120,7 @@ class Engine:
                 config=self.config,
             ),
             self.clock,
-            socket_clock=SystemClock(),
+            socket_clock=SOCKET_CLOCK,
             store=self.store,
             wrap=self._wrap,
             control=self.control,
@@ -133,6 +134,7 @@ class Engine:
         self.broker.event_listeners += (self._on_events, self.invariants.on_events)
         self.broker.event_listeners.append(self.watch.changed)
         self.broker.progress_listeners.append(self.watch.changed)
+        daemon.data_plane.catalogue.add_listener(self.watch.changed)
         self.watch.changed()
 
     async def stop(self) -> None:
@@ -159,6 +161,7 @@ class Engine:
         await self._stop()
         self._topics = {}
         self.liveness.forget()
+        self.clients.forget()
         if lose_memory:
             self.store = WatchedStore(self.store.known_cluster_id)
             self._attach_store()
@@ -174,12 +177,17 @@ class Engine:
         self._traffic.epochs = epochs
         clock = self.host.clock(self.clock)
         faulty = FaultLayer(self._traffic, self.faults, clock, self.liveness)
-        return faulty if self._wrap_outer is None else self._wrap_outer(faulty)
+        return self.clients.wrap(faulty)
 
     def _attach_store(self) -> None:
         self.store.listeners += (self._note_offsets, self.invariants.on_records)
 
     # What is there
+
+    @property
+    def running(self) -> bool:
+        """False while it restarts."""
+        return self._daemon is not None
 
     @property
     def daemon(self) -> Daemon:
@@ -244,6 +252,11 @@ class Engine:
                 turns += 1
             else:
                 turns = 0
+
+    async def end_transactions(self) -> None:
+        """Until transactions whose producers were told of their end have all their markers."""
+        while self.daemon.ending_transactions and not self.store.held_appends:
+            await asyncio.sleep(0)
 
     async def advance(self, ms: int, *, keep_connected: bool) -> int:
         """See `Operations.advance`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from protocol.errors import ErrorCode
+
 
 class HarnessError(Exception):
     """The harness was used in a way that cannot work, or its broker is gone."""
@@ -21,3 +23,9 @@ class WaitTimeout(AssertionError):
 
 class InvariantViolation(AssertionError):
     """The coordinator broke one of its promises; `str()` holds the trace."""
+
+
+def check_code(what: str, code: ErrorCode, message: str | None) -> None:
+    """Raises RequestRefused for a reply that carries an error."""
+    if code is not ErrorCode.NONE:
+        raise RequestRefused(f"{code.name}: {what}" + (f": {message}" if message else ""))

@@ -6,10 +6,11 @@ from typing import Any
 
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import HarnessError
+from coordinator.testing.explain import what_is_there
 from coordinator.testing.fault_spec import FIND_COORDINATOR, make_spec, whole
+from coordinator.testing.watch import TIMEOUT_S
 
 APPEND_FAULTS_MAX = 1000
-TIMEOUT_S = 10.0
 
 
 class FaultOperations:
@@ -48,7 +49,7 @@ class FaultOperations:
         return await self._engine.watch.until(
             lambda: fault.hits if fault.hits >= hits else None,
             timeout,
-            lambda: f"{hits} hits of fault {fault.shown()}",
+            lambda: f"{hits} hits of fault {fault.shown()}\n{what_is_there(self._engine)}",
         )
 
     # The coordinator

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from coordinator.testing.fault_operations import TIMEOUT_S
+from coordinator.testing.watch import TIMEOUT_S
 
 Call = Callable[..., Any]
 """Calls one of `Operations` by name."""

@@ -16,13 +16,16 @@ from types import TracebackType
 from typing import Any, Protocol, cast
 
 from coordinator.testing.child_process import ChildProcess
+from coordinator.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
 from coordinator.testing.handles import FaultHandle, Faults, RecipeCalls
 from coordinator.testing.loop_thread import LoopThread
-from coordinator.testing.operations import Operations, Places
+from coordinator.testing.offset_operations import Places
+from coordinator.testing.operations import Operations
 from coordinator.testing.records import RecordLike, TestRecord
-from coordinator.testing.waits import TIMEOUT_S
+from coordinator.testing.topic_reader import READ_COMMITTED, Isolation
+from coordinator.testing.watch import TIMEOUT_S
 
 
 class Host(Protocol):
@@ -197,6 +200,13 @@ class GroupCoordinator:
         host, port = self._addresses[1]
         return f"http://{host}:{port}" if port else None
 
+    def client_config(
+        self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
+    ) -> dict[str, Any]:
+        """Settings for a client in tests: `Consumer(c.client_config("confluent-kafka") | {...})`.
+        The libraries and the reasons of their settings are in docs/testing.md."""
+        return client_config(library, self.bootstrap_servers, protocol=protocol, role=role)
+
     # Topics and records
 
     def create_topic(
@@ -216,8 +226,11 @@ class GroupCoordinator:
     def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
         return cast("list[TestRecord]", self._call("produce", topic, list(records)))
 
-    def records(self, topic: str, partition: int | None = None) -> list[TestRecord]:
-        return cast("list[TestRecord]", self._call("records", topic, partition))
+    def records(
+        self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
+    ) -> list[TestRecord]:
+        found = self._call("records", topic, partition, isolation=isolation)
+        return cast("list[TestRecord]", found)
 
     # Groups and offsets
 
@@ -233,8 +246,8 @@ class GroupCoordinator:
     def groups(self) -> list[dict[str, Any]]:
         return cast("list[dict[str, Any]]", self._call("groups"))
 
-    def describe(self, group: str) -> dict[str, Any] | None:
-        return cast("dict[str, Any] | None", self._call("describe", group))
+    def describe(self, group: str) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._call("describe", group))
 
     def events(self, group: str) -> list[dict[str, Any]]:
         return cast("list[dict[str, Any]]", self._call("events", group))
@@ -277,6 +290,24 @@ class GroupCoordinator:
     ) -> int:
         return cast(int, self._wait("wait_committed", group, topic, partition, offset, timeout))
 
+    def wait_lag(
+        self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
+    ) -> dict[tuple[str, int], int]:
+        found = self._wait("wait_lag", group, at_most, timeout)
+        return cast("dict[tuple[str, int], int]", found)
+
+    def wait_records(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int | None = None,
+        isolation: Isolation = READ_COMMITTED,
+        timeout: float = TIMEOUT_S,
+    ) -> list[TestRecord]:
+        given = {"partition": partition, "isolation": isolation, "timeout": timeout}
+        return cast("list[TestRecord]", self._wait("wait_records", topic, count, **given))
+
     def wait_rebalances(self, group: str, count: int, timeout: float = TIMEOUT_S) -> int:
         return cast(int, self._wait("wait_rebalances", group, count, timeout))
 
@@ -298,12 +329,12 @@ class GroupCoordinator:
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
         return self._host.call(name, *args, **options).result()
 
-    def _wait(self, name: str, *args: Any) -> Any:
+    def _wait(self, name: str, *args: Any, **options: Any) -> Any:
         """A wait blocks; on a loop it would block the very clients that it waits for."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return self._call(name, *args)
+            return self._call(name, *args, **options)
         raise HarnessError(f"{name} would block the running event loop: await c.aio.{name}(...)")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 from coordinator.testing.errors import HarnessError
-from protocol.records.batch import iter_batches, iter_records
+from protocol.records.batch import Batch, iter_records
 from protocol.records.build import NewRecord, build_batch
 
 _SEED = 0x9747B28C
@@ -91,12 +91,10 @@ def encode(records: Iterable[TestRecord]) -> bytes:
     return build_batch([NewRecord(r.timestamp_ms, r.key, r.value, r.headers) for r in records])
 
 
-def decode(payload: bytes, partition: int) -> list[TestRecord]:
-    """The records of batches as they are stored, without those of transactions' ends."""
+def decode(batch: Batch, partition: int) -> list[TestRecord]:
+    """The records of a stored batch."""
     return [
         TestRecord(raw.value, raw.key, raw.headers, partition, raw.offset, raw.timestamp_ms)
-        for batch in iter_batches(payload)
-        if not batch.header.is_control
         for raw in iter_records(batch)
     ]
 

@@ -34,7 +34,7 @@ def _line(event: Mapping[str, Any]) -> str:
     return line if len(line) <= LINE_MAX else line[: LINE_MAX - 3] + "..."
 
 
-def group_text(group: Mapping[str, Any] | None) -> str:
+def group_text(group: Mapping[str, Any]) -> str:
     """State, members, who waits for whom: the view of `/groups/{id}` in a few lines."""
     if group is None:
         return "there is no such group"

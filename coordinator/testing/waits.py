@@ -7,14 +7,13 @@ was waited for, how the group stands, who is missing and what blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from coordinator.testing.engine import Engine
-from coordinator.testing.report import group_text, timeline_text
-
-TIMEOUT_S = 10.0
-EVENTS_SHOWN = 8
+from coordinator.testing.explain import explain_group, unacknowledged
+from coordinator.testing.known import check_group, find_topic
+from coordinator.testing.topic_reader import partitions_of
+from coordinator.testing.watch import TIMEOUT_S
 
 
 class Waits:
@@ -34,17 +33,24 @@ class Waits:
 
         def ready() -> dict[str, Any] | None:
             shown = self._settled(group)
-            if shown is None or shown["state"] != "Stable" or self._silent(group, shown):
+            if (
+                shown is None
+                or shown["state"] != "Stable"
+                or unacknowledged(self._engine, group, shown)
+            ):
                 return None
             return shown if members in (None, len(shown["members"])) else None
 
         wanted = "" if members is None else f" with {members} members"
         return await self._engine.watch.until(
-            ready, timeout, lambda: self._explain(group, f"stable{wanted}", members)
+            ready, timeout, lambda: explain_group(self._engine, group, f"stable{wanted}", members)
         )
 
     async def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
-        """Until the group has exactly `count` members; their ids. 0: also if there is no group."""
+        """Until the group has exactly `count` members; their ids. 0: also when the group is gone;
+        raises NotFound for one that never was."""
+        if count == 0:
+            check_group(self._engine, group)
 
         def ready() -> list[str] | None:
             shown = self._settled(group)
@@ -52,7 +58,9 @@ class Waits:
             return found if len(found) == count and self._engine.rests(group) else None
 
         return await self._engine.watch.until(
-            ready, timeout, lambda: self._explain(group, f"with {count} members", count)
+            ready,
+            timeout,
+            lambda: explain_group(self._engine, group, f"with {count} members", count),
         )
 
     async def wait_epoch(
@@ -68,7 +76,7 @@ class Waits:
         def explain() -> str:
             said = self._engine.acknowledged(group, member)
             what = f"member {member} at epoch {epoch}; it has acknowledged {said or 'none'}"
-            return self._explain(group, what)
+            return explain_group(self._engine, group, what)
 
         return await self._engine.watch.until(ready, timeout, explain)
 
@@ -81,10 +89,13 @@ class Waits:
         timeout: float = TIMEOUT_S,
     ) -> str | None:
         """Until `member` does not hold the partition any more; without `member`, whoever holds it
-        at the call. Revoking is holding. Who holds it then, None = nobody.
+        at the call. Revoking is holding. Who holds it then, None = nobody. Raises NotFound for a
+        group that never was and a topic that is not there.
 
         In a classic group a partition is held until a new generation gives it to somebody else.
         """
+        check_group(self._engine, group)
+        partitions_of(find_topic(self._engine, topic), partition)
         first = member or self._holder(group, topic, partition)
         if first is None:
             return None
@@ -94,7 +105,9 @@ class Waits:
             return (holder,) if holder != first and self._engine.rests(group) else None
 
         what = f"{topic}-{partition} released by {first}"
-        done = await self._engine.watch.until(ready, timeout, lambda: self._explain(group, what))
+        done = await self._engine.watch.until(
+            ready, timeout, lambda: explain_group(self._engine, group, what)
+        )
         return done[0]
 
     async def wait_owned(
@@ -109,7 +122,9 @@ class Waits:
             return None
 
         what = f"owner of {topic}-{partition}"
-        return await self._engine.watch.until(ready, timeout, lambda: self._explain(group, what))
+        return await self._engine.watch.until(
+            ready, timeout, lambda: explain_group(self._engine, group, what)
+        )
 
     async def wait_committed(
         self, group: str, topic: str, partition: int, offset: int, timeout: float = TIMEOUT_S
@@ -124,7 +139,9 @@ class Waits:
         def explain() -> str:
             found = self._engine.offsets.get(place)
             is_at = "nothing is committed" if found is None else f"it is at {found.offset}"
-            return self._explain(group, f"{topic}-{partition} committed up to {offset}; {is_at}")
+            return explain_group(
+                self._engine, group, f"{topic}-{partition} committed up to {offset}; {is_at}"
+            )
 
         return await self._engine.watch.until(ready, timeout, explain)
 
@@ -138,7 +155,7 @@ class Waits:
 
         def explain() -> str:
             seen = self._engine.rebalances[group]
-            return self._explain(group, f"{count} rebalances; there were {seen}")
+            return explain_group(self._engine, group, f"{count} rebalances; there were {seen}")
 
         return await self._engine.watch.until(ready, timeout, explain)
 
@@ -148,15 +165,6 @@ class Waits:
         """The group, if all of it is durable."""
         return self._engine.describe(group) if self._engine.rests(group) else None
 
-    def _silent(self, group: str, shown: Mapping[str, Any]) -> list[str]:
-        """Members that have not acknowledged where the group is."""
-        wanted = shown.get("group_epoch", shown.get("generation", 0))
-        return [
-            one["member_id"]
-            for one in shown["members"]
-            if self._engine.acknowledged(group, one["member_id"]) < wanted
-        ]
-
     def _holder(self, group: str, topic: str, partition: int) -> str | None:
         shown = self._engine.describe(group)
         for member in shown["members"] if shown else ():
@@ -164,24 +172,3 @@ class Waits:
             if any(partition in one.get(topic, ()) for one in held):
                 return str(member["member_id"])
         return None
-
-    def _explain(self, group: str, wanted: str, members: int | None = None) -> str:
-        """What a timeout says."""
-        if self._engine.broker.loading:
-            return f"group {group} {wanted}; the broker is still loading"
-        shown = self._engine.describe(group)
-        lines = [f"group {group} {wanted}"]
-        if members is not None and shown is not None:
-            missing = members - len(shown["members"])
-            if missing > 0:
-                lines.append(f"{missing} of {members} members are missing")
-            elif missing < 0:
-                lines.append(f"{-missing} members too many")
-        lines.append(group_text(shown))
-        if shown is not None and shown["state"] == "Stable":
-            silent = self._silent(group, shown)
-            if silent:
-                lines.append(f"  not acknowledged yet by {', '.join(silent)}")
-        lines.append("last events:")
-        lines.append(timeline_text(self._engine.events(group)[-EVENTS_SHOWN:]))
-        return "\n".join(lines)

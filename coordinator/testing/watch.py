@@ -7,12 +7,15 @@ next request is not missed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from coordinator.testing.errors import WaitTimeout
 
 T = TypeVar("T")
+
+TIMEOUT_S = 10.0
+"""How long waits wait unless they are told otherwise."""
 
 
 class _Waiter(Generic[T]):
@@ -41,11 +44,14 @@ class Watch:
 
     def __init__(self) -> None:
         self._waiters: list[_Waiter[object]] = []
+        self._events: set[asyncio.Event] = set()
 
     def changed(self, *_: object) -> None:
         """Something happened: whoever has waited for it goes on. Fits every listener."""
         for waiter in list(self._waiters):
             waiter.look()
+        for event in self._events:
+            event.set()
 
     async def until(
         self, ready: Callable[[], T | None], timeout_s: float, explain: Callable[[], str]
@@ -63,3 +69,26 @@ class Watch:
             raise WaitTimeout(f"not within {timeout_s:g} s: {explain()}") from None
         finally:
             self._waiters.remove(waiter)  # type: ignore[arg-type]
+
+    async def until_read(
+        self,
+        look: Callable[[asyncio.Event], Awaitable[T | None]],
+        timeout_s: float,
+        explain: Callable[[], str],
+    ) -> T:
+        """As `until`, for a condition that has to read logs: it is looked at after something
+        happened, not within. `look` gets an event that it may have set by others, too."""
+        changed = asyncio.Event()
+        self._events.add(changed)
+        try:
+            result = await look(changed)
+            async with asyncio.timeout(timeout_s):
+                while result is None:
+                    await changed.wait()
+                    changed.clear()
+                    result = await look(changed)
+                return result
+        except TimeoutError:
+            raise WaitTimeout(f"not within {timeout_s:g} s: {explain()}") from None
+        finally:
+            self._events.discard(changed)

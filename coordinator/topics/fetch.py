@@ -80,7 +80,8 @@ class Fetch:
             return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         enough = min(request.min_bytes, max_bytes)
-        deadline_ms = self._elapsed().monotonic_ms + request.max_wait_ms
+        max_wait_ms = min(request.max_wait_ms, self._config.fetch_max_wait_ms)
+        deadline_ms = self._elapsed().monotonic_ms + max_wait_ms
         while True:
             reading = await self._read(context, request, max_bytes)
             left_ms = deadline_ms - self._elapsed().monotonic_ms

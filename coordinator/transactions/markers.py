@@ -46,6 +46,7 @@ class MarkerSender:
         self._target = target
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pausing = 0
         self.written = 0
         self.retries = 0
 
@@ -55,6 +56,12 @@ class MarkerSender:
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a transaction that is decided is being ended right now; a pause before another
+        try does not count."""
+        return len(self._tasks) > self._pausing
 
     async def close(self) -> None:
         """Give what is being written a moment; the rest is done after the next start."""
@@ -126,9 +133,11 @@ class MarkerSender:
     async def _pause(self, delay_ms: int) -> None:
         over = asyncio.Event()
         timer = self._clock.call_at(self._clock.now().monotonic_ms + delay_ms, over.set)
+        self._pausing += 1
         try:
             await over.wait()
         finally:
+            self._pausing -= 1
             timer.cancel()
 
 

@@ -174,7 +174,7 @@ def test_coordinator_log_and_restart(control: Control, c: GroupCoordinator) -> N
             "/control/groups/g/wait",
             {"until": "stable", "timeout": 0},
             409,
-            "there is no such group",
+            "there is no group g",
         ),
         ("POST", "/control/faults", {"action": "error"}, 400, "needs code"),
         ("POST", "/control/faults", {"action": "redirect", "node": [1]}, 400, "id, host, port"),

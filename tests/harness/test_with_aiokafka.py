@@ -76,7 +76,7 @@ async def test_awaiting_a_start_and_closing_by_hand() -> None:
     try:
         await c.aio.produce("orders", [b"x"])
         assert [r.value for r in await c.aio.records("orders")] == [b"x"]
-        with pytest.raises(WaitTimeout, match="no such group"):
+        with pytest.raises(WaitTimeout, match="there is no group billing"):
             await c.aio.wait_stable("billing", timeout=0.05)
     finally:
         await c.close_async()

@@ -148,7 +148,7 @@ def test_a_timeout_says_who_is_missing_and_what_blocks(c: GroupCoordinator) -> N
     assert "consumer group in state Stable" in text
     assert "owns orders-0, orders-1" in text
     assert "member-joined" in text
-    with pytest.raises(WaitTimeout, match="there is no such group"):
+    with pytest.raises(WaitTimeout, match="there is no group nobody"):
         c.wait_members("nobody", 1, timeout=0.05)
     with pytest.raises(WaitTimeout, match="nothing is committed"):
         c.wait_committed("billing", "orders", 0, 1, timeout=0.05)

@@ -1,0 +1,130 @@
+"""Committed offsets of groups, and how far groups are behind, as calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from coordinator.testing.engine import Engine
+from coordinator.testing.errors import HarnessError, check_code
+from coordinator.testing.explain import explain_group
+from coordinator.testing.known import check_group
+from coordinator.testing.topic_reader import READ_COMMITTED, PartitionReader
+from coordinator.testing.watch import TIMEOUT_S
+from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+
+Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
+"""Offsets: {("orders", 0): 5} or {"orders": {0: 5}}."""
+
+OFFSET_COMMIT_VERSION = 9
+
+
+class OffsetOperations:
+    """On one engine; errors are RequestRefused, and NotFound for a group that never was."""
+
+    _engine: Engine
+
+    async def commit(self, group: str, offsets: Places) -> None:
+        """Set offsets from outside: refused (UNKNOWN_MEMBER_ID) while the group has members."""
+        by_topic: dict[str, list[CommitPartition]] = {}
+        for (topic, partition), offset in _flat(offsets).items():
+            by_topic.setdefault(topic, []).append(CommitPartition(partition, offset))
+        topics = tuple(CommitTopic(name, tuple(parts)) for name, parts in by_topic.items())
+        request = OffsetCommitRequest(group, topics)
+        reply = await self._engine.ask(request, OFFSET_COMMIT_VERSION)
+        for topic in reply.topics:
+            for part in topic.partitions:
+                check_code(f"offset of {topic.name}-{part.partition}", part.error, None)
+
+    async def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The durable offsets of a group by (topic, partition); empty when it has committed
+        nothing. Raises NotFound for a group that never was."""
+        check_group(self._engine, group)
+        return self._committed(group)
+
+    async def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """Records not yet committed, by (topic, partition): of all partitions of the topics that
+        the group has committed to or that its members subscribe to. Without a committed offset
+        all records of the partition count.
+
+        Records count, not offsets: those that a read_committed consumer would still get. Never
+        empty: raises NotFound for a group that never was, HarnessError when the group has neither
+        offsets nor topics.
+        """
+        check_group(self._engine, group)
+        await self._engine.end_transactions()
+        found = await self._lag(group)
+        if not found:
+            raise HarnessError(
+                f"group {group} has no lag: it has committed nothing, and nobody in it subscribes "
+                "to a topic that is there"
+            )
+        return found
+
+    async def wait_lag(
+        self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
+    ) -> dict[tuple[str, int], int]:
+        """Until the group is caught up: at most `at_most` records of all its partitions together
+        are not yet committed. The lag then, as `lag`. A group without offsets and topics is
+        waited for."""
+        last: dict[tuple[str, int], int] = {}
+
+        async def look(changed: asyncio.Event) -> dict[tuple[str, int], int] | None:
+            last.clear()
+            last.update(await self._lag(group, changed))
+            return last if last and sum(last.values()) <= at_most else None
+
+        def explain() -> str:
+            behind = ", ".join(f"{topic}-{at}: {n}" for (topic, at), n in last.items() if n)
+            what = f"at most {at_most} behind; its lag is {sum(last.values())} ({behind})"
+            return explain_group(
+                self._engine, group, what if last else f"at most {at_most} behind; it has no lag"
+            )
+
+        return await self._engine.watch.until_read(look, timeout, explain)
+
+    def _committed(self, group: str) -> dict[tuple[str, int], int]:
+        return {
+            (topic, partition): value.offset
+            for (of, topic, partition), value in sorted(self._engine.offsets.items())
+            if of == group
+        }
+
+    async def _lag(
+        self, group: str, changed: asyncio.Event | None = None
+    ) -> dict[tuple[str, int], int]:
+        """Empty when it is not known of which topics. `changed` is set by what comes later."""
+        committed = self._committed(group)
+        topics = {topic for topic, _ in committed} | self._subscribed(group)
+        catalogue = self._engine.daemon.data_plane.catalogue
+        found = {}
+        for topic in sorted(topics):
+            known = catalogue.topic(topic)
+            for partition in range(known.partitions if known is not None else 0):
+                assert known is not None
+                place = (topic, partition)
+                reader = PartitionReader(
+                    self._engine, known, partition, READ_COMMITTED, committed.get(place)
+                )
+                found[place] = await reader.count()
+        return found
+
+    def _subscribed(self, group: str) -> set[str]:
+        """Topics that members own something of or are to get, by name and by regular expression."""
+        shown = self._engine.describe(group) or {}
+        found = {topic for topics in shown.get("resolved_regexes", {}).values() for topic in topics}
+        for member in shown.get("members", ()):
+            found |= {*member["owned"], *member["subscribed_topic_names"]}
+        return found
+
+
+def _flat(offsets: Places) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for key, value in offsets.items():
+        if isinstance(key, str) and isinstance(value, Mapping):
+            found.update({(key, int(partition)): offset for partition, offset in value.items()})
+        elif isinstance(key, tuple) and isinstance(value, int):
+            found[key] = value
+        else:
+            raise HarnessError('offsets are {("orders", 0): 5} or {"orders": {0: 5}}')
+    return found
