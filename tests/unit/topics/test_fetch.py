@@ -18,23 +18,14 @@ from protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.records.batch import (
-    HEADER_BYTES,
-    encode_batch,
-    iter_batches,
-    iter_records,
-    parse_header,
-)
+from protocol.records.batch import encode_batch, iter_records
 from storage.log import Append
 from storage.memory import MemoryStore
+from tests.support.fetched import whole_batches
 
 
 def values(records):
-    """Of all whole batches; a limit may have cut the last one."""
-    data, end = bytes(records), 0
-    while len(data) - end >= HEADER_BYTES and parse_header(data, end).size <= len(data) - end:
-        end += parse_header(data, end).size
-    return [r.value for b in iter_batches(data[:end]) for r in iter_records(b)]
+    return [r.value for b in whole_batches(records) for r in iter_records(b)]
 
 
 @pytest.fixture
