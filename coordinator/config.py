@@ -188,6 +188,12 @@ class CoordinatorConfig:
     message_max_bytes: int = setting(
         "message.max.bytes", 1048588, "Largest record batch of a topic.", low=0
     )
+    produce_unpacked_max_bytes: int = setting(
+        "groupd.produce.unpacked.max.bytes",
+        33554432,
+        "Most bytes that a compressed record batch may unpack to; it is unpacked to be checked.",
+        low=1024,
+    )
     max_partitions_per_topic: int = setting(
         "groupd.max.partitions.per.topic", 10000, "Most partitions of one topic.", low=1
     )

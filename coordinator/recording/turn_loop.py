@@ -96,6 +96,17 @@ class TurnLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[Any]:
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
+    def run_in_executor(
+        self, executor: object, func: Callable[[*Args], Any], *args: *Args
+    ) -> asyncio.Future[Any]:
+        """At once, and in this thread: when another one ends is no input."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
+            future.set_exception(error)
+        return future
+
     def get_debug(self) -> bool:
         return False
 

@@ -1,11 +1,12 @@
 """Fetch (1): read record batches, waiting for new ones.
 
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
-with the aborted transactions in it; at least one batch in the first partition that has data,
-however large; an error, enough bytes, a limit that is reached or the end of the wait completes
-the request. Waiting costs nothing: appends set an event. Fetch sessions (KIP-227) are not kept:
-every full fetch is answered with session id 0, which tells clients to send full fetches, and a
-request inside any session gets FETCH_SESSION_ID_NOT_FOUND.
+with the aborted transactions in it; as many bytes as asked for, the last batch cut where a limit
+says so, but the first batch of a reply is whole however large it is. An error, enough bytes, a
+limit that is reached or the end of the wait completes the request. Waiting costs nothing: appends
+set an event. Fetch sessions (KIP-227) are not kept: every full fetch is answered with session id
+0, which tells clients to send full fetches, and a request inside any session gets
+FETCH_SESSION_ID_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -164,19 +165,32 @@ class Fetch:
     async def _records(
         log: ReadableLog, asked: FetchPartition, end_offset: int, reading: _Pass
     ) -> tuple[bytes, int]:
-        """Whole batches below `end_offset`, and the offset after them."""
+        """Batches below `end_offset`, and the offset after the last whole one. As in Kafka a limit
+        cuts the batch that does not fit, for which clients are prepared; only the first batch of
+        a reply is whole in any case."""
         first = reading.size == 0
-        limit = min(asked.partition_max_bytes, reading.room)
-        payloads = []
-        if limit > 0 or first:
-            payloads = await log.read(asked.fetch_offset, max(limit, 0), min_one=first)
-        # What is not stable yet; nothing to be walked over without open transactions.
-        while payloads and parse_header(payloads[-1]).base_offset >= end_offset:
-            payloads = payloads[:-1]
-        next_offset = parse_header(payloads[-1]).next_offset if payloads else asked.fetch_offset
-        if next_offset < end_offset:
+        limit = max(0, min(asked.partition_max_bytes, reading.room))
+        payloads: list[bytes] = []
+        size, next_offset = 0, asked.fetch_offset
+        while next_offset < end_offset and (size < limit or (first and not payloads)):
+            found = await log.read(next_offset, limit - size, min_one=True)
+            # What is not stable yet; nothing to be walked over without open transactions.
+            while found and parse_header(found[-1]).base_offset >= end_offset:
+                found.pop()
+            if not found:
+                break
+            payloads += found
+            size += sum(map(len, found))
+            next_offset = parse_header(found[-1]).next_offset
+        if next_offset < end_offset or size > limit:
             # A limit cuts it short: there is no point in waiting for more.
             reading.immediate = True
+        if not payloads or (not first and len(payloads[0]) > limit):
+            return b"", asked.fetch_offset
+        if size > limit and len(payloads) > 1:
+            whole = size - len(payloads[-1])
+            next_offset = parse_header(payloads[-1]).base_offset
+            payloads[-1] = payloads[-1][: max(0, limit - whole)]
         records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
         reading.size += len(records)
         reading.room -= len(records)

@@ -124,12 +124,15 @@ class WriteTxnMarkers:
     async def handle(
         self, context: RequestContext, request: WriteTxnMarkersRequest
     ) -> WriteTxnMarkersReply:
-        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED."""
+        """Raises ApiError CLUSTER_AUTHORIZATION_FAILED, and UNKNOWN_SERVER_ERROR for a marker of no
+        producer, as Kafka."""
         if not any(
             context.allows(operation, Resource.CLUSTER, CLUSTER_NAME)
             for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
         ):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if any(asked.producer_id < 0 or asked.producer_epoch < 0 for asked in request.markers):
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         # One entry per producer, also when several markers are for the same.
         merged: dict[int, dict[Place, ErrorCode]] = {}
         for asked in request.markers:

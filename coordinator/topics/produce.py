@@ -16,8 +16,9 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, Operation, RequestContext, Resource
 from coordinator.topics.appends import Appends
 from coordinator.topics.arrival_order import ArrivalOrder
-from coordinator.topics.batch_checks import check_batch
+from coordinator.topics.batch_checks import produced_batch
 from coordinator.topics.catalogue import Topic
+from coordinator.topics.checking import BatchChecking
 from coordinator.topics.names import log_name
 from coordinator.topics.partitions import Partitions
 from coordinator.topics.produce_entry import ProduceEntry
@@ -32,6 +33,7 @@ from protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
+from protocol.records.batch import parse_header, with_log_append_time
 from storage.log import LogError
 
 
@@ -51,6 +53,7 @@ class Produce:
         self._verifying = verifying
         self._config = config
         self._now = now
+        self._checking = BatchChecking(config)
         self._order = ArrivalOrder()
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
@@ -61,17 +64,18 @@ class Produce:
             for topic in request.topics
         ]
         entries = [entry for _, some in grouped for entry in some if not entry.failed]
+        unchecked = self._checking.start(entries, self._now().wall_ms)
         transactional = self._verifying.mark(entries)
         logs = [_log_name(entry) for entry in entries]
         # A producer waits for its own verification only, not for that of others.
         name = request.transactional_id
         lanes = [] if name is None else [f"{log}/{name}" for log in logs]
-        if self._attach(entries) and not self._order.busy(logs):
+        if self._attach(entries) and not unchecked and not self._order.busy(logs):
             logs = []
         if logs or self._order.busy(lanes) or self._verifying.needed(context, transactional):
-            await self._in_turn(context, request, logs, lanes, entries, transactional)
+            await self._in_turn(context, request, logs, lanes, entries, unchecked, transactional)
         else:
-            await self._append(self._stage(context, entries))
+            await self._append(self._stage(entries))
         await self._await_duplicates(entries)
         if request.acks == 0:
             return None
@@ -101,6 +105,7 @@ class Produce:
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     f"Cannot append to internal topic {entry.topic.name}",
                 )
+            entry.header = produced_batch(asked.records, context.api_version)
         except ApiError as error:
             entry.fail(error.code, error.message)
         return entry
@@ -130,13 +135,17 @@ class Produce:
         logs: list[str],
         lanes: list[str],
         entries: list[ProduceEntry],
+        unchecked: list[ProduceEntry],
         transactional: list[ProduceEntry],
     ) -> None:
-        """Open logs and verify transactions first; whoever comes behind waits for that."""
+        """Open logs, finish checks and verify transactions first; whoever comes behind waits for
+        that."""
         opening, verifying = self._order.enter(logs), self._order.enter(lanes)
         try:
             try:
                 await opening.wait()
+                for entry in unchecked:
+                    await self._checking.finish(entry)
                 await self._open_all(entries)
             finally:
                 # Who waits here goes on at the next turn of the loop, after what is staged now.
@@ -146,7 +155,7 @@ class Produce:
             if self._verifying.needed(context, transactional):
                 await self._verifying.verify(context, request, transactional)
                 await self._open_all(entries)
-            staged = self._stage(context, entries)
+            staged = self._stage(entries)
         finally:
             verifying.leave()
         await self._append(staged)
@@ -167,24 +176,31 @@ class Produce:
             self._partitions.cannot_read(error)
             entry.fail(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
-    def _stage(self, context: RequestContext, entries: list[ProduceEntry]) -> list[ProduceEntry]:
+    def _stage(self, entries: list[ProduceEntry]) -> list[ProduceEntry]:
         """Assign offsets; those that are to be appended. Nothing is awaited in here: order
         depends on it."""
         now_ms = self._now().wall_ms
         for entry in entries:
             if not entry.failed:
                 try:
-                    self._stage_one(context, entry, now_ms)
+                    self._stage_one(entry, now_ms)
                 except ApiError as error:
-                    entry.fail(error.code, error.message)
+                    assert entry.log is not None
+                    entry.refuse(error, entry.log.start_offset)
         return [entry for entry in entries if entry.append is not None]
 
-    def _stage_one(self, context: RequestContext, entry: ProduceEntry, now_ms: int) -> None:
+    def _stage_one(self, entry: ProduceEntry, now_ms: int) -> None:
         log, topic = entry.log, entry.topic
         assert log is not None
         assert topic is not None
+        if entry.refusal is not None:
+            raise entry.refusal
+        assert entry.checked is not None
+        header, payload = entry.checked
         settings = TopicSettings(self._config, topic.configs)
-        header, payload = check_batch(entry.asked.records, settings, context.api_version, now_ms)
+        if settings.text("message.timestamp.type") == "LogAppendTime":
+            payload = with_log_append_time(payload, now_ms)
+            header = parse_header(payload)
         if entry.verified_by not in (None, log):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was opened anew")
         duplicate = log.producers.check(

@@ -1,10 +1,10 @@
 """InitProducerId (22) for idempotent producers.
 
 Rules: ids are reserved from the store in blocks and never given twice; those of a block that are
-left at a restart are skipped. A producer that shows its id and epoch gets the next epoch of that
-id; when epochs run out, or the id was never given here, it gets a new id.
-Transactional ids are for the transaction coordinator, which is asked first; without one, a request
-with such an id fails for good.
+left at a restart are skipped. Every request gets a new id with epoch 0, whatever id and epoch it
+names, as in Kafka: nothing proves that the id is its own, and two producers with one id would
+have their records taken for duplicates of each other. Transactional ids are for the transaction
+coordinator, which is asked first; without one, a request with such an id fails for good.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from storage.log import Catalogue, LogError
 
 BLOCK_SIZE = 1000
-MAX_EPOCH = 2**15 - 2
-"""Kafka keeps the last epoch for fencing."""
 
 
 class ProducerIds:
@@ -52,24 +50,7 @@ class ProducerIds:
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             return InitProducerIdReply(ErrorCode.INVALID_REQUEST)
         try:
-            return await self._give(request)
+            return InitProducerIdReply(producer_id=await self.next(), producer_epoch=0)
         except LogError:
             # Retriable; producers have no better code for a broker that can not hand out ids.
             return InitProducerIdReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    async def _give(self, request: InitProducerIdRequest) -> InitProducerIdReply:
-        given = 0 <= request.producer_id < await self._given_end(request.producer_id)
-        if given and 0 <= request.producer_epoch < MAX_EPOCH:
-            return InitProducerIdReply(
-                producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1
-            )
-        return InitProducerIdReply(producer_id=await self.next(), producer_epoch=0)
-
-    async def _given_end(self, producer_id: int) -> int:
-        """Ids below were given by now, in this run or an earlier one."""
-        if producer_id >= 0 and self._end == 0:
-            async with self._lock:
-                if self._end == 0:
-                    self._next = await self._store.next_producer_ids(self._block_size)
-                    self._end = self._next + self._block_size
-        return self._next

@@ -38,6 +38,7 @@ from storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
 log = structlog.get_logger("groupd.transactions")
 
 LOG_NAME = "__transaction_state-0"
+_FIRST_OWNER_EPOCH = 1
 _OWNER = "transactions"
 
 HEADROOM_BYTES = 64
@@ -59,8 +60,7 @@ class StateLog:
     ) -> None:
         self.state = ShardState.LOADING
         self.table = TransactionTable(config)
-        self.coordinator_epoch = -1
-        """Grows whenever the log changes hands, so that markers of a former owner are fenced."""
+        self._owner_epoch = _FIRST_OWNER_EPOCH
         self.start_offset = 0
         self.load_ms = self.loaded_records = 0
         self._config = config
@@ -73,6 +73,12 @@ class StateLog:
         self._taken_from = self._journal
         self._reload = Reload(clock, self._load_again, "reload-transactions")
         self._flush_waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """Of the markers: 0 at the first start, as in Kafka. Grows whenever the log changes hands,
+        so that markers of a former owner are fenced."""
+        return self._owner_epoch - _FIRST_OWNER_EPOCH
 
     @property
     def durable_offset(self) -> int:
@@ -111,7 +117,7 @@ class StateLog:
         self.table = table
         self.loaded_records = loaded
         self.start_offset = opened.start_offset
-        self.coordinator_epoch = opened.owner_epoch
+        self._owner_epoch = opened.owner_epoch
         self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
         self.load_ms = self._clock.now().monotonic_ms - started_ms
         self.state = ShardState.ACTIVE
@@ -198,7 +204,7 @@ class StateLog:
             return []
         self._taken_from = self._journal
         return [
-            Append(LOG_NAME, self.coordinator_epoch, first, last, timestamp_ms, payload)
+            Append(LOG_NAME, self._owner_epoch, first, last, timestamp_ms, payload)
             for first, last, timestamp_ms, payload in self._journal.take(self._clock.now().wall_ms)
         ]
 

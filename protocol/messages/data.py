@@ -41,6 +41,14 @@ class ProduceRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordError:
+    """What is wrong with the record at `index` of a batch."""
+
+    index: int
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ProducedPartition:
     partition: int
     error: ErrorCode = ErrorCode.NONE
@@ -48,6 +56,7 @@ class ProducedPartition:
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     error_message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
     current_leader: tuple[int, int] | None = None
     """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER."""
 

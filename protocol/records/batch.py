@@ -26,6 +26,7 @@ from typing import NamedTuple
 from protocol.crc import crc32c
 from protocol.records.batch_records import KeyValue, encode_body
 from protocol.records.compression import BadCompression, decompress
+from protocol.records.varints import BadVarint, read_varint, read_varlong
 
 MAGIC = 2
 HEADER_BYTES = 61
@@ -297,10 +298,21 @@ def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> by
 
 def with_log_append_time(payload: Buffer, timestamp_ms: int) -> bytes:
     """The same batch under `message.timestamp.type=LogAppendTime`: every record counts as
-    written at `timestamp_ms`; the checksum is made anew."""
+    written at `timestamp_ms`."""
+    return _with_max_timestamp(payload, timestamp_ms, LOG_APPEND_TIME)
+
+
+def with_create_time(payload: Buffer, max_timestamp_ms: int) -> bytes:
+    """The same batch under `message.timestamp.type=CreateTime`: records have the times that they
+    say themselves, the latest of which is `max_timestamp_ms`."""
+    return _with_max_timestamp(payload, max_timestamp_ms, 0)
+
+
+def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int) -> bytes:
+    """With a new checksum."""
     out = bytearray(payload)
     (attributes,) = _ATTRIBUTES.unpack_from(out, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(out, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _ATTRIBUTES.pack_into(out, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME | timestamp_type)
     _OFFSET.pack_into(out, _MAX_TIMESTAMP_AT, timestamp_ms)
     _CRC.pack_into(out, _CRC_START - 4, crc32c(bytes(out[_CRC_START:])))
     return bytes(out)
@@ -320,28 +332,33 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         for _ in range(header.record_count):
             record, position = read_record(header, data, position)
             yield record
-    except (BadCompression, IndexError, UnicodeDecodeError) as error:
+    except (BadCompression, BadVarint, IndexError) as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
     if position != len(data):
         raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
 
 
 def read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
-    """One record of the uncompressed `data` and the position behind it."""
+    """One record of the uncompressed `data` and the position behind it. Bytes of a header's name
+    that are no UTF-8 are replaced, as Java does. Raises CorruptBatch, BadVarint, IndexError."""
     length, position = read_varint(data, position)
     end = position + length
-    timestamp_delta, position = read_varint(data, position + 1)
+    timestamp_delta, position = read_varlong(data, position + 1)
     offset_delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position)
     value, position = _read_bytes(data, position)
     header_count, position = read_varint(data, position)
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    if header_count < 0:
+        raise CorruptBatch(f"{header_count} headers in the batch at {header.base_offset}")
     if header_count:
         items = []
         for _ in range(header_count):
             name, position = _read_bytes(data, position)
+            if name is None:
+                raise CorruptBatch(f"a header without name in the batch at {header.base_offset}")
             item, position = _read_bytes(data, position)
-            items.append(((name or b"").decode(), item))
+            items.append((name.decode(errors="replace"), item))
         headers = tuple(items)
     if position != end:
         raise CorruptBatch(f"record length is wrong in the batch at {header.base_offset}")
@@ -352,25 +369,6 @@ def read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchR
     )
     offset = header.base_offset + offset_delta
     return BatchRecord(offset, timestamp_ms, key, value, headers), position
-
-
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A signed varint and the position behind it. Raises IndexError, CorruptBatch."""
-    byte = data[position]
-    position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value = byte & 0x7F
-    shift = 7
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-        if shift > 63:
-            raise CorruptBatch("varint too long")
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:

@@ -1,13 +1,13 @@
 """Decompression of record batches, by codec id (attributes bits 0-2).
 
-Batches are stored and served as they came, so only tools and readers of single records come
-here. gzip is in the standard library; snappy, lz4 and zstd are in the package `cramjam`, which
+Nothing is unpacked beyond the limit that the caller gives: 65 KB of zstd may stand for gigabytes.
+gzip is in the standard library; snappy, lz4 and zstd are in the package `cramjam`, which
 is loaded when a batch first needs it: that takes 10 ms, and most daemons never do.
 """
 
 from __future__ import annotations
 
-import gzip
+import sys
 import zlib
 from collections.abc import Callable
 from struct import Struct
@@ -16,7 +16,18 @@ from typing import Any
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
-Decompress = Callable[[bytes], bytes]
+UNLIMITED = sys.maxsize
+
+Decompress = Callable[[bytes, int], bytes]
+"""`(data, limit)`: the unpacked bytes."""
+
+_FIRST_ROOM_MIN = 4096
+_ROOM_GROWTH = 8
+"""Lz4 and zstd do not say what they unpack to: there is room for eight times their size, then for
+eight times that, and so on."""
+_GZIP_WINDOW_BITS = 31
+_FULL = "failed to write whole buffer"
+"""What cramjam says when the room is too small."""
 
 # snappy-java's stream: this magic, two int32 versions, then blocks with an int32 length each.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -36,44 +47,113 @@ class BadCompression(ValueError):
     """The bytes are not what their codec says."""
 
 
-def decompress(codec: int, data: bytes) -> bytes:
-    """Raises UnsupportedCodec, BadCompression."""
+class UnpacksTooLarge(BadCompression):
+    """More than the limit comes out."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} bytes when unpacked")
+
+
+def decompress(codec: int, data: bytes, limit: int = UNLIMITED) -> bytes:
+    """Raises UnsupportedCodec, BadCompression, UnpacksTooLarge where more than `limit` bytes would
+    come out."""
     if codec == NONE:
         return data
     function = _function(codec)
     try:
-        return function(data)
-    except (ValueError, EOFError, OSError, zlib.error) as error:
+        return function(data, limit)
+    except UnpacksTooLarge:
+        raise
+    except (ValueError, OSError, zlib.error) as error:
         raise BadCompression(f"{CODEC_NAMES[codec]}: {error}") from error
 
 
+def _gunzip(data: bytes, limit: int) -> bytes:
+    """All members of a gzip stream."""
+    parts = []
+    room = limit
+    while True:
+        member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        # A byte more than there may be shows that there is too much.
+        part = member.decompress(data, min(room, UNLIMITED - 1) + 1)
+        if len(part) > room:
+            raise UnpacksTooLarge(limit)
+        if not member.eof:
+            raise BadCompression("the stream is cut")
+        parts.append(part)
+        room -= len(part)
+        data = member.unused_data.lstrip(b"\x00")
+        if not data:
+            return b"".join(parts)
+
+
 def _function(codec: int) -> Decompress:
-    if codec == GZIP:
-        return gzip.decompress
-    if codec not in CODEC_NAMES:
-        raise UnsupportedCodec(codec)
+    try:
+        return {GZIP: _gunzip, SNAPPY: _unsnappy, LZ4: _unframe_lz4, ZSTD: _unframe_zstd}[codec]
+    except KeyError:
+        raise UnsupportedCodec(codec) from None
+
+
+def _unframe_lz4(data: bytes, limit: int) -> bytes:
+    return _unframe(_cramjam().lz4.decompress_into, data, limit)
+
+
+def _unframe_zstd(data: bytes, limit: int) -> bytes:
+    return _unframe(_cramjam().zstd.decompress_into, data, limit)
+
+
+def _unframe(decompress_into: Callable[..., Any], data: bytes, limit: int) -> bytes:
+    room = min(limit, max(_FIRST_ROOM_MIN, _ROOM_GROWTH * len(data)))
+    while True:
+        unpacked = bytearray(room)
+        try:
+            size = _call(decompress_into, data, unpacked)
+        except BadCompression as error:
+            if _FULL not in str(error):
+                raise
+            if room >= limit:
+                raise UnpacksTooLarge(limit) from None
+            room = min(limit, _ROOM_GROWTH * room)
+        else:
+            return bytes(memoryview(unpacked)[:size])
+
+
+def _unsnappy(data: bytes, limit: int) -> bytes:
+    if not data.startswith(_XERIAL_MAGIC):
+        return _unsnappy_block(data, limit, limit)
+    parts = []
+    room = limit
+    position = _XERIAL_HEADER_BYTES
+    while position < len(data):
+        end = position + 4 + _block_length(data, position)
+        parts.append(_unsnappy_block(data[position + 4 : end], room, limit))
+        room -= len(parts[-1])
+        position = end
+    return b"".join(parts)
+
+
+def _unsnappy_block(data: bytes, room: int, limit: int) -> bytes:
+    """`room`: what is left of `limit`."""
+    snappy = _cramjam().snappy
+    size = _call(snappy.decompress_raw_len, data)
+    if size > room:
+        raise UnpacksTooLarge(limit)
+    unpacked = bytearray(size)
+    _call(snappy.decompress_raw_into, data, unpacked)
+    return bytes(unpacked)
+
+
+def _cramjam() -> Any:
     import cramjam
 
-    library = {SNAPPY: cramjam.snappy, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[codec]
+    return cramjam
 
-    def call(function: Callable[[bytes], Any], data: bytes) -> bytes:
-        try:
-            return bytes(function(data))
-        except cramjam.DecompressionError as error:
-            raise BadCompression(str(error)) from error
 
-    def snappy(data: bytes) -> bytes:
-        if not data.startswith(_XERIAL_MAGIC):
-            return call(library.decompress_raw, data)
-        out = []
-        position = _XERIAL_HEADER_BYTES
-        while position < len(data):
-            block = data[position + 4 : position + 4 + _block_length(data, position)]
-            out.append(call(library.decompress_raw, block))
-            position += 4 + len(block)
-        return b"".join(out)
-
-    return snappy if codec == SNAPPY else lambda data: call(library.decompress, data)
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except _cramjam().DecompressionError as error:
+        raise BadCompression(str(error)) from error
 
 
 def _block_length(data: bytes, position: int) -> int:

@@ -15,6 +15,7 @@ from protocol.records.batch import (
     read_record,
 )
 from protocol.records.compression import BadCompression, decompress
+from protocol.records.varints import BadVarint
 
 _TWO_BYTES = 0x3FFE
 """What an even number has that takes two bytes as a varint."""
@@ -30,7 +31,7 @@ def plain_records(header: BatchHeader, payload: bytes) -> list[PlainRecord]:
     try:
         data = decompress(header.codec, payload[HEADER_BYTES : header.size])
         return _records(header, data)
-    except (BadCompression, IndexError, UnicodeDecodeError) as error:
+    except (BadCompression, BadVarint, IndexError) as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
 
 

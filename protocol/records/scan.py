@@ -15,9 +15,9 @@ from protocol.records.batch import (
     BatchHeader,
     CorruptBatch,
     read_record,
-    read_varint,
 )
 from protocol.records.compression import BadCompression, decompress
+from protocol.records.varints import BadVarint, read_varint, read_varlong
 
 _NO_VALUE = 1  # length -1 as a varint
 
@@ -49,7 +49,7 @@ def key_value(
         if data[position] < 0x80:
             position += 1
         else:
-            _, position = read_varint(data, position)
+            _, position = read_varlong(data, position)
         byte = data[position]
         if byte < 0x80:
             offset_delta = (byte >> 1) ^ -(byte & 1)
@@ -82,7 +82,7 @@ def key_value(
         if position + 1 != end or data[position]:
             # Headers, or bytes that are wrong: this one tells.
             _, end = read_record(header, data, start)
-    except (IndexError, UnicodeDecodeError) as error:
+    except (BadVarint, IndexError) as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
     return header.base_offset + offset_delta, key, value, end
 
@@ -113,7 +113,7 @@ def raw_records(header: BatchHeader, data: bytes) -> Iterator[RawRecord]:
             start = position
             length, position = read_varint(data, position)
             end = position + length
-            timestamp_delta, rest = read_varint(data, position + 1)
+            timestamp_delta, rest = read_varlong(data, position + 1)
             offset_delta, position = read_varint(data, rest)
             length, position = read_varint(data, position)
             key = None
@@ -125,6 +125,6 @@ def raw_records(header: BatchHeader, data: bytes) -> Iterator[RawRecord]:
                 raise CorruptBatch(f"a record is cut in the batch at {header.base_offset}")
             yield RawRecord(start, end, rest, timestamp_delta, offset_delta, key, has_value)
             position = end
-    except IndexError as error:
+    except (BadVarint, IndexError) as error:
         raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
     check_end(header, data, position)

@@ -17,7 +17,7 @@ from tests.clients.conftest import TopicMaker
 from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.peer import Peer
 from tests.support.process import ChildProcess
-from tests.support.toolchain import driver_classpath, java
+from tests.support.toolchain import driver_classpath, java, node_script
 
 COUNT = 300
 PARTITIONS = 3
@@ -294,3 +294,19 @@ def test_java_large_record(peer: Peer, topics: TopicMaker, tmp_path: Path) -> No
     ((_, _, _, value, _),) = read_all(peer.bootstrap, topic, 1, 1)
     assert value is not None
     assert len(value) == LARGE
+
+
+def test_two_idempotent_producers_of_platformatic_are_two_producers(
+    peer: Peer, topics: TopicMaker, tmp_path: Path
+) -> None:
+    """That client asks for an id as producer 0 of epoch 0, always."""
+    (topic,) = topics({"idempotent": 1})
+    command = [*node_script("idempotent.js"), peer.bootstrap, topic, "2", "3"]
+    with ChildProcess(command, stderr_path=tmp_path / "node.log") as process:
+        assert process.wait_exit(60) == 0, process.output()
+        first, second = (json.loads(line) for line in process.stdout_lines)
+    assert first["id"] != second["id"]
+    assert (first["epoch"], second["epoch"]) == (0, 0)
+    assert (first["last"], second["last"]) == (2, 5)
+    values = [found[3] for found in read_all(peer.bootstrap, topic, 6, 1)]
+    assert values == [b"0-0", b"0-1", b"0-2", b"1-0", b"1-1", b"1-2"]

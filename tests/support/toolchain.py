@@ -52,11 +52,16 @@ def go_driver() -> str:
 
 def node_driver() -> list[str]:
     """The command that runs the Node client driver."""
+    return node_script("driver.js")
+
+
+def node_script(name: str) -> list[str]:
+    """The command that runs one of the Node programs, with its packages."""
     found = shutil.which("node")
     assert found is not None, "no node on PATH: run `make test-setup` (Debian: nodejs, npm)"
     installed = (NODE_DRIVER / "node_modules" / "kafkajs").is_dir()
     assert installed, "the Node driver's packages are missing: run `make test-setup`"
-    return [found, str(NODE_DRIVER / "driver.js")]
+    return [found, str(NODE_DRIVER / name)]
 
 
 def spark_kafka_jars() -> list[Path]:

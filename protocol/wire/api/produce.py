@@ -101,7 +101,11 @@ def _write_partition(writer: Writer, partition: ProducedPartition, version: int)
     if version >= 5:
         writer.int64(partition.log_start_offset)
     if version >= 8:
-        writer.array_length(0)
+        writer.array_length(len(partition.record_errors))
+        for error in partition.record_errors:
+            writer.int32(error.index)
+            writer.nullable_string(error.message)
+            writer.end()
         writer.nullable_string(partition.error_message)
     if version >= 10 and partition.current_leader is not None:
         writer.tagged([(0, current_leader(partition.current_leader))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import tracemalloc
 from struct import Struct
 
 import cramjam
@@ -273,3 +274,50 @@ def test_bad_compression(codec: int, data: bytes) -> None:
 def test_unknown_codec() -> None:
     with pytest.raises(compression.UnsupportedCodec, match="unknown compression codec 6"):
         list(batch.iter_records(_compressed(6, b"x")))
+
+
+def _packed(codec: str, plain: bytes) -> tuple[int, bytes]:
+    return {
+        "gzip": lambda: (1, gzip.compress(plain)),
+        "gzip-members": lambda: (1, gzip.compress(plain[:9]) + gzip.compress(plain[9:])),
+        "snappy-raw": lambda: (2, bytes(cramjam.snappy.compress_raw(plain))),
+        "snappy-xerial": lambda: (2, _xerial(plain)),
+        "lz4": lambda: (3, bytes(cramjam.lz4.compress(plain))),
+        "zstd": lambda: (4, bytes(cramjam.zstd.compress(plain))),
+    }[codec]()
+
+
+CODECS = ["gzip", "gzip-members", "snappy-raw", "snappy-xerial", "lz4", "zstd"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [10, 5_000, 1_000_000])
+def test_nothing_is_unpacked_beyond_the_limit(codec: str, size: int) -> None:
+    number, data = _packed(codec, b"a" * size)
+    assert compression.decompress(number, data) == b"a" * size
+    assert compression.decompress(number, data, size) == b"a" * size
+    with pytest.raises(compression.UnpacksTooLarge, match=f"more than {size - 1} bytes"):
+        compression.decompress(number, data, size - 1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_data_that_is_cut(codec: str) -> None:
+    number, data = _packed(codec, bytes(range(256)) * 4)
+    for end in (0, 1, len(data) // 2, len(data) - 1):
+        if end == 0 and codec == "snappy-xerial":
+            continue
+        with pytest.raises(compression.BadCompression):
+            compression.decompress(number, data[:end])
+
+
+def test_a_bomb_takes_no_memory_beyond_the_limit() -> None:
+    """64 KB of zstd that stand for 2 GB."""
+    bomb = bytes(cramjam.zstd.compress(bytes(2**26))) * 32
+    assert len(bomb) < 70_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(compression.UnpacksTooLarge):
+            compression.decompress(4, bomb, 2**20)
+        assert tracemalloc.get_traced_memory()[1] < 2**21
+    finally:
+        tracemalloc.stop()

@@ -20,7 +20,8 @@ from protocol.records.plain import plain_records
 from protocol.records.primitives import uvarint
 
 _BYTES = st.none() | st.binary(max_size=70) | st.integers(0, 20_000).map(bytes)
-_DELTAS = st.integers(0, 70) | st.integers(0, 20_000) | st.integers(-(2**40), 2**40)
+_DELTAS = st.integers(0, 70) | st.integers(0, 20_000) | st.integers(-(2**31), 2**31 - 1)
+_TIMES = _DELTAS | st.integers(-(2**40), 2**40)
 
 
 def record(time: int, offset: int, key: bytes | None, value: bytes | None, headers: int) -> bytes:
@@ -32,7 +33,7 @@ def record(time: int, offset: int, key: bytes | None, value: bytes | None, heade
 
 
 _RECORDS = st.lists(
-    st.builds(record, st.just(0) | _DELTAS, _DELTAS, _BYTES, _BYTES, st.integers(0, 2)),
+    st.builds(record, st.just(0) | _TIMES, _DELTAS, _BYTES, _BYTES, st.integers(0, 2)),
     min_size=1,
     max_size=5,
 )

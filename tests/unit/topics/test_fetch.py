@@ -18,13 +18,14 @@ from protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.records.batch import encode_batch, iter_batches, iter_records
+from protocol.records.batch import encode_batch, iter_records
 from storage.log import Append
 from storage.memory import MemoryStore
+from tests.support.fetched import whole_batches
 
 
 def values(records):
-    return [r.value for b in iter_batches(bytes(records)) for r in iter_records(b)]
+    return [r.value for b in whole_batches(records) for r in iter_records(b)]
 
 
 @pytest.fixture
@@ -62,6 +63,7 @@ async def test_from_memory_and_from_the_store_alike(filled, cold):
         assert values((await filled.fetch("t", offset)).records) == rest
         two = await filled.fetch("t", offset, partition_max_bytes=2 * size + 1)
         assert values(two.records) == rest[:2]
+        assert len(two.records) == min(2 * size + 1, len(rest) * size)
         one = await filled.fetch("t", offset, partition_max_bytes=1)
         assert values(one.records) == rest[:1]
 
@@ -158,6 +160,31 @@ async def test_limits_over_partitions(filled):
     assert await counts(max_bytes=6 * size + 3) == [5, 1]
     assert await counts(partition_max_bytes=2 * size + 2) == [2, 2]
     assert await counts(partition_max_bytes=0) == [1, 0]
+
+
+@pytest.mark.parametrize("cold", [False, True])
+async def test_a_limit_cuts_the_batch_that_does_not_fit(filled, cold):
+    for n in range(3):
+        await filled.produce("t", filled.batch(b"%d" % n), 1)
+    if cold:
+        await filled.restart()
+    size = len(filled.batch(b"0"))
+    whole = [bytes((await filled.fetch("t", partition=n)).records) for n in (0, 1)]
+
+    async def sizes(**limits):
+        request = filled.fetch_request("t", (0, 0), (1, 0), **limits)
+        parts = (await filled.ask(request)).topics[0].partitions
+        for part, everything in zip(parts, whole, strict=True):
+            assert everything.startswith(part.records)
+        return [len(part.records) for part in parts]
+
+    for limit in (0, 1, size - 1, size):
+        assert await sizes(max_bytes=limit) == [size, 0]
+        assert await sizes(partition_max_bytes=limit) == [size, size if limit == size else 0]
+    assert await sizes(max_bytes=size + 1) == [size + 1, 0]
+    assert await sizes(max_bytes=5 * size + 10) == [5 * size, 0]
+    assert await sizes(max_bytes=7 * size - 1) == [5 * size, 2 * size - 1]
+    assert await sizes(partition_max_bytes=2 * size + 7) == [2 * size + 7, 2 * size + 7]
 
 
 async def test_the_first_partition_with_data_gets_a_batch(filled):

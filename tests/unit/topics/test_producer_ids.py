@@ -1,4 +1,4 @@
-"""InitProducerId: blocks, epochs, what is refused."""
+"""InitProducerId: blocks, claims, what is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coordinator.topics.producer_ids import BLOCK_SIZE, MAX_EPOCH, ProducerIds
+from coordinator.topics.producer_ids import BLOCK_SIZE, ProducerIds
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerIdRequest
 
@@ -37,20 +37,12 @@ async def test_blocks_follow_each_other(cluster):
     assert await ids.next() == 4
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-async def test_a_known_id_gets_the_next_epoch(cluster, restarted):
-    await init(cluster)
-    if restarted:
-        await cluster.restart()
-    assert await init(cluster, 0, 0) == (ErrorCode.NONE, 0, 1)
-    assert await init(cluster, 0, 1) == (ErrorCode.NONE, 0, 2)
-
-
-async def test_worn_out_epochs_and_unknown_ids_get_a_new_id(cluster):
-    await init(cluster)
-    assert await init(cluster, 0, MAX_EPOCH - 1) == (ErrorCode.NONE, 0, MAX_EPOCH)
-    assert await init(cluster, 0, MAX_EPOCH) == (ErrorCode.NONE, 1, 0)
-    assert await init(cluster, 500, 3) == (ErrorCode.NONE, 2, 0)
+@pytest.mark.parametrize("claim", [(0, 0), (0, 1), (1, 0), (500, 3), (0, 2**15 - 1), (-2, -2)])
+async def test_what_a_producer_says_of_itself_is_not_believed(cluster, claim):
+    assert await init(cluster) == (ErrorCode.NONE, 0, 0)
+    assert await init(cluster, *claim) == (ErrorCode.NONE, 1, 0)
+    await cluster.restart()
+    assert await init(cluster, *claim) == (ErrorCode.NONE, BLOCK_SIZE, 0)
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(1, -1), (-1, 1)])

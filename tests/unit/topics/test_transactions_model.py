@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
 from protocol.messages.data import READ_COMMITTED
-from protocol.records.batch import decode_marker, iter_batches, iter_records
+from protocol.records.batch import decode_marker, iter_records
 from storage.memory import MemoryStore
+from tests.support.fetched import whole_batches
 
 PRODUCERS = (1, 2, 3)
 
@@ -70,7 +71,7 @@ async def read_committed(cluster: Any, offset: int, max_bytes: int) -> list[tupl
         waiting = [(first, producer_id) for producer_id, first in fetched.aborted]
         heapq.heapify(waiting)
         in_force: set[int] = set()
-        for batch in iter_batches(fetched.records):
+        for batch in whole_batches(fetched.records):
             header = batch.header
             while waiting and waiting[0][0] <= header.last_offset:
                 in_force.add(heapq.heappop(waiting)[1])

@@ -176,5 +176,5 @@ async def settle(turns: int = 40) -> None:
         await asyncio.sleep(0)
 
 
-def marker(producer_id: int, epoch: int, committed: bool, version: int, owner: int = 1) -> Marker:
+def marker(producer_id: int, epoch: int, committed: bool, version: int, owner: int = 0) -> Marker:
     return Marker(producer_id, epoch, committed, owner, version)

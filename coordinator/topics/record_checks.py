@@ -1,0 +1,137 @@
+"""May the records of a produced batch stand in this topic? Keys and timestamps, as in Kafka.
+
+A batch with a record that may not is refused as a whole, and the answer names every such record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from coordinator.topics.topic_configs import TopicSettings, split_list
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import RecordError
+from protocol.records.batch import BatchHeader, BatchRecord, read_record
+from protocol.records.produced import ProducedRecords
+
+RECORD_ERRORS_MAX = 1000
+"""Records that an answer names; more are counted."""
+
+_SHOWN_IN_MESSAGE = 3
+_TURN_RECORDS = 1000
+_NO_TIMESTAMP = -1
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class BadRecords(ApiError):
+    """Single records are why the batch is refused: `errors`, by their place in the batch."""
+
+    def __init__(self, code: ErrorCode, message: str, errors: tuple[RecordError, ...]) -> None:
+        super().__init__(code, message)
+        self.errors = errors
+
+
+class _Rules:
+    """What the topic wants of records now."""
+
+    def __init__(self, settings: TopicSettings, place: str, now_ms: int) -> None:
+        self.keys = "compact" in split_list(settings.text("cleanup.policy"))
+        self.create_time = settings.text("message.timestamp.type") == "CreateTime"
+        self.earliest_ms = now_ms - settings.number("message.timestamp.before.max.ms")
+        self.latest_ms = now_ms + settings.number("message.timestamp.after.max.ms")
+        self._place = place
+
+    def in_range(self, timestamp_ms: int) -> bool:
+        earliest_ms = max(self.earliest_ms, _INT64_MIN)
+        return earliest_ms <= timestamp_ms <= min(self.latest_ms, _INT64_MAX)
+
+    def kept_by_all(self, header: BatchHeader, found: ProducedRecords) -> bool:
+        """Without looking at single records. False if some may break a rule."""
+        base_ms = header.base_timestamp_ms
+        return (
+            not header.is_log_append_time
+            and not (self.keys and found.keyless)
+            and (
+                not self.create_time
+                or (
+                    self.in_range(base_ms + found.least_delta_ms)
+                    and self.in_range(base_ms + found.largest_delta_ms)
+                )
+            )
+        )
+
+    def broken_by(
+        self, header: BatchHeader, index: int, record: BatchRecord
+    ) -> tuple[ErrorCode, str] | None:
+        """The code of the rule and what to say of it. `index`: of the record in its batch."""
+        if self.keys and record.key is None:
+            message = "Compacted topic cannot accept message without key in topic partition "
+            return ErrorCode.INVALID_RECORD, message + self._place
+        if self.create_time and record.timestamp_ms != _NO_TIMESTAMP:
+            if self.in_range(record.timestamp_ms):
+                return None
+            message = (
+                f"Timestamp {record.timestamp_ms} of message with offset {index} is out of range. "
+                f"The timestamp should be within [{self.earliest_ms}, {self.latest_ms}]"
+            )
+            return ErrorCode.INVALID_TIMESTAMP, message
+        if header.is_log_append_time:
+            message = (
+                f"Invalid timestamp type in message DefaultRecord(offset={index}, "
+                f"timestamp={record.timestamp_ms}, key={len(record.key or b'')} bytes, "
+                f"value={len(record.value or b'')} bytes). Producer should not set timestamp type "
+                "to LogAppendTime."
+            )
+            return ErrorCode.INVALID_TIMESTAMP, message
+        return None
+
+
+def check_records(
+    header: BatchHeader,
+    data: bytes,
+    found: ProducedRecords,
+    settings: TopicSettings,
+    place: str,
+    now_ms: int,
+) -> Generator[None, None, None]:
+    """`data`: the uncompressed records, in which `found` was found. A generator that yields when
+    others should have a turn. Raises BadRecords INVALID_RECORD or, if one of the timestamps is
+    wrong, INVALID_TIMESTAMP."""
+    rules = _Rules(settings, place, now_ms)
+    if rules.kept_by_all(header, found):
+        return
+    count, codes = 0, set[ErrorCode]()
+    errors: list[RecordError] = []
+    for index, record in enumerate(_records(header, data)):
+        if index and index % _TURN_RECORDS == 0:
+            yield
+        broken = rules.broken_by(header, index, record)
+        if broken is not None:
+            count += 1
+            codes.add(broken[0])
+            if count <= RECORD_ERRORS_MAX:
+                errors.append(RecordError(index, broken[1]))
+    if ErrorCode.INVALID_TIMESTAMP in codes:
+        raise BadRecords(
+            ErrorCode.INVALID_TIMESTAMP,
+            "One or more records have been rejected due to invalid timestamp",
+            tuple(errors),
+        )
+    if codes:
+        shown = ", ".join(
+            f"RecordError(batchIndex={error.index}, message='{error.message}')"
+            for error in errors[:_SHOWN_IN_MESSAGE]
+        )
+        raise BadRecords(
+            ErrorCode.INVALID_RECORD,
+            f"One or more records have been rejected due to {count} record errors in total, and "
+            f"only showing the first three errors at most: [{shown}]",
+            tuple(errors),
+        )
+
+
+def _records(header: BatchHeader, data: bytes) -> Iterator[BatchRecord]:
+    """What is known to be whole."""
+    position = 0
+    for _ in range(header.record_count):
+        record, position = read_record(header, data, position)
+        yield record
