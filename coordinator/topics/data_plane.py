@@ -116,9 +116,9 @@ class DataPlane:
                 DescribeTopicPartitionsRequest: DescribeTopicPartitions(
                     self.catalogue, layout
                 ).handle,
-                CreateTopicsRequest: CreateTopics(self.catalogue, config).handle,
+                CreateTopicsRequest: CreateTopics(self.catalogue, config, layout).handle,
                 DeleteTopicsRequest: DeleteTopics(self.catalogue, store).handle,
-                CreatePartitionsRequest: CreatePartitions(self.catalogue).handle,
+                CreatePartitionsRequest: CreatePartitions(self.catalogue, layout).handle,
                 DescribeConfigsRequest: DescribeConfigs(
                     self.catalogue, config, self.group_overrides, layout
                 ).handle,
