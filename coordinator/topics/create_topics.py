@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.catalogue import TopicCatalogue
 from coordinator.topics.layout import Layout
 from coordinator.topics.names import CLUSTER_NAME
 from coordinator.topics.placement import check_request_size, placement
-from coordinator.topics.topic_configs import TopicSettings, check_topic_config
+from coordinator.topics.topic_configs import (
+    TopicSettings,
+    check_topic_config,
+)
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID
 from protocol.messages.topics import CreatedTopic, CreateTopicsReply, CreateTopicsRequest, NewTopic
@@ -21,11 +24,9 @@ from storage.log import LogError
 class CreateTopics:
     """Answers one entry per topic name; a name given twice fails once with INVALID_REQUEST."""
 
-    def __init__(
-        self, catalogue: TopicCatalogue, config: CoordinatorConfig, layout: Layout
-    ) -> None:
+    def __init__(self, catalogue: TopicCatalogue, broker: BrokerConfigs, layout: Layout) -> None:
         self._catalogue = catalogue
-        self._config = config
+        self._broker = broker
         self._layout = layout
 
     async def handle(
@@ -33,7 +34,7 @@ class CreateTopics:
     ) -> CreateTopicsReply:
         counts = Counter(topic.name for topic in request.topics)
         once = [topic for topic in request.topics if counts[topic.name] == 1]
-        check_request_size(once, self._config)
+        check_request_size(once, self._broker.config)
         anywhere = context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
         created = [
             await self._one(context, topic, request.validate_only, anywhere) for topic in once
@@ -66,7 +67,9 @@ class CreateTopics:
     ) -> CreatedTopic:
         self._catalogue.check_name(topic.name)
         overrides = new_configs(topic)
-        partitions, replication_factor = placement(topic, self._config, self._layout.broker_ids)
+        partitions, replication_factor = placement(
+            topic, self._broker.config, self._layout.broker_ids
+        )
         self._catalogue.check_new(topic.name, partitions)
         topic_id = NO_TOPIC_ID
         if not validate_only:
@@ -78,7 +81,7 @@ class CreateTopics:
             topic_id=topic_id,
             partitions=partitions,
             replication_factor=replication_factor,
-            configs=TopicSettings(self._config, overrides).describe(),
+            configs=TopicSettings(self._broker.config, overrides).describe(),
         )
 
 

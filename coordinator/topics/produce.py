@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, Operation, RequestContext, Resource
 from coordinator.topics.appends import Appends
 from coordinator.topics.arrival_order import ArrivalOrder
 from coordinator.topics.batch_checks import check_batch
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.catalogue import Topic
 from coordinator.topics.names import log_name
 from coordinator.topics.partitions import Partitions
@@ -43,13 +43,13 @@ class Produce:
         partitions: Partitions,
         appends: Appends,
         verifying: Verifying,
-        config: CoordinatorConfig,
+        broker: BrokerConfigs,
         now: Callable[[], Instant],
     ) -> None:
         self._partitions = partitions
         self._appends = appends
         self._verifying = verifying
-        self._config = config
+        self._broker = broker
         self._now = now
         self._order = ArrivalOrder()
 
@@ -182,7 +182,7 @@ class Produce:
         log, topic = entry.log, entry.topic
         assert log is not None
         assert topic is not None
-        settings = TopicSettings(self._config, topic.configs)
+        settings = TopicSettings(self._broker.config, topic.configs)
         header, payload = check_batch(entry.asked.records, settings, context.api_version, now_ms)
         if entry.verified_by not in (None, log):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was opened anew")

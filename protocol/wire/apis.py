@@ -14,6 +14,7 @@ from protocol.wire.registry import Api
 _MODULES = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "alter_configs",
     "api_versions",
     "consumer_group_describe",
     "consumer_group_heartbeat",

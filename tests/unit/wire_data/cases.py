@@ -8,6 +8,7 @@ from importlib import import_module
 
 from protocol.wire.registry import Api
 from tests.unit.wire_data import admin_samples as a
+from tests.unit.wire_data import config_samples as f
 from tests.unit.wire_data import data_samples as d
 from tests.unit.wire_data import marker_samples as w
 from tests.unit.wire_data import producer_samples as p
@@ -67,11 +68,12 @@ CASES = (
     Case("create_topics", (a.create_topics,), (a.create_topics_reply,)),
     Case("delete_topics", (a.delete_topics,), (a.delete_topics_reply,)),
     Case("create_partitions", (a.create_partitions,), (a.create_partitions_reply,)),
-    Case("describe_configs", (a.describe_configs,), (a.describe_configs_reply,)),
+    Case("describe_configs", (f.describe_configs,), (f.describe_configs_reply,)),
+    Case("alter_configs", (f.alter_configs,), (f.incremental_alter_configs_reply,)),
     Case(
         "incremental_alter_configs",
-        (a.incremental_alter_configs,),
-        (a.incremental_alter_configs_reply,),
+        (f.incremental_alter_configs,),
+        (f.incremental_alter_configs_reply,),
     ),
     Case(
         "list_config_resources",

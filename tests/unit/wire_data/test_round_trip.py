@@ -87,6 +87,7 @@ def test_keys_and_ranges() -> None:
         "write_txn_markers": (27, 1, 2),
         "txn_offset_commit": (28, 0, 6),
         "describe_configs": (32, 1, 4),
+        "alter_configs": (33, 0, 2),
         "create_partitions": (37, 0, 3),
         "incremental_alter_configs": (44, 0, 1),
         "describe_cluster": (60, 0, 2),
