@@ -24,19 +24,24 @@ from coordinator.topics.delete_records import DeleteRecords
 from coordinator.topics.delete_topics import DeleteTopics
 from coordinator.topics.describe_configs import DescribeConfigs
 from coordinator.topics.describe_producers import DescribeProducers
+from coordinator.topics.describe_quorum import DescribeQuorum
 from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
+from coordinator.topics.elect_leaders import ElectLeaders
+from coordinator.topics.features import UpdateFeatures
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
 from coordinator.topics.layout import Layout
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
 from coordinator.topics.list_config_resources import ListConfigResources
 from coordinator.topics.list_offsets import ListOffsets
+from coordinator.topics.log_dirs import LogDirs
 from coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers, WriteTxnMarkers
 from coordinator.topics.metadata import Metadata
 from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
 from coordinator.topics.partitions import Partitions
 from coordinator.topics.produce import Produce
 from coordinator.topics.producer_ids import ProducerIds
+from coordinator.topics.reassignments import Reassignments
 from coordinator.topics.verifying import Verifying
 from coordinator.transactions.api import MarkerTarget, TransactionVerifier
 from protocol.messages import TopicId
@@ -55,6 +60,14 @@ from protocol.messages.data import (
     ProduceRequest,
 )
 from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from protocol.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from protocol.messages.topics import (
     AlterConfigsRequest,
     CreatePartitionsRequest,
@@ -121,6 +134,7 @@ class DataPlane:
                 ).handle,
                 **self._topic_handlers(store, layout),
                 **self._config_handlers(layout),
+                **self._node_handlers(config, store, layout, now),
                 ProduceRequest: produce.handle,
                 FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
                 ListOffsetsRequest: ListOffsets(self.partitions).handle,
@@ -150,6 +164,25 @@ class DataPlane:
             ListConfigResourcesRequest: ListConfigResources(
                 self.catalogue, self.group_overrides, layout
             ).handle,
+        }
+
+    def _node_handlers(
+        self,
+        config: CoordinatorConfig,
+        store: Store,
+        layout: Layout,
+        now: Callable[[], Instant],
+    ) -> Mapping[type, Handler]:
+        log_dirs = LogDirs(self.catalogue, store)
+        reassignments = Reassignments(self.catalogue, layout)
+        return {
+            DescribeLogDirsRequest: log_dirs.describe,
+            AlterReplicaLogDirsRequest: log_dirs.alter,
+            ElectLeadersRequest: ElectLeaders(self.catalogue).handle,
+            AlterPartitionReassignmentsRequest: reassignments.alter,
+            ListPartitionReassignmentsRequest: reassignments.list,
+            DescribeQuorumRequest: DescribeQuorum(self.catalogue, layout, now).handle,
+            UpdateFeaturesRequest: UpdateFeatures(config).handle,
         }
 
     def verify_with(self, verifier: TransactionVerifier) -> None:
