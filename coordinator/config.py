@@ -179,6 +179,12 @@ class CoordinatorConfig:
     auto_create_topics_enable: bool = setting(
         "auto.create.topics.enable", True, "Create a topic when a client asks for its metadata."
     )
+    auto_create_topics_at_once: bool = setting(
+        "groupd.auto.create.topics.at.once",
+        True,
+        "Whether the metadata that creates a topic already shows it. false: as from Kafka, the "
+        "first answer is UNKNOWN_TOPIC_OR_PARTITION, and the next one has the topic.",
+    )
     num_partitions: int = setting(
         "num.partitions", 1, "Partitions of an automatically created topic.", low=1, high=10000
     )

@@ -193,7 +193,9 @@ class Daemon:
             new_topic_id=self._host.new_topic_id,
             now=self._clock.now,
             nodes=self._nodes,
-            group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),
+            group_configs=GroupConfigFunctions(
+                group_configs.describe, group_configs.alter, group_configs.BROKER_KEYS
+            ),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
             offsets_markers=cluster or OffsetsMarkers(self._broker),

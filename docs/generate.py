@@ -23,6 +23,7 @@ from coordinator.cli.show_config import shown, span  # noqa: E402
 from coordinator.config import CoordinatorConfig  # noqa: E402
 from coordinator.testing.client_settings import LIBRARIES  # noqa: E402
 from coordinator.testing.control_openapi import document  # noqa: E402
+from coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
@@ -41,7 +42,8 @@ Made from `coordinator/config.py` by `python docs/generate.py`; a test checks th
 Keys have Kafka's names where Kafka has the setting; the others start with `groupd.`. They are given
 with `--set KEY=VALUE` (repeatable) or in a file with `--config FILE`: `.properties` as Kafka's own,
 anything else is read as TOML, where tables nest at the dots. `--set` wins over the file. An unknown
-key or a value out of range ends the start with exit code 2. Values are read once, at the start.
+key or a value out of range ends the start with exit code 2. Values are read once, at the start;
+few can be changed [while the broker runs](#settings-of-the-broker-set-while-running).
 `groupd config` prints this list, and `/config` on the admin port shows the values in effect.
 """
 
@@ -61,6 +63,14 @@ IncrementalAlterConfigs on resource type GROUP accepts `consumer.session.timeout
 `consumer.heartbeat.interval.ms`, `consumer.assignment.interval.ms`,
 `consumer.assignor.offload.enable` and `groupd.consumer.assignor.order`. They are checked against
 the bounds above, survive a restart, and take effect at the group's next heartbeat.
+
+## Settings of the broker, set while running
+
+IncrementalAlterConfigs and AlterConfigs on resource type BROKER accept {dynamic},
+for the cluster (empty name) or for this broker, whose own value wins. Both survive a restart, win
+over `--set` and the file, and take effect at the next request. Everything else is refused with
+"Cannot update these configs dynamically". With `--workers` these are settings of the main process,
+which leads the topics; the workers have none of their own.
 
 ## Topic configs
 
@@ -84,7 +94,8 @@ def config_page() -> str:
             default = f"`{shown(entry.default)}`"
             lines.append(f"| `{entry.metadata['key']}` | {default} | {bounds} | {meaning} |")
         lines.append("")
-    return "\n".join(lines).rstrip() + "\n" + CONFIG_FOOT
+    dynamic = ", ".join(f"`{key}`" for key in sorted(DYNAMIC_KEYS))
+    return "\n".join(lines).rstrip() + "\n" + CONFIG_FOOT.replace("{dynamic}", dynamic)
 
 
 def api_table() -> str:

@@ -191,6 +191,10 @@ class Catalogue(Protocol):
         """Set one override; None removes it."""
         ...
 
+    async def log_sizes(self) -> dict[str, int]:
+        """Payload bytes of every log that has any, by name. Reads the whole index of batches."""
+        ...
+
     async def next_producer_ids(self, count: int) -> int:
         """Reserve `count` producer ids for ever; return the first."""
         ...

@@ -267,6 +267,14 @@ class MemoryStore:
         else:
             self._configs[resource_type, name, key] = value
 
+    async def log_sizes(self) -> dict[str, int]:
+        self._check_open()
+        sizes = {
+            name: sum(len(batch.payload) for batch in log.live())
+            for name, log in self._logs.items()
+        }
+        return {name: size for name, size in sizes.items() if size}
+
     async def next_producer_ids(self, count: int) -> int:
         self._check_open()
         if count < 1:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from storage.checksums import check_row, row_crc
 from storage.log import StoredTopic
 from storage.sql_logs import Backend
-from storage.tables import config_override, meta, producer_id, topic
+from storage.tables import config_override, log, log_batch, meta, producer_id, topic
 
 _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
@@ -94,6 +94,19 @@ class SqlCatalogue:
                 connection.execute(insert(config_override), {**row, "row_crc": crc})
 
         await self._backend.write(work)
+
+    async def log_sizes(self) -> dict[str, int]:
+        query = (
+            select(log.c.name, func.sum(func.length(log_batch.c.payload)))
+            .join_from(log, log_batch, log_batch.c.log_id == log.c.log_id)
+            .where(log_batch.c.last_offset >= log.c.start_offset)
+            .group_by(log.c.name)
+        )
+
+        def work(connection: Connection) -> dict[str, int]:
+            return {name: int(size) for name, size in connection.execute(query)}
+
+        return await self._backend.read(work)
 
     async def next_producer_ids(self, count: int) -> int:
         if count < 1:

@@ -10,6 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from coordinator.config_values import (
+    BOOLEAN,
+    INT,
+    SOURCE_DEFAULT,
+    SOURCE_GROUP,
+    STRING,
+    InvalidValue,
+    ValueRule,
+    check_value,
+)
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import ConfigValue
 
@@ -22,15 +32,29 @@ ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations of IncrementalAlterConfigs."""
 
-_SOURCE_GROUP, _SOURCE_DEFAULT = 8, 5
-_TYPE_BOOLEAN, _TYPE_STRING, _TYPE_INT = 1, 2, 3
-
 _INT_STEMS = {
     SESSION_TIMEOUT: "session_timeout_ms",
     HEARTBEAT_INTERVAL: "heartbeat_interval_ms",
     ASSIGNMENT_INTERVAL: "assignment_interval_ms",
 }
 NAMES = (*_INT_STEMS, ASSIGNOR_OFFLOAD, ASSIGNOR_ORDER)
+
+BROKER_KEYS = {
+    SESSION_TIMEOUT: "group.consumer.session.timeout.ms",
+    HEARTBEAT_INTERVAL: "group.consumer.heartbeat.interval.ms",
+    ASSIGNMENT_INTERVAL: "group.consumer.assignment.interval.ms",
+    ASSIGNOR_OFFLOAD: "group.consumer.assignor.offload.enable",
+    ASSIGNOR_ORDER: ASSIGNOR_ORDER,
+}
+"""Setting -> the broker's, which counts where the group has none."""
+
+_RULES = {
+    SESSION_TIMEOUT: ValueRule(INT, 1),
+    HEARTBEAT_INTERVAL: ValueRule(INT, 1),
+    ASSIGNMENT_INTERVAL: ValueRule(INT, 0),
+    ASSIGNOR_OFFLOAD: ValueRule(BOOLEAN),
+    ASSIGNOR_ORDER: ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
+}
 
 _DOCUMENTATION = {
     SESSION_TIMEOUT: "Session timeout of the group's consumer members.",
@@ -89,27 +113,28 @@ def alter(
     Raises INVALID_CONFIG for an unknown name, a value that is malformed or out of the broker's
     bounds, an operation meant for lists, or a session timeout not above the heartbeat interval
     (the broker's value standing in for a missing one); INVALID_REQUEST for an empty `group_id`
-    or a name given twice.
+    or a name given twice. Deleting an unknown name is no mistake, as in Kafka.
     """
     if group_id == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "The group name must not be empty.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     overrides = dict(current_overrides)
     seen: set[str] = set()
     for name, operation, value in changes:
         if name in seen:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given more than once.")
         seen.add(name)
-        if name not in NAMES:
-            raise _invalid(f"Unknown group config {name}.")
         if operation == DELETE:
             overrides.pop(name, None)
-        elif operation == SET and value is not None:
-            _check_value(config, name, value)
-            overrides[name] = value.strip()
+            continue
+        if name not in NAMES:
+            raise _invalid(f"Unknown group config name: {name}")
+        if operation == SET and value is not None:
+            overrides[name] = _checked(config, name, value)
         elif operation == SET:
-            raise _invalid(f"{name} needs a value.")
+            raise _invalid(f"Null value not supported for group configs: {name}")
         else:
-            raise _invalid(f"{name} is not a list: only set and delete apply.")
+            done = "SUBTRACT" if operation == SUBTRACT else "APPEND"
+            raise _invalid(f"Can't {done} to key {name} because its type is not LIST.")
     _check_together(config, overrides)
     return overrides
 
@@ -121,17 +146,17 @@ def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValu
     for name in sorted(NAMES):
         is_default = name not in given
         if name == ASSIGNOR_OFFLOAD:
-            text, kind = str(offloads_assignor(config, given)).lower(), _TYPE_BOOLEAN
+            text, kind = str(offloads_assignor(config, given)).lower(), BOOLEAN
         elif name == ASSIGNOR_ORDER:
-            text, kind = _assignor_order(config, given), _TYPE_STRING
+            text, kind = _assignor_order(config, given), STRING
         else:
-            text, kind = str(_clamped(config, name, given.get(name))), _TYPE_INT
+            text, kind = str(_clamped(config, name, given.get(name))), INT
         values.append(
             ConfigValue(
                 name,
                 text,
                 is_default=is_default,
-                source=_SOURCE_DEFAULT if is_default else _SOURCE_GROUP,
+                source=SOURCE_DEFAULT if is_default else SOURCE_GROUP,
                 config_type=kind,
                 documentation=_DOCUMENTATION[name],
             )
@@ -154,32 +179,28 @@ def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
     return min(max(value, _broker(config, name, "min_")), _broker(config, name, "max_"))
 
 
-def _check_value(config: CoordinatorConfig, name: str, text: str) -> None:
-    if name == ASSIGNOR_OFFLOAD:
-        if text.strip().lower() not in ("true", "false"):
-            raise _invalid(f"{name}={text}: must be true or false.")
-        return
+def _checked(config: CoordinatorConfig, name: str, text: str) -> str:
+    """The value as it is kept. The bounds of the broker are named, as by Kafka's GroupConfig."""
     if name == ASSIGNOR_ORDER:
-        choices = FIELDS_BY_KEY[name].metadata["choices"]
-        if text.strip().lower() not in choices:
-            raise _invalid(f"{name}={text}: must be one of {', '.join(choices)}.")
-        return
-    low, high = _broker(config, name, "min_"), _broker(config, name, "max_")
+        text = text.lower()
     try:
-        value = int(text)
-    except ValueError:
-        raise _invalid(f"{name}={text}: must be a whole number.") from None
-    if not low <= value <= high:
-        raise _invalid(f"{name}={value}: must be between {low} and {high}.")
+        value = check_value(name, text, _RULES[name])
+    except InvalidValue as error:
+        raise _invalid(str(error)) from error
+    if name in _INT_STEMS:
+        stem = BROKER_KEYS[name].removeprefix("group.consumer.")
+        if int(value) < _broker(config, name, "min_"):
+            raise _invalid(f"{name} must be greater than or equal to group.consumer.min.{stem}")
+        if int(value) > _broker(config, name, "max_"):
+            raise _invalid(f"{name} must be less than or equal to group.consumer.max.{stem}")
+    return value
 
 
 def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:
     session = int(overrides.get(SESSION_TIMEOUT, _broker(config, SESSION_TIMEOUT)))
     heartbeat = int(overrides.get(HEARTBEAT_INTERVAL, _broker(config, HEARTBEAT_INTERVAL)))
     if session <= heartbeat:
-        raise _invalid(
-            f"{SESSION_TIMEOUT}={session} must be above {HEARTBEAT_INTERVAL}={heartbeat}."
-        )
+        raise _invalid(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
 
 def _invalid(message: str) -> ApiError:

@@ -100,5 +100,8 @@ class OutsideStore:
             "put-config", lambda: self._store.put_config(resource_type, name, key, value)
         )
 
+    async def log_sizes(self) -> dict[str, int]:
+        return await self._do("log-sizes", self._store.log_sizes)
+
     async def next_producer_ids(self, count: int) -> int:
         return await self._do("producer-ids", lambda: self._store.next_producer_ids(count))

@@ -7,7 +7,8 @@ from typing import Any
 from coordinator.core.types import NO_TOKEN, RequestContext
 from coordinator.runtime.broker import Broker
 from coordinator.server.slot import Slot
-from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest, Feature
+from coordinator.topics.features import features_of
+from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from protocol.wire.apis import API_RANGES
 from protocol.wire.header import RequestHeader
 from protocol.wire.registry import Api
@@ -28,13 +29,9 @@ class Frontend:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        config = broker.config
         self._api_versions = ApiVersionsReply(
             api_keys=API_RANGES,
-            features=(
-                Feature("group.version", config.group_version, 0, 1),
-                Feature("transaction.version", config.transaction_version, 0, 2),
-            ),
+            features=features_of(broker.config),
             features_epoch=0,
         )
 

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from coordinator.config import CoordinatorConfig
 from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from coordinator.topics.names import (
+    CLUSTER_METADATA_TOPIC,
     COMPACTED_TOPIC,
     COMPACTED_TOPIC_ID,
     INTERNAL_TOPICS,
@@ -101,8 +102,12 @@ class TopicCatalogue:
         return [self._by_name[name] for name in sorted(self._by_name) if name != COMPACTED_TOPIC]
 
     def check_name(self, name: str) -> None:
-        """May a topic be called so? Raises ApiError INVALID_TOPIC_EXCEPTION or
-        TOPIC_ALREADY_EXISTS."""
+        """May a topic be called so? Raises ApiError INVALID_TOPIC_EXCEPTION,
+        TOPIC_ALREADY_EXISTS, or INVALID_REQUEST for Kafka's metadata log."""
+        if name == CLUSTER_METADATA_TOPIC:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
         check_topic_name(name)
         if name in self._by_name:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

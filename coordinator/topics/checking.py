@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from coordinator.config import CoordinatorConfig
 from coordinator.topics.batch_checks import Unpacked, check_batch
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.produce_entry import ProduceEntry
 from coordinator.topics.topic_configs import TopicSettings
 from protocol.errors import ApiError
@@ -23,8 +23,8 @@ AT_ONCE_BYTES = 1 << 16
 class BatchChecking:
     """Leaves the outcome in the entries: `checked` or `refusal`."""
 
-    def __init__(self, config: CoordinatorConfig) -> None:
-        self._config = config
+    def __init__(self, broker: BrokerConfigs) -> None:
+        self._broker = broker
         self._unpacking = asyncio.Lock()
 
     def start(self, entries: Sequence[ProduceEntry], now_ms: int) -> list[ProduceEntry]:
@@ -37,9 +37,9 @@ class BatchChecking:
             entry.check = check_batch(
                 entry.header,
                 entry.asked.records or b"",
-                TopicSettings(self._config, entry.topic.configs),
+                TopicSettings(self._broker.config, entry.topic.configs),
                 f"{entry.topic.name}-{entry.asked.partition}",
-                self._config.produce_unpacked_max_bytes,
+                self._broker.config.produce_unpacked_max_bytes,
                 now_ms,
             )
             if room > 0:

@@ -6,7 +6,8 @@ from collections import Counter
 
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.create_topics import check_replicas
+from coordinator.topics.layout import Layout
+from coordinator.topics.placement import REPLICAS_OF_A_PARTITION, check_replicas
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import (
     CreatePartitionsReply,
@@ -20,8 +21,9 @@ from storage.log import LogError
 class CreatePartitions:
     """Answers one entry per topic name; a name given twice fails once with INVALID_REQUEST."""
 
-    def __init__(self, catalogue: TopicCatalogue) -> None:
+    def __init__(self, catalogue: TopicCatalogue, layout: Layout) -> None:
         self._catalogue = catalogue
+        self._layout = layout
 
     async def handle(
         self, context: RequestContext, request: CreatePartitionsRequest
@@ -52,23 +54,20 @@ class CreatePartitions:
 
     async def _grow(self, context: RequestContext, grown: GrownTopic, validate_only: bool) -> None:
         if not context.allows(Operation.ALTER, Resource.TOPIC, grown.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic = self._catalogue.topic(grown.name)
         if topic is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                "This server does not host this topic-partition.",
-            )
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._catalogue.check_growth(topic, grown.count)
         if grown.assignments is not None:
             additional = grown.count - topic.partitions
             if len(grown.assignments) != additional:
                 raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"Attempted to add {additional} additional partition(s), but "
+                    f"Attempted to add {additional} additional partition(s), but only "
                     f"{len(grown.assignments)} assignment(s) were specified.",
                 )
             for replicas in grown.assignments:
-                check_replicas(replicas)
+                check_replicas(replicas, self._layout.broker_ids, REPLICAS_OF_A_PARTITION)
         if not validate_only:
             await self._catalogue.grow(topic.topic_id, grown.count)

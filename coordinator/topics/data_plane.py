@@ -14,8 +14,9 @@ from typing import Any
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, RequestContext
 from coordinator.producers.verification import NoTransactions
-from coordinator.topics.alter_configs import IncrementalAlterConfigs
+from coordinator.topics.alter_configs import AlterConfigs
 from coordinator.topics.appends import Appends, Writer
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.catalogue import TopicCatalogue
 from coordinator.topics.create_partitions import CreatePartitions
 from coordinator.topics.create_topics import CreateTopics
@@ -23,19 +24,24 @@ from coordinator.topics.delete_records import DeleteRecords
 from coordinator.topics.delete_topics import DeleteTopics
 from coordinator.topics.describe_configs import DescribeConfigs
 from coordinator.topics.describe_producers import DescribeProducers
+from coordinator.topics.describe_quorum import DescribeQuorum
 from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
+from coordinator.topics.elect_leaders import ElectLeaders
+from coordinator.topics.features import UpdateFeatures
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
 from coordinator.topics.layout import Layout
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
 from coordinator.topics.list_config_resources import ListConfigResources
 from coordinator.topics.list_offsets import ListOffsets
+from coordinator.topics.log_dirs import LogDirs
 from coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers, WriteTxnMarkers
 from coordinator.topics.metadata import Metadata
 from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
 from coordinator.topics.partitions import Partitions
 from coordinator.topics.produce import Produce
 from coordinator.topics.producer_ids import ProducerIds
+from coordinator.topics.reassignments import Reassignments
 from coordinator.topics.verifying import Verifying
 from coordinator.transactions.api import MarkerTarget, TransactionVerifier
 from protocol.messages import TopicId
@@ -54,7 +60,16 @@ from protocol.messages.data import (
     ProduceRequest,
 )
 from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from protocol.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from protocol.messages.topics import (
+    AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -99,11 +114,12 @@ class DataPlane:
     ) -> None:
         layout = Layout(config.node_id, nodes, offsets_leader)
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
-        self.group_overrides = GroupOverrides(store, config, group_configs)
+        self.broker_configs = BrokerConfigs(store, config, layout)
+        self.group_overrides = GroupOverrides(store, self.broker_configs, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
         self._verifying = Verifying(verifier or NoTransactions(), config)
-        produce = Produce(self.partitions, self._appends, self._verifying, config, now)
+        produce = Produce(self.partitions, self._appends, self._verifying, self.broker_configs, now)
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )
@@ -116,28 +132,58 @@ class DataPlane:
                 DescribeTopicPartitionsRequest: DescribeTopicPartitions(
                     self.catalogue, layout
                 ).handle,
-                CreateTopicsRequest: CreateTopics(self.catalogue, config).handle,
-                DeleteTopicsRequest: DeleteTopics(self.catalogue, store).handle,
-                CreatePartitionsRequest: CreatePartitions(self.catalogue).handle,
-                DescribeConfigsRequest: DescribeConfigs(
-                    self.catalogue, config, self.group_overrides, layout
-                ).handle,
-                IncrementalAlterConfigsRequest: IncrementalAlterConfigs(
-                    self.catalogue, config, self.group_overrides, layout
-                ).handle,
-                ListConfigResourcesRequest: ListConfigResources(
-                    self.catalogue, self.group_overrides, layout
-                ).handle,
+                **self._topic_handlers(store, layout),
+                **self._config_handlers(layout),
+                **self._node_handlers(config, store, layout, now),
                 ProduceRequest: produce.handle,
                 FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
                 ListOffsetsRequest: ListOffsets(self.partitions).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
-                DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
                 InitProducerIdRequest: self.producer_ids.init,
                 DescribeProducersRequest: DescribeProducers(self.partitions).handle,
                 WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
             }
         )
+
+    def _topic_handlers(self, store: Store, layout: Layout) -> Mapping[type, Handler]:
+        broker = self.broker_configs
+        return {
+            CreateTopicsRequest: CreateTopics(self.catalogue, broker, layout).handle,
+            DeleteTopicsRequest: DeleteTopics(self.catalogue, store).handle,
+            CreatePartitionsRequest: CreatePartitions(self.catalogue, layout).handle,
+            DeleteRecordsRequest: DeleteRecords(self.partitions, store, broker).handle,
+        }
+
+    def _config_handlers(self, layout: Layout) -> Mapping[type, Handler]:
+        parts = (self.catalogue, self.broker_configs, self.group_overrides)
+        alter = AlterConfigs(*parts)
+        return {
+            DescribeConfigsRequest: DescribeConfigs(*parts).handle,
+            AlterConfigsRequest: alter.handle,
+            IncrementalAlterConfigsRequest: alter.handle,
+            ListConfigResourcesRequest: ListConfigResources(
+                self.catalogue, self.group_overrides, layout
+            ).handle,
+        }
+
+    def _node_handlers(
+        self,
+        config: CoordinatorConfig,
+        store: Store,
+        layout: Layout,
+        now: Callable[[], Instant],
+    ) -> Mapping[type, Handler]:
+        log_dirs = LogDirs(self.catalogue, store)
+        reassignments = Reassignments(self.catalogue, layout)
+        return {
+            DescribeLogDirsRequest: log_dirs.describe,
+            AlterReplicaLogDirsRequest: log_dirs.alter,
+            ElectLeadersRequest: ElectLeaders(self.catalogue).handle,
+            AlterPartitionReassignmentsRequest: reassignments.alter,
+            ListPartitionReassignmentsRequest: reassignments.list,
+            DescribeQuorumRequest: DescribeQuorum(self.catalogue, layout, now).handle,
+            UpdateFeaturesRequest: UpdateFeatures(config).handle,
+        }
 
     def verify_with(self, verifier: TransactionVerifier) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`."""
@@ -146,6 +192,7 @@ class DataPlane:
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""
         await self.catalogue.load()
+        await self.broker_configs.load()
         await self.group_overrides.load()
 
     async def close(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
+from coordinator.config_values import split_list
 from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.partitions import Partitions
-from coordinator.topics.topic_configs import TopicSettings, split_list
+from coordinator.topics.topic_configs import TopicSettings
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import (
     DeletedRecords,
@@ -19,12 +20,10 @@ HIGH_WATERMARK = -1
 
 
 class DeleteRecords:
-    def __init__(
-        self, partitions: Partitions, logs: PartitionLogs, config: CoordinatorConfig
-    ) -> None:
+    def __init__(self, partitions: Partitions, logs: PartitionLogs, broker: BrokerConfigs) -> None:
         self._partitions = partitions
         self._logs = logs
-        self._config = config
+        self._broker = broker
 
     async def handle(
         self, context: RequestContext, request: DeleteRecordsRequest
@@ -55,7 +54,7 @@ class DeleteRecords:
         topic = self._partitions.resolve_name(name, partition)
         if topic.internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        policy = TopicSettings(self._config, topic.configs).text("cleanup.policy")
+        policy = TopicSettings(self._broker.config, topic.configs).text("cleanup.policy")
         if "delete" not in split_list(policy):
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         log = await self._partitions.open(topic, partition)

@@ -5,65 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from coordinator.config_values import SOURCE_DEFAULT, SOURCE_TOPIC
 from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
+from coordinator.topics.broker_configs import BrokerConfigs
+from coordinator.topics.broker_keys import TOPIC_SYNONYMS
+from coordinator.topics.catalogue import Topic, TopicCatalogue
 from coordinator.topics.group_overrides import GroupOverrides
-from coordinator.topics.layout import Layout
 from coordinator.topics.names import CLUSTER_NAME, check_topic_name
-from coordinator.topics.topic_configs import (
-    BOOLEAN,
-    INT,
-    LIST,
-    LONG,
-    SOURCE_DEFAULT,
-    SOURCE_STATIC_BROKER,
-    STRING,
-    TopicSettings,
-    broker_value,
-)
+from coordinator.topics.topic_configs import TopicSettings
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
     ConfigResource,
+    ConfigSynonym,
     ConfigValue,
     DescribeConfigsReply,
     DescribeConfigsRequest,
     DescribedConfigs,
 )
 
-_INT_MAX = 2**31 - 1
-
 
 class DescribeConfigs:
     """Answers one entry per resource, in the order asked."""
 
     def __init__(
-        self,
-        catalogue: TopicCatalogue,
-        config: CoordinatorConfig,
-        groups: GroupOverrides,
-        layout: Layout,
+        self, catalogue: TopicCatalogue, broker: BrokerConfigs, groups: GroupOverrides
     ) -> None:
         self._catalogue = catalogue
-        self._layout = layout
-        self._config = config
+        self._broker = broker
         self._groups = groups
 
     async def handle(
         self, context: RequestContext, request: DescribeConfigsRequest
     ) -> DescribeConfigsReply:
         return DescribeConfigsReply(
-            tuple(
-                self._one(context, resource, request.include_documentation)
-                for resource in request.resources
-            )
+            tuple(self._one(context, request, resource) for resource in request.resources)
         )
 
     def _one(
-        self, context: RequestContext, resource: ConfigResource, documentation: bool
+        self, context: RequestContext, request: DescribeConfigsRequest, resource: ConfigResource
     ) -> DescribedConfigs:
         try:
             configs = self._configs(context, resource)
@@ -72,8 +54,10 @@ class DescribeConfigs:
                 resource.resource_type, resource.name, error.code, error.message
             )
         wanted = [value for value in configs if not resource.keys or value.name in resource.keys]
-        if not documentation:
+        if not request.include_documentation:
             wanted = [replace(value, documentation=None) for value in wanted]
+        if not request.include_synonyms:
+            wanted = [replace(value, synonyms=()) for value in wanted]
         return DescribedConfigs(resource.resource_type, resource.name, configs=tuple(wanted))
 
     def _configs(self, context: RequestContext, resource: ConfigResource) -> Sequence[ConfigValue]:
@@ -86,43 +70,21 @@ class DescribeConfigs:
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     "This server does not host this topic-partition.",
                 )
-            return TopicSettings(self._config, topic.configs).describe()
+            described = TopicSettings(self._broker.config, topic.configs).describe()
+            return [self._with_synonyms(topic, value) for value in described]
         if resource.resource_type == RESOURCE_BROKER:
-            return self._broker(resource.name)
+            return self._broker.describe(resource.name)
         if not resource.name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return self._groups.describe(resource.name)
 
-    def _broker(self, name: str) -> Sequence[ConfigValue]:
-        if not name:
-            return ()  # the dynamic defaults of all brokers: there are none
-        self._layout.check_broker_name(name)
-        # All nodes run with the same settings but for this one.
-        config = replace(self._config, node_id=int(name))
-        return [broker_config(config, key) for key in sorted(FIELDS_BY_KEY)]
-
-
-def broker_config(config: CoordinatorConfig, key: str) -> ConfigValue:
-    """One setting of the daemon as DescribeConfigs shows it."""
-    field = FIELDS_BY_KEY[key]
-    is_default = getattr(config, field.name) == field.default
-    if isinstance(field.default, bool):
-        config_type = BOOLEAN
-    elif isinstance(field.default, int):
-        high = field.metadata["high"]
-        small = field.default <= _INT_MAX and (high is None or high <= _INT_MAX)
-        config_type = INT if small else LONG
-    else:
-        config_type = LIST if isinstance(field.default, tuple) else STRING
-    return ConfigValue(
-        name=key,
-        value=broker_value(config, key),
-        read_only=True,
-        is_default=is_default,
-        source=SOURCE_DEFAULT if is_default else SOURCE_STATIC_BROKER,
-        config_type=config_type,
-        documentation=field.metadata["doc"],
-    )
+    def _with_synonyms(self, topic: Topic, value: ConfigValue) -> ConfigValue:
+        key = TOPIC_SYNONYMS.get(value.name)
+        synonyms = () if key is None else self._broker.synonyms(key)
+        if value.name in topic.configs:
+            synonyms = (ConfigSynonym(value.name, value.value, SOURCE_TOPIC), *synonyms)
+        source = synonyms[0].source if synonyms else SOURCE_DEFAULT
+        return replace(value, source=source, is_default=source == SOURCE_DEFAULT, synonyms=synonyms)
 
 
 def check_config_access(

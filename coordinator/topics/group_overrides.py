@@ -1,23 +1,23 @@
 """The dynamic configs of groups (resource GROUP): kept in the store, judged by the core.
 
-Which settings exist and what they may be is decided by the two functions injected here
-(`coordinator.core.group_configs`); this file stores the overrides and tells the listeners. A write
-that fails half-way leaves memory stale: it is read again before the next change.
+Which settings exist and what they may be is decided by the functions injected here
+(`coordinator.core.group_configs`).
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from coordinator.config import CoordinatorConfig
+from coordinator.config_values import SOURCE_GROUP
+from coordinator.topics.broker_configs import BrokerConfigs
+from coordinator.topics.config_changes import changes_to
+from coordinator.topics.overrides import Overrides
 from protocol.frozen import dataclass
-from protocol.messages.topics import RESOURCE_GROUP, AlterConfig, ConfigValue
-from storage.log import Catalogue, LogError
-
-GroupConfigListener = Callable[[str, Mapping[str, str]], None]
-"""(group id, its overrides now)."""
+from protocol.messages.topics import RESOURCE_GROUP, AlterResource, ConfigSynonym, ConfigValue
+from storage.log import Catalogue
 
 
 class AlterFunction(Protocol):
@@ -35,84 +35,45 @@ class AlterFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupConfigFunctions:
-    """`describe(config, overrides)`: all settings of a group, effective."""
+    """`describe(config, overrides)`: all settings of a group, effective. `broker_keys`: setting ->
+    the broker's setting that counts where the group has none."""
 
     describe: Callable[[CoordinatorConfig, Mapping[str, str] | None], Sequence[ConfigValue]]
     alter: AlterFunction
+    broker_keys: Mapping[str, str]
 
 
-class GroupOverrides:
+class GroupOverrides(Overrides):
     """Overrides by group id."""
 
     def __init__(
-        self, store: Catalogue, config: CoordinatorConfig, functions: GroupConfigFunctions
+        self, store: Catalogue, broker: BrokerConfigs, functions: GroupConfigFunctions
     ) -> None:
-        self._store = store
-        self._config = config
+        super().__init__(store, RESOURCE_GROUP, lambda key: True)
+        self._broker = broker
         self._functions = functions
-        self._lock = asyncio.Lock()
-        self._stale = False
-        self._listeners: list[GroupConfigListener] = []
-        self._overrides: dict[str, dict[str, str]] = {}
-
-    async def load(self) -> None:
-        """Read the store and tell the listeners what differs. Raises LogError."""
-        before = self._overrides
-        now: dict[str, dict[str, str]] = {}
-        for resource_type, name, key, value in await self._store.configs():
-            if resource_type == RESOURCE_GROUP:
-                now.setdefault(name, {})[key] = value
-        self._overrides = now
-        self._stale = False
-        for group in sorted(before.keys() | now.keys()):
-            if before.get(group, {}) != now.get(group, {}):
-                self._tell(group)
-
-    def add_listener(self, listener: GroupConfigListener) -> None:
-        self._listeners.append(listener)
-
-    def all(self) -> dict[str, dict[str, str]]:
-        """A copy of everything, for shards that load."""
-        return {group: dict(overrides) for group, overrides in self._overrides.items()}
 
     def describe(self, group: str) -> Sequence[ConfigValue]:
-        return self._functions.describe(self._config, self._overrides.get(group))
+        """All settings, with where their values come from."""
+        overrides = self.of(group)
+        return [
+            self._with_synonyms(value, value.name in overrides)
+            for value in self._functions.describe(self._broker.config, overrides)
+        ]
 
-    async def alter(
-        self, group: str, changes: Sequence[AlterConfig], *, validate_only: bool
-    ) -> None:
+    def _with_synonyms(self, value: ConfigValue, own: bool) -> ConfigValue:
+        synonyms = self._broker.synonyms(self._functions.broker_keys[value.name])
+        if own:
+            synonyms = (ConfigSynonym(value.name, value.value, SOURCE_GROUP), *synonyms)
+        source = synonyms[0].source
+        return replace(value, source=source, is_default=not own, synonyms=synonyms)
+
+    async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
         """Raises ApiError (nothing changed), LogError."""
-        async with self._lock:
-            if self._stale:
-                await self.load()
-            current = self._overrides.get(group, {})
-            wanted = self._functions.alter(
-                self._config,
-                current,
-                [(change.name, change.operation, change.value) for change in changes],
-                group_id=group,
-            )
-            if validate_only:
-                return
-            await self._write(group, current, wanted)
-            if wanted:
-                self._overrides[group] = wanted
-            else:
-                self._overrides.pop(group, None)
-            self._tell(group)
 
-    async def _write(
-        self, group: str, current: Mapping[str, str], wanted: Mapping[str, str]
-    ) -> None:
-        try:
-            for key in sorted(current.keys() | wanted.keys()):
-                if current.get(key) != wanted.get(key):
-                    await self._store.put_config(RESOURCE_GROUP, group, key, wanted.get(key))
-        except (LogError, asyncio.CancelledError):
-            self._stale = True
-            raise
+        def wanted(current: Mapping[str, str]) -> dict[str, str]:
+            changes = changes_to(asked, current)
+            triples = [(change.name, change.operation, change.value) for change in changes]
+            return self._functions.alter(self._broker.config, current, triples, group_id=asked.name)
 
-    def _tell(self, group: str) -> None:
-        overrides = dict(self._overrides.get(group, {}))
-        for listener in self._listeners:
-            listener(group, overrides)
+        await self.change(asked.name, wanted, validate_only=validate_only)

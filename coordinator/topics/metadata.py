@@ -1,7 +1,9 @@
 """Metadata (3) and DescribeCluster (60): what clients need to find topics.
 
 Rules: every partition has one replica, its leader, at leader epoch 0. A topic that an
-auto-creating request names is created before the answer, so the client need not ask again.
+auto-creating request names is created before the answer and is in it, so the client need not ask
+again; with groupd.auto.create.topics.at.once=false the answer is UNKNOWN_TOPIC_OR_PARTITION, as
+from Kafka, and the next one has the topic.
 Topics that the principal may not describe look as if only their name were known.
 """
 
@@ -11,7 +13,12 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import Topic, TopicCatalogue
 from coordinator.topics.layout import Layout
-from coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, check_topic_name
+from coordinator.topics.names import (
+    CLUSTER_METADATA_TOPIC,
+    CLUSTER_NAME,
+    INTERNAL_TOPICS,
+    check_topic_name,
+)
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
 from protocol.messages.cluster import (
@@ -149,9 +156,11 @@ class Metadata:
         return self._info(context, request, topic)
 
     async def _missing(self, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
-        """Create the topic where that is wanted and allowed. Raises ApiError."""
+        """Create the topic where that is wanted and allowed. Raises ApiError, which may also mean
+        that the topic is there for the next request (groupd.auto.create.topics.at.once)."""
         check_topic_name(name)
-        if not (request.allow_auto_topic_creation and self._config.auto_create_topics_enable):
+        wanted = request.allow_auto_topic_creation and self._config.auto_create_topics_enable
+        if not wanted or name == CLUSTER_METADATA_TOPIC:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not (
             context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
@@ -159,7 +168,7 @@ class Metadata:
         ):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         try:
-            return await self._catalogue.create(name, self._config.num_partitions, {})
+            created = await self._catalogue.create(name, self._config.num_partitions, {})
         except ApiError as error:
             topic = self._catalogue.topic(name)
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or topic is None:
@@ -168,6 +177,9 @@ class Metadata:
         except LogError as error:
             # Retriable for every client: it asks again until the store is back.
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from error
+        if not self._config.auto_create_topics_at_once:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return created
 
     def _info(self, context: RequestContext, request: MetadataRequest, topic: Topic) -> TopicInfo:
         return TopicInfo(

@@ -26,6 +26,9 @@ INTERNAL_TOPICS = frozenset(
 )
 """Names that only the broker may create and write to."""
 
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""Kafka's log of its controllers: there is none here, and no topic may be called so."""
+
 offsets_log_name = partitioning.offsets_log_name
 
 CLUSTER_NAME = "kafka-cluster"
@@ -48,9 +51,12 @@ def _illegal(name: str) -> str | None:
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > MAX_NAME_LENGTH:
-        return f"'{name}' is longer than {MAX_NAME_LENGTH} characters"
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     if not _LEGAL.issuperset(name):
-        return f"'{name}' contains characters other than ASCII letters, digits, '.', '_' and '-'"
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
     return None
 
 

@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, Operation, RequestContext, Resource
 from coordinator.topics.appends import Appends
 from coordinator.topics.arrival_order import ArrivalOrder
 from coordinator.topics.batch_checks import produced_batch
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.catalogue import Topic
 from coordinator.topics.checking import BatchChecking
 from coordinator.topics.names import log_name
@@ -45,15 +45,15 @@ class Produce:
         partitions: Partitions,
         appends: Appends,
         verifying: Verifying,
-        config: CoordinatorConfig,
+        broker: BrokerConfigs,
         now: Callable[[], Instant],
     ) -> None:
         self._partitions = partitions
         self._appends = appends
         self._verifying = verifying
-        self._config = config
+        self._broker = broker
         self._now = now
-        self._checking = BatchChecking(config)
+        self._checking = BatchChecking(broker)
         self._order = ArrivalOrder()
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
@@ -197,7 +197,7 @@ class Produce:
             raise entry.refusal
         assert entry.checked is not None
         header, payload = entry.checked
-        settings = TopicSettings(self._config, topic.configs)
+        settings = TopicSettings(self._broker.config, topic.configs)
         if settings.text("message.timestamp.type") == "LogAppendTime":
             payload = with_log_append_time(payload, now_ms)
             header = parse_header(payload)

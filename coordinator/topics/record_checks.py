@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from coordinator.topics.topic_configs import TopicSettings, split_list
+from coordinator.config_values import split_list
+from coordinator.topics.topic_configs import TopicSettings
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import RecordError
 from protocol.records.batch import BatchHeader, BatchRecord, read_record

@@ -11,30 +11,35 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from coordinator.config_values import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    SOURCE_DEFAULT,
+    SOURCE_STATIC_BROKER,
+    SOURCE_TOPIC,
+    STRING,
+    InvalidValue,
+    ValueRule,
+    check_value,
+)
+from coordinator.settings import setting_text
 from protocol.errors import ApiError, ErrorCode
 from protocol.frozen import dataclass
 from protocol.messages.topics import ConfigValue
 
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
-"""Config types, as DescribeConfigs numbers them."""
-
-SOURCE_TOPIC, SOURCE_STATIC_BROKER, SOURCE_DEFAULT = 1, 4, 5
-
-_INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """`low`/`high` bound numbers inclusively; `choices` bound strings and list items.
-    `broker_key`: the setting of ours that is the default."""
+    """`broker_key`: the setting of ours that is the default."""
 
     name: str
-    config_type: int
+    rule: ValueRule
     default: str
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
     broker_key: str | None = None
     documentation: str = ""
 
@@ -44,15 +49,23 @@ def _table(*entries: TopicConfig) -> Mapping[str, TopicConfig]:
 
 
 def _long(name: str, default: int, low: int | None, documentation: str) -> TopicConfig:
-    return TopicConfig(name, LONG, str(default), low, _LONG_MAX, documentation=documentation)
+    return TopicConfig(name, ValueRule(LONG, low), str(default), documentation=documentation)
 
 
-def _int(name: str, default: int, low: int, documentation: str) -> TopicConfig:
-    return TopicConfig(name, INT, str(default), low, _INT_MAX, documentation=documentation)
+def _int(
+    name: str,
+    default: int,
+    low: int,
+    documentation: str,
+    high: int | None = None,
+    or_equal: int | None = None,
+) -> TopicConfig:
+    rule = ValueRule(INT, low, high, or_equal)
+    return TopicConfig(name, rule, str(default), documentation=documentation)
 
 
 def _boolean(name: str, documentation: str) -> TopicConfig:
-    return TopicConfig(name, BOOLEAN, "false", documentation=documentation)
+    return TopicConfig(name, ValueRule(BOOLEAN), "false", documentation=documentation)
 
 
 _STORED = "Accepted and shown; the store does not use segment files."
@@ -61,37 +74,37 @@ _RETAINED = "Accepted and shown; records are kept until they are deleted."
 TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
     TopicConfig(
         "cleanup.policy",
-        LIST,
+        ValueRule(LIST, choices=("compact", "delete")),
         "delete",
-        choices=("compact", "delete"),
         documentation="Without `delete`, DeleteRecords is refused.",
     ),
     TopicConfig(
         "compression.type",
-        STRING,
+        ValueRule(STRING, choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         "producer",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         documentation="Accepted and shown; batches are stored as the producer sent them.",
     ),
-    _int("compression.gzip.level", -1, -1, _STORED),
-    TopicConfig("compression.lz4.level", INT, "9", 1, 17, documentation=_STORED),
-    TopicConfig("compression.zstd.level", INT, "3", -131072, 22, documentation=_STORED),
+    _int("compression.gzip.level", -1, 1, _STORED, 9, or_equal=-1),
+    _int("compression.lz4.level", 9, 1, _STORED, 17),
+    _int("compression.zstd.level", 3, -131072, _STORED, 22),
     _long("delete.retention.ms", 86400000, 0, _RETAINED),
     _long("file.delete.delay.ms", 60000, 0, _STORED),
     _long("flush.messages", _LONG_MAX, 1, "Accepted and shown; every append is flushed."),
     _long("flush.ms", _LONG_MAX, 0, "Accepted and shown; every append is flushed."),
-    TopicConfig("follower.replication.throttled.replicas", LIST, "", documentation=_STORED),
+    TopicConfig(
+        "follower.replication.throttled.replicas", ValueRule(LIST), "", documentation=_STORED
+    ),
     _int("index.interval.bytes", 4096, 0, _STORED),
-    TopicConfig("leader.replication.throttled.replicas", LIST, "", documentation=_STORED),
+    TopicConfig(
+        "leader.replication.throttled.replicas", ValueRule(LIST), "", documentation=_STORED
+    ),
     _long("local.retention.bytes", -2, -2, _RETAINED),
     _long("local.retention.ms", -2, -2, _RETAINED),
     _long("max.compaction.lag.ms", _LONG_MAX, 1, _RETAINED),
     TopicConfig(
         "max.message.bytes",
-        INT,
+        ValueRule(INT, 0),
         "1048588",
-        0,
-        _INT_MAX,
         broker_key="message.max.bytes",
         documentation="Largest record batch, in bytes.",
     ),
@@ -99,12 +112,13 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
     _long("message.timestamp.before.max.ms", _LONG_MAX, 0, "How far a record may lie in the past."),
     TopicConfig(
         "message.timestamp.type",
-        STRING,
+        ValueRule(STRING, choices=("CreateTime", "LogAppendTime")),
         "CreateTime",
-        choices=("CreateTime", "LogAppendTime"),
         documentation="Whether a record has its producer's time or the time of the append.",
     ),
-    TopicConfig("min.cleanable.dirty.ratio", DOUBLE, "0.5", 0, 1, documentation=_RETAINED),
+    TopicConfig(
+        "min.cleanable.dirty.ratio", ValueRule(DOUBLE, 0, 1), "0.5", documentation=_RETAINED
+    ),
     _long("min.compaction.lag.ms", 0, 0, _RETAINED),
     _int("min.insync.replicas", 1, 1, "Accepted and shown; there is one replica."),
     _boolean("preallocate", _STORED),
@@ -113,7 +127,7 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
     _boolean("remote.storage.enable", _RETAINED),
     _long("retention.bytes", -1, None, _RETAINED),
     _long("retention.ms", 604800000, -1, _RETAINED),
-    _int("segment.bytes", 1073741824, 14, _STORED),
+    _int("segment.bytes", 1073741824, 1048576, _STORED),
     _int("segment.index.bytes", 10485760, 4, _STORED),
     _long("segment.jitter.ms", 0, 0, _STORED),
     _long("segment.ms", 604800000, 1, _STORED),
@@ -121,56 +135,38 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
 )
 
 
+def topic_config_type(name: str) -> int:
+    """Raises ApiError INVALID_CONFIG for an unknown name."""
+    return _entry(name).rule.config_type
+
+
 def check_topic_config(name: str, value: str) -> str:
     """The value in its stored form. Raises ApiError INVALID_CONFIG."""
+    try:
+        return check_value(name, value, _entry(name).rule)
+    except InvalidValue as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def check_topic_configs_together(overrides: Mapping[str, str]) -> None:
+    """Rules between the configs of a topic. Raises ApiError INVALID_CONFIG."""
+    least, most = (
+        int(overrides.get(name, TOPIC_CONFIGS[name].default))
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if least > most:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
+            f"max.compaction.lag.ms ({most})",
+        )
+
+
+def _entry(name: str) -> TopicConfig:
     entry = TOPIC_CONFIGS.get(name)
     if entry is None:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-    value = value.strip()
-    reason = _invalid(entry, value)
-    if reason is not None:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {name}: {reason}"
-        )
-    return value.lower() if entry.config_type == BOOLEAN else value
-
-
-def _invalid(entry: TopicConfig, value: str) -> str | None:
-    if entry.config_type == BOOLEAN:
-        ok = value.lower() in ("true", "false")
-        return None if ok else "Expected value to be either true or false"
-    if entry.config_type == LIST:
-        bad = [item for item in split_list(value) if entry.choices and item not in entry.choices]
-        return f"String must be one of: {', '.join(entry.choices)}" if bad else None
-    if entry.config_type == STRING:
-        ok = not entry.choices or value in entry.choices
-        return None if ok else f"String must be one of: {', '.join(entry.choices)}"
-    return _invalid_number(entry, value)
-
-
-def _invalid_number(entry: TopicConfig, value: str) -> str | None:
-    try:
-        number = float(value) if entry.config_type == DOUBLE else int(value)
-    except ValueError:
-        return f"Not a number of type {'DOUBLE' if entry.config_type == DOUBLE else 'INT'}"
-    if entry.low is not None and number < entry.low:
-        return f"Value must be at least {entry.low}"
-    if entry.high is not None and not number <= entry.high:
-        return f"Value must be no more than {entry.high}"
-    return None
-
-
-def split_list(value: str) -> list[str]:
-    """The items of a LIST value."""
-    return [item.strip() for item in value.split(",") if item.strip()]
-
-
-def broker_value(config: CoordinatorConfig, key: str) -> str:
-    """A setting of ours as text, in Kafka's spelling of booleans and lists."""
-    value = getattr(config, FIELDS_BY_KEY[key].name)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return entry
 
 
 class TopicSettings:
@@ -193,9 +189,10 @@ class TopicSettings:
         """(value, source) without the topic's own override."""
         entry = TOPIC_CONFIGS[name]
         if entry.broker_key is not None:
-            value = broker_value(self._config, entry.broker_key)
-            if value != str(FIELDS_BY_KEY[entry.broker_key].default):
-                return value, SOURCE_STATIC_BROKER
+            field = FIELDS_BY_KEY[entry.broker_key]
+            value = getattr(self._config, field.name)
+            if value != field.default:
+                return setting_text(value), SOURCE_STATIC_BROKER
         return entry.default, SOURCE_DEFAULT
 
     def describe(self) -> tuple[ConfigValue, ...]:
@@ -211,6 +208,6 @@ class TopicSettings:
             value=value,
             is_default=source == SOURCE_DEFAULT,
             source=source,
-            config_type=entry.config_type,
+            config_type=entry.rule.config_type,
             documentation=entry.documentation,
         )

@@ -17,6 +17,7 @@ from coordinator.server.slot import Slot
 from coordinator.workers.messages import decode_forward
 from protocol.messages.cluster import MetadataRequest
 from protocol.messages.topics import (
+    AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -28,6 +29,7 @@ from protocol.wire.registry import Api
 
 NEWS = frozenset(
     {
+        AlterConfigsRequest,
         CreatePartitionsRequest,
         CreateTopicsRequest,
         DeleteTopicsRequest,

@@ -16,6 +16,7 @@ from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.transactions import OffsetsMarkers
+from coordinator.topics.broker_keys import LOG_DIR
 from coordinator.topics.catalogue import Topic
 from coordinator.topics.describe_producers import DescribeProducers
 from coordinator.topics.fetch import Fetch
@@ -34,6 +35,7 @@ from protocol.messages.data import (
     ProduceRequest,
 )
 from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from protocol.messages.replicas import DescribeLogDirsReply, DescribeLogDirsRequest, LogDir
 from protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -74,6 +76,7 @@ def offsets_handlers(
         EndTxnRequest: not_coordinator,
         DescribeTransactionsRequest: not_coordinator,
         ListTransactionsRequest: _no_transactions,
+        DescribeLogDirsRequest: _no_logs,
     }
 
 
@@ -93,3 +96,8 @@ def _refuse(code: ErrorCode) -> Handler:
 async def _no_transactions(context: RequestContext, request: Any) -> ListTransactionsReply:
     """Each node lists its own."""
     return ListTransactionsReply()
+
+
+async def _no_logs(context: RequestContext, request: Any) -> DescribeLogDirsReply:
+    """The store is the first node's, which tells the sizes of all logs."""
+    return DescribeLogDirsReply(log_dirs=(LogDir(LOG_DIR),))

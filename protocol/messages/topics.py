@@ -1,5 +1,5 @@
 """Topic administration: CreateTopics (19), DeleteTopics (20), CreatePartitions (37),
-DescribeConfigs (32), IncrementalAlterConfigs (44), ListConfigResources (74)."""
+DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,19 @@ class CreateTopicsRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place where a value comes from, or would come from; `source` as of `ConfigValue`."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigValue:
     """`source` as in DescribeConfigs: 1 topic, 2/3 dynamic broker, 4 static broker, 5 default,
-    8 group. `config_type`: 1 boolean, 2 string, 3 int, 5 long, 7 list, 8 class."""
+    8 group. `config_type`: 1 boolean, 2 string, 3 int, 5 long, 7 list, 8 class. `synonyms`: the
+    one that counts first."""
 
     name: str
     value: str | None
@@ -48,6 +58,7 @@ class ConfigValue:
     sensitive: bool = False
     config_type: int = 0
     documentation: str | None = None
+    synonyms: tuple[ConfigSynonym, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +169,24 @@ class AlterConfig:
 
 @dataclass(frozen=True, slots=True)
 class AlterResource:
+    """`replace`: what is not named goes back to its default (AlterConfigs)."""
+
     resource_type: int
     name: str
     configs: tuple[AlterConfig, ...]
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigsRequest:
+    resources: tuple[AlterResource, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigsRequest:
+    """Sets are all there is, and every resource is replaced."""
+
     resources: tuple[AlterResource, ...]
     validate_only: bool = False
 
@@ -178,7 +200,9 @@ class AlteredResource:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigsReply:
+class AlterConfigsReply:
+    """Of both APIs."""
+
     results: tuple[AlteredResource, ...]
 
 

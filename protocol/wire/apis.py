@@ -14,6 +14,9 @@ from protocol.wire.registry import Api
 _MODULES = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "alter_configs",
+    "alter_partition_reassignments",
+    "alter_replica_log_dirs",
     "api_versions",
     "consumer_group_describe",
     "consumer_group_heartbeat",
@@ -25,9 +28,12 @@ _MODULES = (
     "describe_cluster",
     "describe_configs",
     "describe_groups",
+    "describe_log_dirs",
     "describe_producers",
+    "describe_quorum",
     "describe_topic_partitions",
     "describe_transactions",
+    "elect_leaders",
     "end_txn",
     "fetch",
     "find_coordinator",
@@ -39,6 +45,7 @@ _MODULES = (
     "list_config_resources",
     "list_groups",
     "list_offsets",
+    "list_partition_reassignments",
     "list_transactions",
     "metadata",
     "offset_commit",
@@ -48,6 +55,7 @@ _MODULES = (
     "produce",
     "sync_group",
     "txn_offset_commit",
+    "update_features",
     "write_txn_markers",
 )
 

@@ -12,6 +12,7 @@ from struct import Struct, pack
 from typing import TypeVar
 
 _INT16 = Struct(">h")
+_UINT16 = Struct(">H")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
@@ -63,6 +64,9 @@ class Writer:
 
     def int16(self, value: int) -> None:
         self.buffer += _INT16.pack(value)
+
+    def uint16(self, value: int) -> None:
+        self.buffer += _UINT16.pack(value)
 
     def int32(self, value: int) -> None:
         self.buffer += _INT32.pack(value)

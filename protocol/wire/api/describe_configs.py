@@ -1,7 +1,7 @@
 """DescribeConfigs (32), v1-4.
 
 v1 replaces the default flag by the source of a value and adds synonyms, v3 adds type and
-documentation, v4 is flexible. Synonyms are never listed: the array is empty.
+documentation, v4 is flexible. Whether synonyms were asked for is the handler's matter.
 """
 
 from __future__ import annotations
@@ -61,7 +61,12 @@ def _write_config(writer: Writer, config: ConfigValue, version: int) -> None:
     writer.boolean(config.read_only)
     writer.int8(config.source)
     writer.boolean(config.sensitive)
-    writer.array_length(0)
+    writer.array_length(len(config.synonyms))
+    for synonym in config.synonyms:
+        writer.string(synonym.name)
+        writer.nullable_string(synonym.value)
+        writer.int8(synonym.source)
+        writer.end()
     if version >= 3:
         writer.int8(config.config_type)
         writer.nullable_string(config.documentation)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     AlterConfig,
+    AlterConfigsReply,
     AlteredResource,
     AlterResource,
-    IncrementalAlterConfigsReply,
     IncrementalAlterConfigsRequest,
 )
 from protocol.wire.encode import Writer
@@ -41,7 +41,7 @@ def _config(reader: Reader) -> AlterConfig:
     return AlterConfig(name, operation, value)
 
 
-def encode(reply: IncrementalAlterConfigsReply, version: int) -> bytearray:
+def encode(reply: AlterConfigsReply, version: int) -> bytearray:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     writer.int32(0)
     writer.array_length(len(reply.results))
@@ -57,8 +57,8 @@ def encode(reply: IncrementalAlterConfigsReply, version: int) -> bytearray:
 
 def failure(
     request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
-) -> IncrementalAlterConfigsReply:
-    return IncrementalAlterConfigsReply(
+) -> AlterConfigsReply:
+    return AlterConfigsReply(
         tuple(
             AlteredResource(resource.resource_type, resource.name, code, message)
             for resource in request.resources

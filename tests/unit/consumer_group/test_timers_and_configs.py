@@ -118,7 +118,6 @@ def test_assignment_interval_of_the_group() -> None:
     [
         [(SESSION_TIMEOUT, SET, "1000")],
         [("no.such.thing", SET, "1")],
-        [("no.such.thing", DELETE, None)],
         [(SESSION_TIMEOUT, SET, "soon")],
         [(SESSION_TIMEOUT, SET, None)],
         [(SESSION_TIMEOUT, APPEND, "50000")],
@@ -152,6 +151,7 @@ def test_alter_is_incremental_and_leaves_its_input_alone() -> None:
     assert altered == {SESSION_TIMEOUT: "50000", HEARTBEAT_INTERVAL: "6000"}
     assert current == {SESSION_TIMEOUT: "50000"}
     assert alter(CONFIG, altered, [(SESSION_TIMEOUT, DELETE, None)]) == {HEARTBEAT_INTERVAL: "6000"}
+    assert alter(CONFIG, altered, [("no.such.thing", DELETE, None)]) == altered
 
 
 def test_invalid_requests() -> None:

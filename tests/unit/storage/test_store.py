@@ -186,6 +186,18 @@ async def test_timestamps(store: Store) -> None:
         assert await store.with_max_timestamp(name) is None
 
 
+async def test_sizes_of_logs(store: Store) -> None:
+    assert await store.log_sizes() == {}
+    await store.open_many(["a", "b", "empty"])
+    await store.append(
+        [batch("a", 0, 4, payload=b"x" * 7), batch("a", 5, payload=b"x"), batch("b", 0)]
+    )
+    assert await store.log_sizes() == {"a": 8, "b": 1}
+    await store.truncate_before("a", 5)
+    await store.truncate_before("b", 1)
+    assert await store.log_sizes() == {"a": 1}
+
+
 async def test_truncate(disk: Disk) -> None:
     store = disk.store
     await store.open("a")
@@ -293,6 +305,7 @@ async def test_a_closed_store_is_unavailable(store: Store) -> None:
         store.open("a"),
         store.read("a", 0, 1),
         store.with_max_timestamp("a"),
+        store.log_sizes(),
         store.truncate_before("a", 1),
         store.delete(["a"]),
         store.cluster_id(),

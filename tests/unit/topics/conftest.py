@@ -187,7 +187,9 @@ class Cluster:
             new_topic_id=self.new_topic_id,
             now=self.clock.now,
             nodes=self.nodes,
-            group_configs=GroupConfigFunctions(describe_group, alter_group),
+            group_configs=GroupConfigFunctions(
+                describe_group, alter_group, {"timeout": "group.consumer.session.timeout.ms"}
+            ),
             offsets_view=self.shards,
             verifier=self.verifier,
             wait=self.clock.wait,

@@ -6,9 +6,11 @@ import pytest
 
 from coordinator.config import FIELDS_BY_KEY
 from coordinator.core.types import Operation, Resource
+from coordinator.topics.broker_keys import DYNAMIC_KEYS
 from coordinator.topics.names import OFFSETS_TOPIC
 from coordinator.topics.topic_configs import TOPIC_CONFIGS, check_topic_config
 from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster import Node
 from protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -16,6 +18,7 @@ from protocol.messages.topics import (
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
     AlterConfig,
+    AlterConfigsRequest,
     AlterResource,
     ConfigResource,
     DescribeConfigsRequest,
@@ -102,8 +105,11 @@ async def test_the_offsets_topic_is_compacted(cluster):
 async def test_describe_this_broker(cluster):
     described = await describe(cluster, RESOURCE_BROKER, "0", include_documentation=True)
     configs = {found.name: found for found in described.configs}
-    assert set(configs) == set(FIELDS_BY_KEY)
-    assert all(found.read_only and found.documentation for found in configs.values())
+    assert set(configs) > set(FIELDS_BY_KEY)
+    assert all(found.documentation for found in configs.values())
+    assert {name for name, found in configs.items() if not found.read_only} == DYNAMIC_KEYS
+    assert configs["advertised.listeners"].value == "PLAINTEXT://127.0.0.1:9092"
+    assert (configs["broker.id"].value, configs["node.id"].value) == ("0", "0")
     assert configs["num.partitions"].value == "1"
     assert configs["auto.create.topics.enable"].value == "true"
     assert configs["auto.create.topics.enable"].config_type == 1
@@ -187,7 +193,6 @@ async def test_append_and_subtract(cluster):
     ("changes", "code"),
     [
         ((("no.such", SET, "1"),), ErrorCode.INVALID_CONFIG),
-        ((("no.such", DELETE, None),), ErrorCode.INVALID_CONFIG),
         ((("retention.ms", SET, "x"),), ErrorCode.INVALID_CONFIG),
         ((("retention.ms", SET, None),), ErrorCode.INVALID_REQUEST),
         ((("retention.ms", APPEND, "1"),), ErrorCode.INVALID_CONFIG),
@@ -202,11 +207,88 @@ async def test_refused_changes_change_nothing(cluster, changes, code):
     assert dict(cluster.plane.catalogue.topic("t").configs) == {}
 
 
-async def test_the_broker_is_read_only(cluster):
-    change = ("num.partitions", SET, "3")
-    assert await alter(cluster, RESOURCE_BROKER, "0", change) == ErrorCode.INVALID_CONFIG
-    assert await alter(cluster, RESOURCE_BROKER, "", change) == ErrorCode.INVALID_CONFIG
-    assert await alter(cluster, RESOURCE_BROKER, "0") == ErrorCode.NONE
+def sizes(described):
+    (found,) = described.configs
+    return found.value, [(synonym.value, synonym.source) for synonym in found.synonyms]
+
+
+async def test_what_clients_set_of_the_broker(make_cluster):
+    cluster = await make_cluster(MemoryStore(), message_max_bytes=5000).start()
+    key, topic = "message.max.bytes", RESOURCE_TOPIC
+    await cluster.create("t")
+
+    async def both():
+        of_broker = await describe(cluster, RESOURCE_BROKER, "0", (key,), include_synonyms=True)
+        of_topic = await describe(
+            cluster, topic, "t", ("max.message.bytes",), include_synonyms=True
+        )
+        assert sizes(of_broker) == sizes(of_topic)
+        return sizes(of_broker)
+
+    static = [("5000", 4), ("1048588", 5)]
+    assert await both() == ("5000", static)
+    assert await alter(cluster, RESOURCE_BROKER, "", (key, SET, "100")) == ErrorCode.NONE
+    assert await both() == ("100", [("100", 3), *static])
+    assert (await cluster.produce("t", cluster.batch(b"x" * 200))).error == (
+        ErrorCode.MESSAGE_TOO_LARGE
+    )
+    assert await alter(cluster, RESOURCE_BROKER, "0", (key, SET, "4000")) == ErrorCode.NONE
+    assert await both() == ("4000", [("4000", 2), ("100", 3), *static])
+    assert (await cluster.produce("t", cluster.batch(b"x" * 200))).error == ErrorCode.NONE
+    await cluster.restart()
+    assert await both() == ("4000", [("4000", 2), ("100", 3), *static])
+    for name in ("", "0"):
+        reply = await cluster.ask(
+            AlterConfigsRequest((AlterResource(RESOURCE_BROKER, name, (), replace=True),))
+        )
+        assert reply.results[0].error == ErrorCode.NONE
+    assert await both() == ("5000", static)
+    assert await cluster.store.configs() == []
+    await cluster.stop()
+
+
+@pytest.mark.parametrize("name", ["", "0"])
+async def test_other_settings_of_the_broker_stay(cluster, name):
+    for key in ("num.partitions", "log.dirs", "no.such"):
+        change = (key, SET, "3")
+        assert await alter(cluster, RESOURCE_BROKER, name, change) == ErrorCode.INVALID_REQUEST
+        assert await alter(cluster, RESOURCE_BROKER, name, (key, DELETE, None)) == ErrorCode.NONE
+    bad = ("message.max.bytes", SET, "-1")
+    assert await alter(cluster, RESOURCE_BROKER, name, bad) == ErrorCode.INVALID_REQUEST
+    assert await cluster.store.configs() == []
+
+
+async def test_a_worker_has_no_configs_of_its_own(cluster):
+    cluster.nodes.append(Node(1, "127.0.0.1", 9093))
+    change = ("message.max.bytes", SET, "100")
+    assert await alter(cluster, RESOURCE_BROKER, "1", change) == ErrorCode.INVALID_REQUEST
+    assert (await describe(cluster, RESOURCE_BROKER, "1", ("node.id",))).configs[0].value == "1"
+
+
+async def test_what_was_set_under_other_bounds_is_ignored(make_cluster):
+    store = MemoryStore()
+    await store.start()
+    await store.put_config(RESOURCE_BROKER, "", "message.max.bytes", "-7")
+    await store.put_config(RESOURCE_BROKER, "", "no.such.key", "1")
+    cluster = await make_cluster(store).start()
+    assert cluster.plane.broker_configs.config == cluster.config
+    await cluster.stop()
+
+
+async def test_alter_configs_replaces(cluster):
+    await cluster.create("t", retention_ms="5", segment_ms="7")
+    changes = (AlterConfig("retention.ms", SET, "6"),)
+
+    async def replace_all(**fields):
+        asked = AlterResource(RESOURCE_TOPIC, "t", changes, replace=True)
+        reply = await cluster.ask(AlterConfigsRequest((asked,), **fields))
+        return reply.results[0].error
+
+    assert await replace_all(validate_only=True) == ErrorCode.NONE
+    assert await value(cluster, "segment.ms") == ("7", 1, False)
+    assert await replace_all() == ErrorCode.NONE
+    assert await value(cluster, "retention.ms") == ("6", 1, False)
+    assert await value(cluster, "segment.ms") == ("604800000", 5, True)
 
 
 async def test_a_resource_given_twice(cluster):

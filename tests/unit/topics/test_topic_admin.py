@@ -10,6 +10,7 @@ from coordinator.core.types import Operation, Resource
 from coordinator.topics.names import OFFSETS_TOPIC, log_name
 from protocol.errors import ErrorCode
 from protocol.messages import NO_TOPIC_ID
+from protocol.messages.cluster import Node
 from protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -18,6 +19,7 @@ from protocol.messages.topics import (
     NewTopic,
 )
 from storage.log import LogUnavailable
+from storage.memory import MemoryStore
 
 
 async def create(cluster, topic, **fields):
@@ -38,8 +40,6 @@ async def test_a_created_topic_is_described_in_full(cluster):
 
 
 async def test_defaults_of_the_broker(make_cluster):
-    from storage.memory import MemoryStore
-
     cluster = await make_cluster(
         MemoryStore(), num_partitions=4, default_replication_factor=2
     ).start()
@@ -55,7 +55,7 @@ BAD_TOPICS = [
     (NewTopic(OFFSETS_TOPIC, 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS),
     (NewTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
     (NewTopic("t", -2, 1), ErrorCode.INVALID_PARTITIONS),
-    (NewTopic("t", 10001, 1), ErrorCode.INVALID_PARTITIONS),
+    (NewTopic("__cluster_metadata", 1, 1), ErrorCode.INVALID_REQUEST),
     (NewTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
     (NewTopic("t", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR),
     (NewTopic("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR),
@@ -69,8 +69,7 @@ BAD_TOPICS = [
     (NewTopic("t", assignments=((0, ()),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     (NewTopic("t", assignments=((0, (1, 1)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     (NewTopic("t", assignments=((0, (-1,)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-    (NewTopic("t", assignments=((0, (0, 1, 2, 3)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-    (NewTopic("t", assignments=((0, (0,)), (1, (0, 1)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (NewTopic("t", assignments=((0, (0, 7)),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
 ]
 
 
@@ -84,9 +83,36 @@ async def test_refused_topics(cluster, topic, code, validate_only):
     assert cluster.plane.catalogue.topic("t") is None
 
 
+async def test_a_topic_larger_than_our_own_limit(make_cluster):
+    cluster = await make_cluster(MemoryStore(), max_partitions_per_topic=4).start()
+    refused = await create(cluster, NewTopic("t", 5, 1))
+    assert (refused.error, refused.error_message) == (
+        ErrorCode.INVALID_PARTITIONS,
+        "5 partitions exceed the limit of 4 (groupd.max.partitions.per.topic).",
+    )
+    await cluster.stop()
+
+
 async def test_manual_assignments(cluster):
+    cluster.nodes.append(Node(1, "127.0.0.1", 9093))
     made = await create(cluster, NewTopic("t", assignments=((1, (1, 0)), (0, (0, 1)))))
     assert (made.error, made.partitions, made.replication_factor) == (ErrorCode.NONE, 2, 2)
+
+
+async def test_replicas_of_another_number(cluster):
+    cluster.nodes.append(Node(1, "127.0.0.1", 9093))
+    text = (
+        "The manual partition assignment includes a partition with 2 replica(s), but this is not "
+        "consistent with previous partitions, which have 1 replica(s)."
+    )
+    refused = await create(cluster, NewTopic("t", assignments=((0, (0,)), (1, (0, 1)))))
+    assert (refused.error, refused.error_message) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    await create(cluster, NewTopic("t", 1, 1))
+    reply = await cluster.ask(CreatePartitionsRequest((GrownTopic("t", 2, ((0, 1),)),)))
+    assert (reply.results[0].error, reply.results[0].error_message) == (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        text,
+    )
 
 
 async def test_validate_only_makes_nothing(cluster):

@@ -8,8 +8,10 @@ from importlib import import_module
 
 from protocol.wire.registry import Api
 from tests.unit.wire_data import admin_samples as a
+from tests.unit.wire_data import config_samples as f
 from tests.unit.wire_data import data_samples as d
 from tests.unit.wire_data import marker_samples as w
+from tests.unit.wire_data import node_samples as n
 from tests.unit.wire_data import producer_samples as p
 from tests.unit.wire_data import txn_samples as t
 from tests.unit.wire_data.data_samples import Sample
@@ -67,11 +69,12 @@ CASES = (
     Case("create_topics", (a.create_topics,), (a.create_topics_reply,)),
     Case("delete_topics", (a.delete_topics,), (a.delete_topics_reply,)),
     Case("create_partitions", (a.create_partitions,), (a.create_partitions_reply,)),
-    Case("describe_configs", (a.describe_configs,), (a.describe_configs_reply,)),
+    Case("describe_configs", (f.describe_configs,), (f.describe_configs_reply,)),
+    Case("alter_configs", (f.alter_configs,), (f.incremental_alter_configs_reply,)),
     Case(
         "incremental_alter_configs",
-        (a.incremental_alter_configs,),
-        (a.incremental_alter_configs_reply,),
+        (f.incremental_alter_configs,),
+        (f.incremental_alter_configs_reply,),
     ),
     Case(
         "list_config_resources",
@@ -83,6 +86,29 @@ CASES = (
         (a.metadata, a.metadata_all, a.metadata_none),
         (a.metadata_reply, a.metadata_reply_empty),
     ),
+    Case(
+        "describe_log_dirs",
+        (n.describe_log_dirs, n.describe_log_dirs_all),
+        (n.describe_log_dirs_reply,),
+    ),
+    Case(
+        "alter_replica_log_dirs",
+        (n.alter_replica_log_dirs,),
+        (n.alter_replica_log_dirs_reply,),
+    ),
+    Case("elect_leaders", (n.elect_leaders, n.elect_leaders_all), (n.elect_leaders_reply,)),
+    Case(
+        "alter_partition_reassignments",
+        (n.alter_partition_reassignments,),
+        (n.alter_partition_reassignments_reply,),
+    ),
+    Case(
+        "list_partition_reassignments",
+        (n.list_partition_reassignments, n.list_partition_reassignments_all),
+        (n.list_partition_reassignments_reply,),
+    ),
+    Case("describe_quorum", (n.describe_quorum,), (n.describe_quorum_reply,)),
+    Case("update_features", (n.update_features,), (n.update_features_reply,)),
     Case("describe_cluster", (a.describe_cluster,), (a.describe_cluster_reply,)),
     Case(
         "describe_topic_partitions",

@@ -1,0 +1,193 @@
+"""The broker's settings as they stand now: those of its start, and over them what clients set.
+
+What clients set (resource BROKER of the AlterConfigs APIs) is kept in the store: for this broker,
+or under the empty name for the cluster; a broker's own value wins. `config` is a new object after
+every change, so who wants the values of now asks for it at each use. Synonyms and their order are
+those of Kafka's ConfigHelper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import structlog
+
+from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
+from coordinator.config_values import (
+    SOURCE_DEFAULT,
+    SOURCE_DYNAMIC_BROKER,
+    SOURCE_DYNAMIC_DEFAULT_BROKER,
+    SOURCE_STATIC_BROKER,
+    InvalidValue,
+    ValueRule,
+    check_value,
+)
+from coordinator.settings import ConfigError, setting_text
+from coordinator.topics.broker_keys import (
+    DYNAMIC_KEYS,
+    FIXED_KEYS,
+    BrokerKey,
+    key_type,
+    node_keys,
+    own_key,
+)
+from coordinator.topics.config_changes import DELETE, changed, changes_to
+from coordinator.topics.layout import Layout
+from coordinator.topics.overrides import Overrides
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.cluster import Node
+from protocol.messages.topics import RESOURCE_BROKER, AlterResource, ConfigSynonym, ConfigValue
+from storage.log import Catalogue
+
+log = structlog.get_logger("groupd.configs")
+
+CLUSTER = ""
+"""The name of the cluster-wide default, as a resource."""
+
+
+class BrokerConfigs(Overrides):
+    """Overrides by node id as text, and of the cluster."""
+
+    def __init__(self, store: Catalogue, config: CoordinatorConfig, layout: Layout) -> None:
+        super().__init__(store, RESOURCE_BROKER, DYNAMIC_KEYS.__contains__)
+        self._static = config
+        self._layout = layout
+        self._own = str(config.node_id)
+        self.config = config
+        self.add_listener(lambda name, overrides: self._apply())
+
+    def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
+        """Where the value of a key comes from, the one that counts first."""
+        found = [
+            ConfigSynonym(key, self.of(name)[key], source)
+            for name, source in (
+                (self._own, SOURCE_DYNAMIC_BROKER),
+                (CLUSTER, SOURCE_DYNAMIC_DEFAULT_BROKER),
+            )
+            if key in self.of(name)
+        ]
+        if key not in FIELDS_BY_KEY:
+            return (*found, ConfigSynonym(key, FIXED_KEYS[key].value, SOURCE_DEFAULT))
+        started_with = own_key(self._static, key)
+        if not started_with.is_default:
+            found.append(ConfigSynonym(key, started_with.value, SOURCE_STATIC_BROKER))
+        default = setting_text(FIELDS_BY_KEY[key].default)
+        return (*found, ConfigSynonym(key, default, SOURCE_DEFAULT))
+
+    def describe(self, name: str) -> list[ConfigValue]:
+        """All keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
+        if name == CLUSTER:
+            return [self._default(key) for key in sorted(self.of(CLUSTER))]
+        node = self._node(name, "Broker id must be an integer, but it is: ", " or empty string")
+        # All nodes run with the same settings but for this one.
+        config = replace(self.config, node_id=node.node_id)
+        keys = {
+            **FIXED_KEYS,
+            **{key: own_key(config, key) for key in FIELDS_BY_KEY},
+            **{key.name: key for key in node_keys(node)},
+        }
+        return [self._described(keys[key]) for key in sorted(keys)]
+
+    def _described(self, key: BrokerKey) -> ConfigValue:
+        synonyms: tuple[ConfigSynonym, ...]
+        if key.name in DYNAMIC_KEYS:
+            synonyms = self.synonyms(key.name)
+        else:
+            source = SOURCE_DEFAULT if key.is_default else SOURCE_STATIC_BROKER
+            synonyms = (ConfigSynonym(key.name, key.value, source),)
+            if key.name in FIELDS_BY_KEY and not key.is_default:
+                default = setting_text(FIELDS_BY_KEY[key.name].default)
+                synonyms += (ConfigSynonym(key.name, default, SOURCE_DEFAULT),)
+        return ConfigValue(
+            name=key.name,
+            value=key.value,
+            read_only=key.name not in DYNAMIC_KEYS,
+            is_default=synonyms[0].source == SOURCE_DEFAULT,
+            source=synonyms[0].source,
+            config_type=key.config_type,
+            documentation=key.documentation,
+            synonyms=synonyms if key.value is not None else (),
+        )
+
+    def _default(self, key: str) -> ConfigValue:
+        value = self.of(CLUSTER)[key]
+        return ConfigValue(
+            name=key,
+            value=value,
+            is_default=False,
+            source=SOURCE_DYNAMIC_DEFAULT_BROKER,
+            config_type=key_type(key),
+            documentation=FIELDS_BY_KEY[key].metadata["doc"],
+            synonyms=(ConfigSynonym(key, value, SOURCE_DYNAMIC_DEFAULT_BROKER),),
+        )
+
+    async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
+        """Raises ApiError (nothing changed), LogError."""
+        if asked.name != CLUSTER:
+            node = self._node(asked.name, "Node id must be an integer, but it is: ", "")
+            if str(node.node_id) != self._own:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Node {node.node_id} is a worker of node {self._own} and has no configs of "
+                    "its own: alter those of the cluster (empty name).",
+                )
+
+        def wanted(current: Mapping[str, str]) -> dict[str, str]:
+            changes = changes_to(asked, current)
+            fixed = [
+                change.name
+                for change in changes
+                if change.operation != DELETE and change.name not in DYNAMIC_KEYS
+            ]
+            if fixed:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+                )
+            result = changed(
+                current,
+                changes,
+                key_type,
+                lambda overrides, key: overrides.get(key) or own_key(self.config, key).value or "",
+                _checked,
+            )
+            try:
+                with_settings(self._static, result)
+            except ConfigError as error:
+                raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+            return result
+
+        await self.change(asked.name, wanted, validate_only=validate_only)
+
+    def _apply(self) -> None:
+        settings = {**self.of(CLUSTER), **self.of(self._own)}
+        try:
+            self.config = with_settings(self._static, settings)
+        except ConfigError as error:
+            # Set under other bounds or by another version: what the broker was started with counts.
+            log.warning("configs that clients have set are ignored", reason=str(error))
+            self.config = self._static
+
+    def _node(self, name: str, not_a_number: str, more: str) -> Node:
+        try:
+            node_id = int(name)
+        except ValueError:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{not_a_number}{name}") from None
+        for node in self._layout.nodes:
+            if node.node_id == node_id:
+                return node
+        ids = " or ".join(map(str, self._layout.broker_ids))
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {ids}{more}, but received {name}",
+        )
+
+
+def _checked(key: str, value: str) -> str:
+    meta = FIELDS_BY_KEY[key].metadata
+    rule = ValueRule(key_type(key), meta["low"], meta["high"], choices=meta["choices"])
+    try:
+        return check_value(key, value, rule)
+    except InvalidValue as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error

@@ -1,0 +1,92 @@
+"""Configs of one kind of resource that clients have set: in memory over the store.
+
+What may be set is judged by the caller. One change at a time; a write that fails half-way leaves
+memory stale, and the store is read again before the next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from storage.log import Catalogue, LogError
+
+OverridesListener = Callable[[str, Mapping[str, str]], None]
+"""(name of the resource, its overrides now)."""
+
+
+class Overrides:
+    """Overrides by resource name. `accepts(key)`: other keys in the store are not overrides."""
+
+    def __init__(
+        self, store: Catalogue, resource_type: int, accepts: Callable[[str], bool]
+    ) -> None:
+        self._store = store
+        self._resource_type = resource_type
+        self._accepts = accepts
+        self._lock = asyncio.Lock()
+        self._stale = False
+        self._listeners: list[OverridesListener] = []
+        self._overrides: dict[str, dict[str, str]] = {}
+
+    async def load(self) -> None:
+        """Read the store and tell the listeners what differs. Raises LogError."""
+        before = self._overrides
+        now: dict[str, dict[str, str]] = {}
+        for resource_type, name, key, value in await self._store.configs():
+            if resource_type == self._resource_type and self._accepts(key):
+                now.setdefault(name, {})[key] = value
+        self._overrides = now
+        self._stale = False
+        for name in sorted(before.keys() | now.keys()):
+            if before.get(name, {}) != now.get(name, {}):
+                self._tell(name)
+
+    def add_listener(self, listener: OverridesListener) -> None:
+        self._listeners.append(listener)
+
+    def all(self) -> dict[str, dict[str, str]]:
+        """A copy of everything."""
+        return {name: dict(overrides) for name, overrides in self._overrides.items()}
+
+    def of(self, name: str) -> Mapping[str, str]:
+        return self._overrides.get(name, {})
+
+    async def change(
+        self,
+        name: str,
+        wanted_of: Callable[[Mapping[str, str]], dict[str, str]],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Replace the overrides by `wanted_of(overrides)`. Raises what that raises (nothing has
+        changed then), and LogError."""
+        async with self._lock:
+            if self._stale:
+                await self.load()
+            current = self.of(name)
+            wanted = wanted_of(current)
+            if validate_only:
+                return
+            await self._write(name, current, wanted)
+            if wanted:
+                self._overrides[name] = wanted
+            else:
+                self._overrides.pop(name, None)
+            self._tell(name)
+
+    async def _write(
+        self, name: str, current: Mapping[str, str], wanted: Mapping[str, str]
+    ) -> None:
+        try:
+            for key in sorted(current.keys() | wanted.keys()):
+                if current.get(key) != wanted.get(key):
+                    await self._store.put_config(self._resource_type, name, key, wanted.get(key))
+        except (LogError, asyncio.CancelledError):
+            self._stale = True
+            raise
+
+    def _tell(self, name: str) -> None:
+        overrides = dict(self.of(name))
+        for listener in self._listeners:
+            listener(name, overrides)

@@ -1,0 +1,71 @@
+"""What concerns the controller: DescribeQuorum (55), UpdateFeatures (57)."""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from protocol.frozen import dataclass
+from protocol.messages.cluster import Node
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQuorumRequest:
+    """`topics`: (name, partitions)."""
+
+    topics: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """`directory_id`: 16 bytes. Times in milliseconds since the epoch, -1 = not known."""
+
+    replica_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumPartition:
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    leader_id: int = 0
+    leader_epoch: int = 0
+    high_watermark: int = 0
+    voters: tuple[QuorumReplica, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQuorumReply:
+    """`topics`: (name, partitions). `nodes`: the controllers."""
+
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    topics: tuple[tuple[str, tuple[QuorumPartition, ...]], ...] = ()
+    nodes: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    """`upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+
+    feature: str
+    level: int
+    upgrade_type: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesRequest:
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+    timeout_ms: int = 60000
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeaturesReply:
+    """`features`: those that were updated, which versions below 2 name."""
+
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    features: tuple[str, ...] = ()

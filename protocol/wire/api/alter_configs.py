@@ -1,0 +1,72 @@
+"""AlterConfigs (33), v0-2. v1 changes throttling only, v2 is flexible.
+
+A resource is replaced: what is not named goes back to its default.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from protocol.messages.topics import (
+    AlterConfig,
+    AlterConfigsReply,
+    AlterConfigsRequest,
+    AlteredResource,
+    AlterResource,
+)
+from protocol.wire.encode import Writer
+from protocol.wire.reader import Reader, decoder
+from protocol.wire.registry import Api
+
+_FLEXIBLE_FROM = 2
+_SET = 0
+
+
+@decoder(_FLEXIBLE_FROM)
+def decode(reader: Reader) -> AlterConfigsRequest:
+    resources = reader.array(_resource)
+    validate_only = reader.boolean()
+    reader.end()
+    return AlterConfigsRequest(resources, validate_only)
+
+
+def _resource(reader: Reader) -> AlterResource:
+    resource_type = reader.int8()
+    name = reader.string()
+    configs = reader.array(_config)
+    reader.end()
+    return AlterResource(resource_type, name, configs, replace=True)
+
+
+def _config(reader: Reader) -> AlterConfig:
+    name = reader.string()
+    value = reader.nullable_string()
+    reader.end()
+    return AlterConfig(name, _SET, value)
+
+
+def encode(reply: AlterConfigsReply, version: int) -> bytearray:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    writer.int32(0)
+    writer.array_length(len(reply.results))
+    for result in reply.results:
+        writer.int16(result.error)
+        writer.nullable_string(result.error_message)
+        writer.int8(result.resource_type)
+        writer.string(result.name)
+        writer.end()
+    writer.end()
+    return writer.buffer
+
+
+def failure(
+    request: AlterConfigsRequest, code: ErrorCode, message: str | None
+) -> AlterConfigsReply:
+    return AlterConfigsReply(
+        tuple(
+            AlteredResource(resource.resource_type, resource.name, code, message)
+            for resource in request.resources
+        )
+    )
+
+
+API = Api(33, "AlterConfigs", 0, 2, _FLEXIBLE_FROM, AlterConfigsRequest, decode, encode, failure)
