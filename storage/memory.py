@@ -18,9 +18,14 @@ from storage.log import (
     LogState,
     LogUnavailable,
     Replacement,
+    RowExtent,
     StoredBatch,
     StoredTopic,
 )
+
+
+EXTENTS_MAX = 512
+"""Rows that one call of `extents` tells of."""
 
 
 @dataclass(slots=True)
@@ -193,6 +198,15 @@ class MemoryStore:
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         batches = self._readable(name).live()
         return max(batches, key=lambda batch: batch.max_timestamp_ms, default=None)
+
+    async def extents(self, name: str, from_offset: int) -> list[RowExtent]:
+        return [
+            RowExtent(row.base_offset, row.last_offset, row.max_timestamp_ms, len(row.payload))
+            for row in self._readable(name).live(from_offset)[:EXTENTS_MAX]
+        ]
+
+    async def size(self, name: str, from_offset: int) -> int:
+        return sum(len(row.payload) for row in self._readable(name).live(from_offset))
 
     async def truncate_before(self, name: str, offset: int) -> None:
         """Never beyond the log end and never backwards; nothing for an unknown log."""

@@ -1,6 +1,6 @@
-"""Decompression of record batches, by codec id (attributes bits 0-2).
+"""Compression of record batches, by codec id (attributes bits 0-2).
 
-Batches are stored and served as they came, so only tools and readers of single records come
+Batches are stored and served as they came, so only readers of single records and the cleaner come
 here. gzip is in the standard library; snappy, lz4 and zstd need the optional package `cramjam`
 or a function given to `register`. Without one: `UnsupportedCodec`.
 """
@@ -22,15 +22,17 @@ Decompress = Callable[[bytes], bytes]
 # snappy-java's stream: this magic, two int32 versions, then blocks with an int32 length each.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
+_XERIAL_VERSIONS = b"\x00\x00\x00\x01" * 2
+_XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = Struct(">i")
 
 
 class UnsupportedCodec(Exception):
-    """No decompressor for the codec is installed."""
+    """Nothing is installed that knows the codec."""
 
     def __init__(self, codec: int) -> None:
         name = CODEC_NAMES.get(codec, str(codec))
-        super().__init__(f"cannot decompress {name}: install cramjam")
+        super().__init__(f"cannot read {name}: install cramjam")
         self.codec = codec
 
 
@@ -57,16 +59,40 @@ def decompress(codec: int, data: bytes) -> bytes:
         raise BadCompression(f"{CODEC_NAMES.get(codec, codec)}: {error}") from error
 
 
-def _built_in(codec: int) -> Decompress:
+def compress(codec: int, data: bytes) -> bytes:
+    """As Kafka's clients expect it: snappy in the blocks of snappy-java, lz4 in independent ones
+    (KIP-57). Raises UnsupportedCodec."""
+    if codec == NONE:
+        return data
     if codec == GZIP:
-        return gzip.decompress
+        return gzip.compress(data, mtime=0)
+    cramjam = _cramjam(codec)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    if codec == LZ4:
+        compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
+    parts = [_XERIAL_MAGIC, _XERIAL_VERSIONS]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _cramjam(codec: int) -> Any:
     if codec not in CODEC_NAMES:
         raise UnsupportedCodec(codec)
     try:
-        cramjam = import_module("cramjam")
+        return import_module("cramjam")
     except ImportError:
         raise UnsupportedCodec(codec) from None
-    return _with_cramjam(cramjam, codec)
+
+
+def _built_in(codec: int) -> Decompress:
+    if codec == GZIP:
+        return gzip.decompress
+    return _with_cramjam(_cramjam(codec), codec)
 
 
 def _with_cramjam(cramjam: Any, codec: int) -> Decompress:
