@@ -23,7 +23,6 @@ from storage.log import (
     StoredTopic,
 )
 
-
 EXTENTS_MAX = 512
 """Rows that one call of `extents` tells of."""
 
