@@ -207,14 +207,15 @@ _EXTENTS = (
     )
     .where(*_LIVE)
     .order_by(log_batch.c.last_offset)
-    .limit(ROWS_MAX)
+    .limit(bindparam("rows", type_=Integer))
 )
 _SIZE = select(func.coalesce(func.sum(func.length(log_batch.c.payload)), 0)).where(*_LIVE)
 
 
-def extents(connection: Connection, name: str, from_offset: int) -> list[RowExtent]:
+def extents(connection: Connection, name: str, from_offset: int, rows_max: int) -> list[RowExtent]:
     """See `MeasuredLogs.extents`."""
-    found = connection.execute(_EXTENTS, {"name": name, "from_offset": from_offset})
+    place = {"name": name, "from_offset": from_offset, "rows": rows_max}
+    found = connection.execute(_EXTENTS, place)
     return [RowExtent(*row) for row in found]
 
 

@@ -111,6 +111,10 @@ class Replacement:
             raise ValueError(f"{self.name}: rows end at {at}, not at {self.to_offset}")
 
 
+EXTENTS_MAX = 512
+"""Rows that one call of `extents` tells of, unless it asks for fewer."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowExtent:
     """One row without its payload: offsets inclusive, `size` in payload bytes."""
@@ -171,9 +175,11 @@ class PartitionLogs(Protocol):
 class MeasuredLogs(PartitionLogs, Protocol):
     """Logs that also tell how large their rows are: what retention and compaction of topics ask."""
 
-    async def extents(self, name: str, from_offset: int) -> list[RowExtent]:
-        """The rows from the one that contains `from_offset` on, without their payloads, a limited
-        number of them: none at the end of the log and for an unknown log."""
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        """Up to `rows_max` rows from the one that contains `from_offset` on, without their
+        payloads: none at the end of the log and for an unknown log."""
         ...
 
     async def size(self, name: str, from_offset: int) -> int:

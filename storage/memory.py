@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from storage.ids import new_cluster_id
 from storage.log import (
+    EXTENTS_MAX,
     Append,
     LogFenced,
     LogState,
@@ -22,9 +23,6 @@ from storage.log import (
     StoredBatch,
     StoredTopic,
 )
-
-EXTENTS_MAX = 512
-"""Rows that one call of `extents` tells of."""
 
 
 @dataclass(slots=True)
@@ -198,10 +196,12 @@ class MemoryStore:
         batches = self._readable(name).live()
         return max(batches, key=lambda batch: batch.max_timestamp_ms, default=None)
 
-    async def extents(self, name: str, from_offset: int) -> list[RowExtent]:
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
         return [
             RowExtent(row.base_offset, row.last_offset, row.max_timestamp_ms, len(row.payload))
-            for row in self._readable(name).live(from_offset)[:EXTENTS_MAX]
+            for row in self._readable(name).live(from_offset)[:rows_max]
         ]
 
     async def size(self, name: str, from_offset: int) -> int:

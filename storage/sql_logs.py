@@ -45,6 +45,7 @@ from storage.checksums import (
     start_moved,
 )
 from storage.log import (
+    EXTENTS_MAX,
     Append,
     LogCorrupt,
     LogFenced,
@@ -190,8 +191,12 @@ class SqlLogs:
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         return await self._one(WITH_MAX_TIMESTAMP, name)
 
-    async def extents(self, name: str, from_offset: int) -> list[RowExtent]:
-        return await self._backend.read(lambda connection: extents(connection, name, from_offset))
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        return await self._backend.read(
+            lambda connection: extents(connection, name, from_offset, rows_max)
+        )
 
     async def size(self, name: str, from_offset: int) -> int:
         return await self._backend.read(lambda connection: live_size(connection, name, from_offset))

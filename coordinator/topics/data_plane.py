@@ -132,7 +132,7 @@ class DataPlane:
                 FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
                 ListOffsetsRequest: ListOffsets(self.partitions).handle,
                 OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
-                DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
+                DeleteRecordsRequest: DeleteRecords(self.partitions, config).handle,
                 InitProducerIdRequest: self.producer_ids.init,
                 DescribeProducersRequest: DescribeProducers(self.partitions).handle,
                 WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,

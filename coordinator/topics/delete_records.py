@@ -13,17 +13,14 @@ from protocol.messages.data import (
     DeleteRecordsReply,
     DeleteRecordsRequest,
 )
-from storage.log import LogError, PartitionLogs
+from storage.log import LogError
 
 HIGH_WATERMARK = -1
 
 
 class DeleteRecords:
-    def __init__(
-        self, partitions: Partitions, logs: PartitionLogs, config: CoordinatorConfig
-    ) -> None:
+    def __init__(self, partitions: Partitions, config: CoordinatorConfig) -> None:
         self._partitions = partitions
-        self._logs = logs
         self._config = config
 
     async def handle(
@@ -64,6 +61,5 @@ class DeleteRecords:
         if not 0 <= offset <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset > log.start_offset:
-            await self._logs.truncate_before(log.name, offset)
-            log.truncated(offset)
+            log = await self._partitions.delete_before(topic, partition, offset)
         return log.start_offset

@@ -94,6 +94,20 @@ class Partitions:
             return offsets
         return await self.open(topic, partition)
 
+    async def delete_before(self, topic: Topic, partition: int, offset: int) -> PartitionLog:
+        """Delete the records below `offset`, which is not above the high watermark. Raises as
+        `open`."""
+        log = await self.open(topic, partition)
+        try:
+            await self._logs.truncate_before(log.name, offset)
+        except LogError:
+            self.drop(log)  # whether it was done only the store knows
+            raise
+        # It may have been opened anew meanwhile, with the start offset of before.
+        log = await self.open(topic, partition)
+        log.truncated(offset)
+        return log
+
     def drop(self, log: PartitionLog) -> None:
         """Forget a log after a failed append: its next user reads the store."""
         log.close()
