@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from coordinator.advertised import address_told
+from coordinator.cleaning.topic_cleaner import TopicCleaner
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
@@ -112,6 +113,7 @@ class Daemon:
         self.requests: Requests
         """Takes what connections decode; there once the broker is assembled."""
         self._cleaner: Cleaner
+        self.topic_cleaner: TopicCleaner
         self._stalls = LoopStalls()
         self._transactions: TransactionCoordinator
         self._hosting: Hosting | None = None
@@ -202,6 +204,7 @@ class Daemon:
             elapsed=self._host.elapsed(self._socket_clock),
             offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
+        self.topic_cleaner = TopicCleaner(self._data_plane, self._store, self._config, self._clock)
         transactions = self._make_transactions()
         self._broker.start_writer()
         self._assembled = True
@@ -227,6 +230,7 @@ class Daemon:
             await self._hosting.cluster.start()
         await self._transactions.load()
         await self._create_topics(topics)
+        self.topic_cleaner.start()
 
     def _make_transactions(self) -> TransactionHandlers:
         data_plane = self._data_plane
@@ -365,6 +369,7 @@ class Daemon:
 
     async def finish(self) -> None:
         """Refuse what is new; what is under way becomes durable and is answered."""
+        await self.topic_cleaner.close()
         await self._transactions.close()
         await self._stop_workers()
         await self._data_plane.close()

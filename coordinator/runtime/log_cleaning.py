@@ -8,16 +8,18 @@ it hides is left.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from typing import Protocol, TypeVar
 
 from coordinator.runtime.shard_log import OwnedLog
 from coordinator.runtime.swap import Swap
-from coordinator.runtime.turns import Turns
 from protocol.frozen import dataclass
 from protocol.records.batch import iter_batches, parse_header
 from protocol.records.compaction import Compaction, Rules
 from protocol.records.survey import Identity, Survey
 from storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
+
+T = TypeVar("T")
 
 READ_BYTES = 64 * 1024
 KEYS_BYTES_MAX = 50 * 1024 * 1024
@@ -33,6 +35,16 @@ class Cleaned:
     kept: int
 
 
+class Pauses(Protocol):
+    """How a cleaning lets others have their turn."""
+
+    async def pause(self) -> None: ...
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """Drives `steps` to its end, with pauses in between."""
+        ...
+
+
 class LogCleaning:
     """Cleans `target` with what `history` has from the target's clean offset on; the two may be
     the same log, which is then folded in place."""
@@ -42,7 +54,7 @@ class LogCleaning:
         logs: PartitionLogs,
         history: OwnedLog,
         target: OwnedLog,
-        turns: Turns,
+        turns: Pauses,
         identity: Identity,
         keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.partitions import Partitions
-from coordinator.topics.topic_configs import TopicSettings, split_list
+from coordinator.topics.topic_configs import TopicSettings
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import (
     DeletedRecords,
@@ -52,8 +52,7 @@ class DeleteRecords:
         topic = self._partitions.resolve_name(name, partition)
         if topic.internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        policy = TopicSettings(self._config, topic.configs).text("cleanup.policy")
-        if "delete" not in split_list(policy):
+        if not TopicSettings(self._config, topic.configs).has_policy("delete"):
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         log = await self._partitions.open(topic, partition)
         if offset == HIGH_WATERMARK:

@@ -108,9 +108,9 @@ def broker_config(config: CoordinatorConfig, key: str) -> ConfigValue:
     is_default = getattr(config, field.name) == field.default
     if isinstance(field.default, bool):
         config_type = BOOLEAN
-    elif isinstance(field.default, int):
+    elif field.default is None or isinstance(field.default, int):
         high = field.metadata["high"]
-        small = field.default <= _INT_MAX and (high is None or high <= _INT_MAX)
+        small = (field.default or 0) <= _INT_MAX and (high is None or high <= _INT_MAX)
         config_type = INT if small else LONG
     else:
         config_type = LIST if isinstance(field.default, tuple) else STRING
