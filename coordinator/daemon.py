@@ -99,9 +99,8 @@ class Daemon:
         self.connections = ConnectionStats()
         self._config = options.config
         self._host = host or Host()
-        real: Clock = clock or SystemClock()
-        self._clock = self._host.clock(real)
-        self._socket_clock = socket_clock or real
+        self._clock = self._host.clock(clock or SystemClock())
+        self._socket_clock: Clock = socket_clock or clock or SystemClock()
         self._given_store = store
         self._wrap = wrap
         self._control = control
@@ -241,9 +240,10 @@ class Daemon:
             self._clock,
             data_plane.producer_ids.next,
             data_plane.markers,
+            data_plane.catalogue.show_transactions,
         )
         self._broker.verifier = self._transactions
-        data_plane.verify_with(self._transactions)
+        data_plane.verify_with(self._transactions, self._transactions.log)
         return TransactionHandlers(
             self._config,
             self._transactions,

@@ -36,6 +36,7 @@ from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
 from coordinator.topics.partitions import Partitions
 from coordinator.topics.produce import Produce
 from coordinator.topics.producer_ids import ProducerIds
+from coordinator.topics.transactions_log import TransactionsLogView
 from coordinator.topics.verifying import Verifying
 from coordinator.transactions.api import MarkerTarget, TransactionVerifier
 from protocol.messages import TopicId
@@ -139,9 +140,11 @@ class DataPlane:
             }
         )
 
-    def verify_with(self, verifier: TransactionVerifier) -> None:
-        """The transaction coordinator, which itself needs this data plane's `markers`."""
+    def verify_with(self, verifier: TransactionVerifier, log: TransactionsLogView) -> None:
+        """The transaction coordinator, which itself needs this data plane's `markers`, and its
+        log."""
         self._verifying.verifier = verifier
+        self.partitions.transactions_view = log
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""
