@@ -297,8 +297,9 @@ class Daemon:
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.scrapes import Scrapes
 
-        parts = (self._broker, self.connections, self._transactions, self._cleaner, self._stalls)
-        scrapes = Scrapes(*parts, self._host.collectors)
+        parts = (self._broker, self.connections, self._transactions)
+        logs = (self._cleaner, self.topic_cleaner, self._stalls)
+        scrapes = Scrapes(*parts, *logs, self._host.collectors)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -315,10 +316,9 @@ class Daemon:
     async def _create_topics(self, topics: Iterable[tuple[str, int]]) -> None:
         catalogue = self._data_plane.catalogue
         for name, partitions in topics:
-            if catalogue.topic(name) is not None:
-                continue
             try:
-                await catalogue.create(name, partitions, {})
+                if catalogue.topic(name) is None:
+                    await catalogue.create(name, partitions, {})
             except ApiError as error:
                 raise CannotStart(f"--topic {name}:{partitions}: {error.message}") from error
 
