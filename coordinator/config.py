@@ -158,7 +158,9 @@ class CoordinatorConfig:
         low=-1,
     )
     log_cleaner_enable: bool = setting(
-        "log.cleaner.enable", True, "Compact the log of the coordinator in the background."
+        "log.cleaner.enable",
+        True,
+        "Compact the log of the coordinator and topics in the background.",
     )
     log_cleaner_backoff_ms: int = setting(
         "log.cleaner.backoff.ms", 15000, "How often the cleaner looks for something to do.", low=1
@@ -166,14 +168,78 @@ class CoordinatorConfig:
     log_cleaner_min_compaction_lag_ms: int = setting(
         "log.cleaner.min.compaction.lag.ms",
         0,
-        "Records younger than this are not compacted.",
+        "Records younger than this are not compacted. Default of min.compaction.lag.ms.",
         low=0,
     )
     log_cleaner_delete_retention_ms: int = setting(
         "log.cleaner.delete.retention.ms",
         86400000,
-        "How long a compacted log keeps tombstones and markers for its readers.",
+        "How long a compacted log keeps tombstones and markers for its readers. Default of "
+        "delete.retention.ms.",
         low=0,
+    )
+    # Retention and compaction of topics
+    log_cleanup_policy: tuple[str, ...] = setting(
+        "log.cleanup.policy",
+        ("delete",),
+        "What becomes of old records of a topic: delete, compact, or both. Default of the topic "
+        "config cleanup.policy.",
+    )
+    log_retention_hours: int = setting(
+        "log.retention.hours",
+        168,
+        "How long records of a topic are kept, in hours; -1 = for ever. Default of retention.ms "
+        "where the next two are not set.",
+        low=-1,
+        high=_INT_MAX,
+    )
+    log_retention_minutes: int | None = setting(
+        "log.retention.minutes",
+        None,
+        "The same in minutes, before log.retention.hours.",
+        low=-1,
+        high=_INT_MAX,
+    )
+    log_retention_ms: int | None = setting(
+        "log.retention.ms", None, "The same in milliseconds, before both.", low=-1
+    )
+    log_retention_bytes: int = setting(
+        "log.retention.bytes",
+        -1,
+        "Bytes of record batches that a partition keeps; -1 = no limit. Default of "
+        "retention.bytes.",
+        low=-1,
+    )
+    log_retention_check_interval_ms: int = setting(
+        "log.retention.check.interval.ms",
+        300000,
+        "How often old records of topics are looked for.",
+        low=1,
+    )
+    log_roll_hours: int = setting(
+        "log.roll.hours",
+        168,
+        "How long records are left alone by compaction, in hours. Default of segment.ms where the "
+        "next one is not set.",
+        low=1,
+        high=_INT_MAX,
+    )
+    log_roll_ms: int | None = setting(
+        "log.roll.ms", None, "The same in milliseconds, before log.roll.hours.", low=1
+    )
+    log_segment_bytes: int = setting(
+        "log.segment.bytes",
+        1073741824,
+        "Most bytes at the end of a partition that are left alone by compaction. Default of "
+        "segment.bytes.",
+        low=1,
+        high=_INT_MAX,
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        "log.cleaner.max.compaction.lag.ms",
+        2**63 - 1,
+        "Older records are compacted, whatever else is set. Default of max.compaction.lag.ms.",
+        low=1,
     )
     # Topics
     auto_create_topics_enable: bool = setting(
@@ -342,6 +408,8 @@ def validate(config: CoordinatorConfig) -> None:
     assignors = config.consumer_assignors
     if not assignors or len(set(assignors)) != len(assignors):
         raise ConfigError("group.consumer.assignors must name at least one assignor, each once")
+    if not set(config.log_cleanup_policy) <= {"compact", "delete"}:
+        raise ConfigError("log.cleanup.policy must be compact, delete or both")
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             "group.min.session.timeout.ms must not exceed group.max.session.timeout.ms"

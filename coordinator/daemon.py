@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from coordinator.advertised import address_told
+from coordinator.cleaning.topic_cleaner import TopicCleaner
 from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core import group_configs
 from coordinator.core.assignors.api import PartitionAssignor
@@ -98,9 +99,8 @@ class Daemon:
         self.connections = ConnectionStats()
         self._config = options.config
         self._host = host or Host()
-        real: Clock = clock or SystemClock()
-        self._clock = self._host.clock(real)
-        self._socket_clock = socket_clock or real
+        self._clock = self._host.clock(clock or SystemClock())
+        self._socket_clock: Clock = socket_clock or clock or SystemClock()
         self._given_store = store
         self._wrap = wrap
         self._control = control
@@ -113,6 +113,7 @@ class Daemon:
         self.requests: Requests
         """Takes what connections decode; there once the broker is assembled."""
         self._cleaner: Cleaner
+        self.topic_cleaner: TopicCleaner
         self._stalls = LoopStalls()
         self._transactions: TransactionCoordinator
         self._hosting: Hosting | None = None
@@ -202,6 +203,7 @@ class Daemon:
             elapsed=self._host.elapsed(self._socket_clock),
             offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
+        self.topic_cleaner = TopicCleaner(self._data_plane, self._store, self._config, self._clock)
         transactions = self._make_transactions()
         self._broker.start_writer()
         self._assembled = True
@@ -227,6 +229,7 @@ class Daemon:
             await self._hosting.cluster.start()
         await self._transactions.load()
         await self._create_topics(topics)
+        self.topic_cleaner.start()
 
     def _make_transactions(self) -> TransactionHandlers:
         data_plane = self._data_plane
@@ -237,9 +240,10 @@ class Daemon:
             self._clock,
             data_plane.producer_ids.next,
             data_plane.markers,
+            data_plane.catalogue.show_transactions,
         )
         self._broker.verifier = self._transactions
-        data_plane.verify_with(self._transactions)
+        data_plane.verify_with(self._transactions, self._transactions.log)
         return TransactionHandlers(
             self._config,
             self._transactions,
@@ -293,8 +297,9 @@ class Daemon:
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.scrapes import Scrapes
 
-        parts = (self._broker, self.connections, self._transactions, self._cleaner, self._stalls)
-        scrapes = Scrapes(*parts, self._host.collectors)
+        parts = (self._broker, self.connections, self._transactions)
+        logs = (self._cleaner, self.topic_cleaner, self._stalls)
+        scrapes = Scrapes(*parts, *logs, self._host.collectors)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
@@ -311,10 +316,9 @@ class Daemon:
     async def _create_topics(self, topics: Iterable[tuple[str, int]]) -> None:
         catalogue = self._data_plane.catalogue
         for name, partitions in topics:
-            if catalogue.topic(name) is not None:
-                continue
             try:
-                await catalogue.create(name, partitions, {})
+                if catalogue.topic(name) is None:
+                    await catalogue.create(name, partitions, {})
             except ApiError as error:
                 raise CannotStart(f"--topic {name}:{partitions}: {error.message}") from error
 
@@ -365,6 +369,7 @@ class Daemon:
 
     async def finish(self) -> None:
         """Refuse what is new; what is under way becomes durable and is answered."""
+        await self.topic_cleaner.close()
         await self._transactions.close()
         await self._stop_workers()
         await self._data_plane.close()

@@ -22,7 +22,8 @@ def setting(
     high: int | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A field with its Kafka name, bounds (inclusive) and meaning."""
+    """A field with its Kafka name, bounds (inclusive) and meaning. Default None: a whole number
+    that may be left unset."""
     return field(
         default=default,
         metadata={"key": key, "doc": doc, "low": low, "high": high, "choices": choices},
@@ -30,7 +31,9 @@ def setting(
 
 
 def setting_text(value: Any) -> str:
-    """A value as `parse_value` reads it."""
+    """A value as `parse_value` reads it; empty for one that is unset."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -43,7 +46,9 @@ def parse_value(entry: Field[Any], text: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise ConfigError(f"{key}={text}: must be true or false")
         return text.lower() == "true"
-    if isinstance(entry.default, int):
+    if entry.default is None and not text:
+        return None
+    if entry.default is None or isinstance(entry.default, int):
         return _parse_int(key, text, meta)
     if isinstance(entry.default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())

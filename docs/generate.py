@@ -24,6 +24,7 @@ from coordinator.config import CoordinatorConfig  # noqa: E402
 from coordinator.testing.client_settings import LIBRARIES  # noqa: E402
 from coordinator.testing.control_openapi import document  # noqa: E402
 from coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
+from coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
@@ -47,7 +48,18 @@ few can be changed [while the broker runs](#settings-of-the-broker-set-while-run
 `groupd config` prints this list, and `/config` on the admin port shows the values in effect.
 """
 
-CONFIG_FOOT = """
+
+def topic_config_rows() -> str:
+    """Topic configs that act, as rows of a Markdown table."""
+    return "".join(
+        f"| `{name}` | `{entry.default}` | {entry.documentation} |\n"
+        for name, entry in TOPIC_CONFIGS.items()
+        if not entry.documentation.startswith("Accepted and shown")
+    )
+
+
+CONFIG_FOOT = (
+    """
 ## Rules between settings
 
 - Each of `group.consumer.session.timeout.ms`, `group.consumer.heartbeat.interval.ms` and
@@ -75,9 +87,23 @@ which leads the topics; the workers have none of their own.
 ## Topic configs
 
 Every topic config of Kafka's table is accepted, checked and shown, because tools set and compare
-them. groupd acts on `max.message.bytes`, `message.timestamp.*` and `cleanup.policy` (whether
-records may be deleted) only: nothing is compacted or deleted by age or size.
+them. These act:
+
+| config | default | meaning |
+|---|---|---|
 """
+    + topic_config_rows()
+    + """
+A topic's own value wins over the setting of the daemon, which wins over the default. A partition
+has no segment files: its unit is the batch. So records are deleted batch by batch, as soon as the
+newest record of the batch is too old, where Kafka waits for the whole segment; and the log may
+become empty, as in Kafka, which closes its active segment when all of it is too old. A batch
+whose records have no time goes by size only, and keeps those behind it. What Kafka's active
+segment protects from compaction (the records of the last `segment.ms`, at most `segment.bytes` of
+them) is not compacted here either: set `segment.ms` low to see compaction in a test. Retention
+is looked at every `log.retention.check.interval.ms`, compaction every `log.cleaner.backoff.ms`.
+"""
+)
 
 
 def config_page() -> str:
@@ -91,7 +117,7 @@ def config_page() -> str:
             meaning = entry.metadata["doc"]
             if entry.name in unused and "compatib" not in meaning:
                 meaning += " **Not in effect yet.**"
-            default = f"`{shown(entry.default)}`"
+            default = "not set" if entry.default is None else f"`{shown(entry.default)}`"
             lines.append(f"| `{entry.metadata['key']}` | {default} | {bounds} | {meaning} |")
         lines.append("")
     dynamic = ", ".join(f"`{key}`" for key in sorted(DYNAMIC_KEYS))

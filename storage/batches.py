@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Select, bindparam, func, select
 
 from storage.checksums import batch_crc, check_log
-from storage.log import Append, LogCorrupt, LogFenced, StoredBatch
+from storage.log import Append, LogCorrupt, LogFenced, RowExtent, StoredBatch
 from storage.tables import log, log_batch
 
 Rows = Sequence[Mapping[str, Any]]
@@ -191,3 +191,34 @@ FIRST_AT_OR_AFTER = _one(
 WITH_MAX_TIMESTAMP = _one(
     _BATCH_IDS.order_by(log_batch.c.max_timestamp_ms.desc(), log_batch.c.last_offset).limit(1)
 )
+
+
+_LIVE = (
+    log_batch.c.log_id == select(log.c.log_id).where(_OF_NAME).scalar_subquery(),
+    log_batch.c.last_offset >= select(log.c.start_offset).where(_OF_NAME).scalar_subquery(),
+    log_batch.c.last_offset >= bindparam("from_offset"),
+)
+_EXTENTS = (
+    select(
+        log_batch.c.base_offset,
+        log_batch.c.last_offset,
+        log_batch.c.max_timestamp_ms,
+        func.length(log_batch.c.payload),
+    )
+    .where(*_LIVE)
+    .order_by(log_batch.c.last_offset)
+    .limit(bindparam("rows", type_=Integer))
+)
+_SIZE = select(func.coalesce(func.sum(func.length(log_batch.c.payload)), 0)).where(*_LIVE)
+
+
+def extents(connection: Connection, name: str, from_offset: int, rows_max: int) -> list[RowExtent]:
+    """See `MeasuredLogs.extents`."""
+    place = {"name": name, "from_offset": from_offset, "rows": rows_max}
+    found = connection.execute(_EXTENTS, place)
+    return [RowExtent(*row) for row in found]
+
+
+def live_size(connection: Connection, name: str, from_offset: int) -> int:
+    """See `MeasuredLogs.size`."""
+    return int(connection.scalar(_SIZE, {"name": name, "from_offset": from_offset}) or 0)

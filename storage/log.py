@@ -111,6 +111,20 @@ class Replacement:
             raise ValueError(f"{self.name}: rows end at {at}, not at {self.to_offset}")
 
 
+EXTENTS_MAX = 512
+"""Rows that one call of `extents` tells of, unless it asks for fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowExtent:
+    """One row without its payload: offsets inclusive, `size` in payload bytes."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    size: int
+
+
 class PartitionLogs(Protocol):
     """A set of named logs in one store."""
 
@@ -158,6 +172,21 @@ class PartitionLogs(Protocol):
         ...
 
 
+class MeasuredLogs(PartitionLogs, Protocol):
+    """Logs that also tell how large their rows are: what retention and compaction of topics ask."""
+
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        """Up to `rows_max` rows from the one that contains `from_offset` on, without their
+        payloads: none at the end of the log and for an unknown log."""
+        ...
+
+    async def size(self, name: str, from_offset: int) -> int:
+        """Payload bytes of the rows from the one that contains `from_offset` on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
     """A row of the catalogue. `topic_id`: 16 bytes. `configs`: overrides, sorted by name."""
@@ -200,7 +229,7 @@ class Catalogue(Protocol):
         ...
 
 
-class Store(PartitionLogs, Catalogue, Protocol):
+class Store(MeasuredLogs, Catalogue, Protocol):
     """Everything durable behind one URL."""
 
     async def start(self) -> None:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from storage.ids import new_cluster_id
 from storage.log import (
+    EXTENTS_MAX,
     Append,
     LogFenced,
     LogState,
     LogUnavailable,
     Replacement,
+    RowExtent,
     StoredBatch,
     StoredTopic,
 )
@@ -193,6 +195,17 @@ class MemoryStore:
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         batches = self._readable(name).live()
         return max(batches, key=lambda batch: batch.max_timestamp_ms, default=None)
+
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        return [
+            RowExtent(row.base_offset, row.last_offset, row.max_timestamp_ms, len(row.payload))
+            for row in self._readable(name).live(from_offset)[:rows_max]
+        ]
+
+    async def size(self, name: str, from_offset: int) -> int:
+        return sum(len(row.payload) for row in self._readable(name).live(from_offset))
 
     async def truncate_before(self, name: str, offset: int) -> None:
         """Never beyond the log end and never backwards; nothing for an unknown log."""

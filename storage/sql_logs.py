@@ -30,6 +30,8 @@ from storage.batches import (
     WITH_MAX_TIMESTAMP,
     Advance,
     Rows,
+    extents,
+    live_size,
     plan,
     read_range,
     to_batch,
@@ -43,11 +45,13 @@ from storage.checksums import (
     start_moved,
 )
 from storage.log import (
+    EXTENTS_MAX,
     Append,
     LogCorrupt,
     LogFenced,
     LogState,
     Replacement,
+    RowExtent,
     StoredBatch,
     StoreTaken,
 )
@@ -186,6 +190,16 @@ class SqlLogs:
 
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         return await self._one(WITH_MAX_TIMESTAMP, name)
+
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        return await self._backend.read(
+            lambda connection: extents(connection, name, from_offset, rows_max)
+        )
+
+    async def size(self, name: str, from_offset: int) -> int:
+        return await self._backend.read(lambda connection: live_size(connection, name, from_offset))
 
     async def _one(self, query: Executable, name: str, **parameters: int) -> StoredBatch | None:
         def work(connection: Connection) -> StoredBatch | None:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from coordinator.config import FIELDS_BY_KEY
+from coordinator.settings import setting_text
 
 
 def span(entry: Field[Any]) -> str:
@@ -23,10 +24,8 @@ def span(entry: Field[Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as it is written in a config file."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    """A value as it is written in a config file; empty for one that is not set."""
+    return setting_text(value)
 
 
 def show_config() -> None:

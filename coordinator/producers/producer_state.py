@@ -191,7 +191,8 @@ class ProducerStates:
         entry.batches.append(
             ProducedBatch(
                 header.base_sequence,
-                last_sequence(header.base_sequence, header.record_count),
+                # Not by the count of records: compaction may have left fewer.
+                last_sequence(header.base_sequence, header.last_offset_delta + 1),
                 base_offset,
                 base_offset + header.last_offset_delta,
                 header.max_timestamp_ms if header.is_log_append_time else -1,

@@ -5,7 +5,7 @@ open, or whose marker is not durable yet; else the high watermark. A reader of c
 the batches below it and a list of the aborted transactions that overlap what it was given: it
 leaves out the batches of such a producer from the transaction's first offset up to its ABORT.
 
-An aborted transaction costs 32 bytes until DeleteRecords passes it.
+An aborted transaction costs 32 bytes until its records are deleted or compacted away.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class TransactionIndex:
                 break
         return tuple(found)
 
-    def truncated(self, start_offset: int) -> None:
-        """Nothing below `start_offset` is read any more."""
-        gone = bisect_left(self._lasts, start_offset)
+    def forget_below(self, offset: int) -> None:
+        """No record of a transaction that was aborted below `offset` can be read any more."""
+        gone = bisect_left(self._lasts, offset)
         for column in (self._producers, self._firsts, self._lasts, self._stable):
             del column[:gone]

@@ -10,7 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from storage.log import Append, LogState, Replacement, Store, StoredBatch, StoredTopic
+from storage.log import (
+    EXTENTS_MAX,
+    Append,
+    LogState,
+    Replacement,
+    RowExtent,
+    Store,
+    StoredBatch,
+    StoredTopic,
+)
 
 T = TypeVar("T")
 
@@ -70,6 +79,14 @@ class OutsideStore:
 
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
         return await self._do("latest", lambda: self._store.with_max_timestamp(name))
+
+    async def extents(
+        self, name: str, from_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        return await self._do("extents", lambda: self._store.extents(name, from_offset, rows_max))
+
+    async def size(self, name: str, from_offset: int) -> int:
+        return await self._do("size", lambda: self._store.size(name, from_offset))
 
     async def truncate_before(self, name: str, offset: int) -> None:
         await self._do("truncate", lambda: self._store.truncate_before(name, offset))

@@ -18,12 +18,13 @@ import structlog
 
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant
-from coordinator.runtime.log_cleaning import KEYS_MAX, LogCleaning
+from coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
 from coordinator.runtime.shard_log import OwnedLog, ShardLog
 from coordinator.runtime.shard_state import ShardState
 from coordinator.runtime.turns import Sleep, Turns
 from protocol.records.batch import CorruptBatch
 from protocol.records.compaction import NOWHERE, Rules
+from protocol.records.survey import offsets_identity
 from storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.cleaner")
@@ -71,7 +72,7 @@ class Cleaner:
         *,
         sleep: Sleep = asyncio.sleep,
         least_records: int = LEAST_RECORDS,
-        keys_max: int = KEYS_MAX,
+        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._shards = shards
@@ -79,7 +80,7 @@ class Cleaner:
         self._now = now
         self._sleep = sleep
         self._least_records = least_records
-        self._keys_max = keys_max
+        self._keys_bytes_max = keys_bytes_max
         self._task: asyncio.Task[None] | None = None
         self._bad: dict[str, int] = {}
         """Logs that could not be read, by name, and whose they were: not again before a reload."""
@@ -181,7 +182,9 @@ class Cleaner:
             NOWHERE if target is history else history.clean_offset,
         )
         turns = Turns(SLICE_MS, REST, self._sleep)
-        cleaning = LogCleaning(self._logs, opened.history, target, turns, self._keys_max)
+        cleaning = LogCleaning(
+            self._logs, history, target, turns, offsets_identity, self._keys_bytes_max
+        )
         done = await cleaning.run(end, self._least_records, rules)
         if done is None:
             return

@@ -8,20 +8,23 @@ it hides is left.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from typing import Protocol, TypeVar
 
 from coordinator.runtime.shard_log import OwnedLog
 from coordinator.runtime.swap import Swap
-from coordinator.runtime.turns import Turns
 from protocol.frozen import dataclass
 from protocol.records.batch import iter_batches, parse_header
 from protocol.records.compaction import Compaction, Rules
-from protocol.records.survey import Survey
+from protocol.records.survey import Identity, Survey
 from storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
+T = TypeVar("T")
+
 READ_BYTES = 64 * 1024
-KEYS_MAX = 200_000
-"""Keys that one cleaning looks for, some 50 MB; the rest waits for the next one."""
+KEYS_BYTES_MAX = 50 * 1024 * 1024
+"""Memory for the keys that one cleaning looks for, some 200,000 of groups' offsets; the rest waits
+for the next cleaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,16 @@ class Cleaned:
 
     read: int
     kept: int
+
+
+class Pauses(Protocol):
+    """How a cleaning lets others have their turn."""
+
+    async def pause(self) -> None: ...
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """Drives `steps` to its end, with pauses in between."""
+        ...
 
 
 class LogCleaning:
@@ -41,14 +54,16 @@ class LogCleaning:
         logs: PartitionLogs,
         history: OwnedLog,
         target: OwnedLog,
-        turns: Turns,
-        keys_max: int = KEYS_MAX,
+        turns: Pauses,
+        identity: Identity,
+        keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._logs = logs
         self._history = history
         self._target = target
         self._turns = turns
-        self._keys_max = keys_max
+        self._identity = identity
+        self._keys_bytes_max = keys_bytes_max
 
     async def run(self, end: int, least: int, rules: Rules) -> Cleaned | None:
         """Cleans up to `end` or, if there are too many keys or open transactions, less far; None
@@ -71,12 +86,12 @@ class LogCleaning:
 
     async def _survey(self, start: int, end: int) -> tuple[Survey, int]:
         """And how far it came."""
-        survey, reached = Survey(), start
+        survey, reached = Survey(self._identity), start
         async for row in self._rows(self._history.name, start, end):
             for batch in iter_batches(row.payload):
                 await self._turns.run(survey.add(batch))
             reached = row.last_offset + 1
-            if len(survey.keys) >= self._keys_max:
+            if survey.size >= self._keys_bytes_max:
                 break
         return survey, reached
 

@@ -1,4 +1,4 @@
-"""Metrics of the cleaner and of the event loop."""
+"""Metrics of the cleaners and of the event loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from coordinator.cleaning.topic_cleaner import TopicCleaner
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.server.families import gauge, total
@@ -34,3 +35,23 @@ class LogCollector(Collector):
         yield gauge("groupd_event_loop_stall_seconds", "Longest stall of the last minute.", longest)
         yield total("groupd_event_loop_delays", "Stalls of 10 ms and more.", self._stalls.delays)
         yield total("groupd_event_loop_stalls", "Stalls of 50 ms and more.", self._stalls.stalls)
+
+
+class TopicCleaningCollector(Collector):
+    """Of the main process: it has the topics."""
+
+    def __init__(self, cleaner: TopicCleaner) -> None:
+        self._cleaner = cleaner
+
+    def collect(self) -> Iterable[Metric]:
+        deleted, compacted = self._cleaner.retention.deleted, self._cleaner.compaction.compacted
+        yield total("groupd_retention_batches_deleted", "Batches that were too old.", deleted.rows)
+        yield total("groupd_retention_bytes_deleted", "Their bytes.", deleted.size)
+        yield total("groupd_compaction_runs", "Partitions of topics compacted.", compacted.runs)
+        yield total("groupd_compaction_records_read", "Records looked at.", compacted.read)
+        yield total("groupd_compaction_records_dropped", "Records left out.", compacted.dropped)
+        yield total(
+            "groupd_topic_cleaning_failures",
+            "Retention and compaction of topics that failed.",
+            self._cleaner.failures,
+        )

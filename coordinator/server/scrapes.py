@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from coordinator.cleaning.topic_cleaner import TopicCleaner
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.cleaner import Cleaner
 from coordinator.runtime.loop_stalls import LoopStalls
@@ -35,11 +36,13 @@ class Scrapes:
         connections: ConnectionStats,
         transactions: TransactionCoordinator,
         cleaner: Cleaner,
+        topic_cleaner: TopicCleaner,
         stalls: LoopStalls,
         collectors: Callable[[], Sequence[Callable[[], Collector]]],
     ) -> None:
         self._parts = (broker, connections, transactions)
         self._log_parts = (cleaner, stalls)
+        self._topic_cleaner = topic_cleaner
         self._since = Beginning(broker.clock)
         self._collectors = collectors
         self._more: list[Callable[[], Collector]] = []
@@ -60,10 +63,14 @@ class Scrapes:
         return self._registry
 
     def _made(self) -> MetricsRegistry:
-        from coordinator.server.log_metrics import LogCollector
+        from coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
         from coordinator.server.metrics import make_registry
 
-        more = [lambda: LogCollector(*self._log_parts), *self._collectors(), *self._more]
+        own = [
+            lambda: LogCollector(*self._log_parts),
+            lambda: TopicCleaningCollector(self._topic_cleaner),
+        ]
+        more = [*own, *self._collectors(), *self._more]
         return make_registry(*self._parts, more, self._since)
 
     async def page(self, _: HttpRequest) -> HttpReply:

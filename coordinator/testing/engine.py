@@ -248,7 +248,8 @@ class Engine:
         turns = 0
         while turns < SETTLE_TURNS:
             await asyncio.sleep(0)
-            if self.broker.idle or self.store.held_appends:
+            cleaning = self.daemon.topic_cleaner.busy
+            if (self.broker.idle and not cleaning) or self.store.held_appends:
                 turns += 1
             else:
                 turns = 0
@@ -268,7 +269,7 @@ class Engine:
 
     async def _settle_effects(self) -> None:
         """Days of retention are thousands of timers, most of which find nothing to do."""
-        if self.broker.writer.busy:
+        if self.broker.writer.busy or self.daemon.topic_cleaner.busy:
             await self.settle()
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:

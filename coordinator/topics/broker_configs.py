@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import dropwhile
 
 import structlog
 
@@ -23,11 +24,13 @@ from coordinator.config_values import (
     ValueRule,
     check_value,
 )
-from coordinator.settings import ConfigError, setting_text
+from coordinator.settings import ConfigError
 from coordinator.topics.broker_keys import (
     DYNAMIC_KEYS,
     FIXED_KEYS,
+    KEY_SYNONYMS,
     BrokerKey,
+    default_text,
     key_type,
     node_keys,
     own_key,
@@ -58,22 +61,32 @@ class BrokerConfigs(Overrides):
         self.add_listener(lambda name, overrides: self._apply())
 
     def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
-        """Where the value of a key comes from, the one that counts first."""
+        """Where the value of a key comes from, the one that counts first. As in Kafka nothing that
+        stands before the key's own name counts, so that the list may be empty."""
+        names = KEY_SYNONYMS.get(key, (key,))
         found = [
-            ConfigSynonym(key, self.of(name)[key], source)
-            for name, source in (
+            ConfigSynonym(name, self.of(resource)[name], source)
+            for resource, source in (
                 (self._own, SOURCE_DYNAMIC_BROKER),
                 (CLUSTER, SOURCE_DYNAMIC_DEFAULT_BROKER),
             )
-            if key in self.of(name)
+            for name in names
+            if name in self.of(resource)
         ]
-        if key not in FIELDS_BY_KEY:
-            return (*found, ConfigSynonym(key, FIXED_KEYS[key].value, SOURCE_DEFAULT))
-        started_with = own_key(self._static, key)
-        if not started_with.is_default:
-            found.append(ConfigSynonym(key, started_with.value, SOURCE_STATIC_BROKER))
-        default = setting_text(FIELDS_BY_KEY[key].default)
-        return (*found, ConfigSynonym(key, default, SOURCE_DEFAULT))
+        settings = [own_key(self._static, name) for name in names if name in FIELDS_BY_KEY]
+        found += [
+            ConfigSynonym(setting.name, setting.value, SOURCE_STATIC_BROKER)
+            for setting in settings
+            if not setting.is_default
+        ]
+        found += [
+            ConfigSynonym(setting.name, default, SOURCE_DEFAULT)
+            for setting in settings
+            if (default := default_text(setting.name)) is not None
+        ]
+        if key in FIXED_KEYS:
+            found.append(ConfigSynonym(key, FIXED_KEYS[key].value, SOURCE_DEFAULT))
+        return tuple(dropwhile(lambda synonym: synonym.name != key, found))
 
     def describe(self, name: str) -> list[ConfigValue]:
         """All keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
@@ -93,18 +106,20 @@ class BrokerConfigs(Overrides):
         synonyms: tuple[ConfigSynonym, ...]
         if key.name in DYNAMIC_KEYS:
             synonyms = self.synonyms(key.name)
+            source = synonyms[0].source if synonyms else SOURCE_DEFAULT
         else:
             source = SOURCE_DEFAULT if key.is_default else SOURCE_STATIC_BROKER
             synonyms = (ConfigSynonym(key.name, key.value, source),)
             if key.name in FIELDS_BY_KEY and not key.is_default:
-                default = setting_text(FIELDS_BY_KEY[key.name].default)
-                synonyms += (ConfigSynonym(key.name, default, SOURCE_DEFAULT),)
+                default = default_text(key.name)
+                if default is not None:
+                    synonyms += (ConfigSynonym(key.name, default, SOURCE_DEFAULT),)
         return ConfigValue(
             name=key.name,
             value=key.value,
             read_only=key.name not in DYNAMIC_KEYS,
-            is_default=synonyms[0].source == SOURCE_DEFAULT,
-            source=synonyms[0].source,
+            is_default=source == SOURCE_DEFAULT,
+            source=source,
             config_type=key.config_type,
             documentation=key.documentation,
             synonyms=synonyms if key.value is not None else (),

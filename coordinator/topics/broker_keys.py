@@ -17,14 +17,7 @@ from protocol.messages.cluster import Node
 LOG_DIR = "/groupd"
 """The one log directory that clients are told, whatever the store is."""
 
-DYNAMIC_KEYS = frozenset(
-    {
-        "message.max.bytes",
-        "log.retention.ms",
-        "log.retention.bytes",
-    }
-    & FIELDS_BY_KEY.keys()
-)
+DYNAMIC_KEYS = frozenset({"log.retention.bytes", "log.retention.ms", "message.max.bytes"})
 """Settings that clients may change while the broker runs: the data plane asks for them at each
 use. All of them are settings of the process that leads the topics."""
 
@@ -34,21 +27,32 @@ TOPIC_SYNONYMS: Mapping[str, str] = {
     "compression.lz4.level": "compression.lz4.level",
     "compression.type": "compression.type",
     "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "file.delete.delay.ms": "log.segment.delete.delay.ms",
     "flush.messages": "log.flush.interval.messages",
     "index.interval.bytes": "log.index.interval.bytes",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.type": "log.message.timestamp.type",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "min.insync.replicas": "min.insync.replicas",
     "preallocate": "log.preallocate",
     "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
     "segment.bytes": "log.segment.bytes",
     "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.ms": "log.roll.ms",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
-"""Topic config -> the broker's key for its default, where that key has a value."""
+"""Topic config -> the broker's key for its default."""
+
+KEY_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
+}
+"""Keys for the same thing in other units, the one that counts first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,6 @@ _FIXED = (
     BrokerKey("delete.topic.enable", "true", BOOLEAN, _FACT),
     BrokerKey("inter.broker.listener.name", "PLAINTEXT", STRING, _FACT),
     BrokerKey("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", STRING, _FACT),
-    BrokerKey("log.cleanup.policy", "delete", LIST, _TOPIC_DEFAULT),
     BrokerKey("log.dir", LOG_DIR, STRING, _FACT),
     BrokerKey("log.dirs", LOG_DIR, STRING, _FACT),
     BrokerKey("log.flush.interval.messages", _LONG_MAX, LONG, _TOPIC_DEFAULT),
@@ -86,13 +89,6 @@ _FIXED = (
     BrokerKey("log.message.timestamp.before.max.ms", _LONG_MAX, LONG, _TOPIC_DEFAULT),
     BrokerKey("log.message.timestamp.type", "CreateTime", STRING, _TOPIC_DEFAULT),
     BrokerKey("log.preallocate", "false", BOOLEAN, _TOPIC_DEFAULT),
-    BrokerKey("log.retention.bytes", "-1", LONG, _TOPIC_DEFAULT),
-    BrokerKey("log.retention.hours", "168", INT, _TOPIC_DEFAULT),
-    BrokerKey("log.retention.minutes", None, INT, _TOPIC_DEFAULT),
-    BrokerKey("log.retention.ms", None, LONG, _TOPIC_DEFAULT),
-    BrokerKey("log.roll.hours", "168", INT, _TOPIC_DEFAULT),
-    BrokerKey("log.roll.ms", None, LONG, _TOPIC_DEFAULT),
-    BrokerKey("log.segment.bytes", "1073741824", INT, _TOPIC_DEFAULT),
     BrokerKey("log.segment.delete.delay.ms", "60000", LONG, _TOPIC_DEFAULT),
     BrokerKey("min.insync.replicas", "1", INT, _TOPIC_DEFAULT),
     BrokerKey("offsets.topic.compression.codec", "0", INT, _FACT),
@@ -111,9 +107,9 @@ def key_type(key: str) -> int:
     field = FIELDS_BY_KEY[key]
     if isinstance(field.default, bool):
         return BOOLEAN
-    if isinstance(field.default, int):
+    if field.default is None or isinstance(field.default, int):
         high = field.metadata["high"]
-        small = field.default <= _INT_MAX and (high is None or high <= _INT_MAX)
+        small = (field.default or 0) <= _INT_MAX and (high is None or high <= _INT_MAX)
         return INT if small else LONG
     return LIST if isinstance(field.default, tuple) else STRING
 
@@ -122,14 +118,17 @@ def own_key(config: CoordinatorConfig, key: str) -> BrokerKey:
     """One of our settings."""
     field = FIELDS_BY_KEY[key]
     value = getattr(config, field.name)
-    return BrokerKey(
-        key, setting_text(value), key_type(key), field.metadata["doc"], value == field.default
-    )
+    text = None if value is None else setting_text(value)
+    return BrokerKey(key, text, key_type(key), field.metadata["doc"], value == field.default)
 
 
-FIXED_KEYS: Mapping[str, BrokerKey] = {
-    key.name: key for key in _FIXED if key.name not in FIELDS_BY_KEY
-}
+def default_text(key: str) -> str | None:
+    """The default of one of our settings; None: not set."""
+    default = FIELDS_BY_KEY[key].default
+    return None if default is None else setting_text(default)
+
+
+FIXED_KEYS: Mapping[str, BrokerKey] = {key.name: key for key in _FIXED}
 
 
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:

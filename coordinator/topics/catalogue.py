@@ -4,7 +4,8 @@ Rules: the store is written first, memory second, listeners third; one change at
 concurrent creations of a name exactly one wins). A write whose outcome is unknown makes the
 catalogue stale: the next change first reads the store again. A topic id is random and never
 reused, so a re-created topic has a new one. `__consumer_offsets` and its compacted view are not in
-the store: they are always there, with fixed ids, and clients can not change them.
+the store: they are always there, with fixed ids, and clients can not change them. The same goes for
+`__transaction_state` from the first transactional id on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from coordinator.topics.names import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
+    TRANSACTIONS_TOPIC,
+    TRANSACTIONS_TOPIC_ID,
     check_topic_name,
     collision_key,
 )
@@ -32,8 +35,12 @@ from protocol.frozen import dataclass
 from protocol.messages import NO_TOPIC_ID, TopicId
 from storage.log import Catalogue, LogError, StoredTopic
 
-_OWN_TOPICS = 2
-"""`__consumer_offsets` and its compacted view, which do not count."""
+_OWN_TOPICS = frozenset({OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC})
+"""They do not count."""
+
+_OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
+    {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+)
 
 MetadataListener = Callable[[MetadataDelta], None]
 
@@ -127,7 +134,7 @@ class TopicCatalogue:
         POLICY_VIOLATION (too many topics)."""
         self.check_name(name)
         self._check_partitions(partitions)
-        if len(self._by_name) - _OWN_TOPICS >= self._config.max_topics:
+        if len(self._by_name.keys() - _OWN_TOPICS) >= self._config.max_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The limit of {self._config.max_topics} topics (groupd.max.topics) is reached.",
@@ -250,23 +257,20 @@ class TopicCatalogue:
             Topic(row.topic_id, row.name, row.partitions, MappingProxyType(dict(row.configs)))
             for row in stored
         ]
-        configs = MappingProxyType(
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": "104857600",
-            }
-        )
         count = self._config.offsets_topic_num_partitions
+        own = [(OFFSETS_TOPIC, OFFSETS_TOPIC_ID), (COMPACTED_TOPIC, COMPACTED_TOPIC_ID)]
         offsets = [
-            Topic(topic_id, name, count, configs, internal=True)
-            for name, topic_id in (
-                (OFFSETS_TOPIC, OFFSETS_TOPIC_ID),
-                (COMPACTED_TOPIC, COMPACTED_TOPIC_ID),
-            )
+            Topic(topic_id, name, count, _OWN_CONFIGS, internal=True) for name, topic_id in own
         ]
-        self._install([*offsets, *topics])
+        transactions = self._by_name.get(TRANSACTIONS_TOPIC)
+        self._install([*offsets, *([transactions] if transactions else ()), *topics])
         self._stale = False
+
+    def show_transactions(self) -> None:
+        """There is a transactional id: `__transaction_state` is there from now on."""
+        if TRANSACTIONS_TOPIC not in self._by_name:
+            topic = Topic(TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, 1, _OWN_CONFIGS, internal=True)
+            self._install([*self._by_name.values(), topic])
 
     def _install(self, topics: Iterable[Topic]) -> None:
         """Make `topics` the truth and tell the listeners what differs."""

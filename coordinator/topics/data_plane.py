@@ -42,6 +42,7 @@ from coordinator.topics.partitions import Partitions
 from coordinator.topics.produce import Produce
 from coordinator.topics.producer_ids import ProducerIds
 from coordinator.topics.reassignments import Reassignments
+from coordinator.topics.transactions_log import TransactionsLogView
 from coordinator.topics.verifying import Verifying
 from coordinator.transactions.api import MarkerTarget, TransactionVerifier
 from protocol.messages import TopicId
@@ -151,7 +152,7 @@ class DataPlane:
             CreateTopicsRequest: CreateTopics(self.catalogue, broker, layout).handle,
             DeleteTopicsRequest: DeleteTopics(self.catalogue, store).handle,
             CreatePartitionsRequest: CreatePartitions(self.catalogue, layout).handle,
-            DeleteRecordsRequest: DeleteRecords(self.partitions, store, broker).handle,
+            DeleteRecordsRequest: DeleteRecords(self.partitions, broker).handle,
         }
 
     def _config_handlers(self, layout: Layout) -> Mapping[type, Handler]:
@@ -185,9 +186,11 @@ class DataPlane:
             UpdateFeaturesRequest: UpdateFeatures(config).handle,
         }
 
-    def verify_with(self, verifier: TransactionVerifier) -> None:
-        """The transaction coordinator, which itself needs this data plane's `markers`."""
+    def verify_with(self, verifier: TransactionVerifier, log: TransactionsLogView) -> None:
+        """The transaction coordinator, which itself needs this data plane's `markers`, and its
+        log."""
         self._verifying.verifier = verifier
+        self.partitions.transactions_view = log
 
     async def start(self) -> None:
         """Load what the store knows. Raises LogError."""

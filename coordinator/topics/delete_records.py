@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coordinator.config_values import split_list
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.partitions import Partitions
@@ -14,15 +13,14 @@ from protocol.messages.data import (
     DeleteRecordsReply,
     DeleteRecordsRequest,
 )
-from storage.log import LogError, PartitionLogs
+from storage.log import LogError
 
 HIGH_WATERMARK = -1
 
 
 class DeleteRecords:
-    def __init__(self, partitions: Partitions, logs: PartitionLogs, broker: BrokerConfigs) -> None:
+    def __init__(self, partitions: Partitions, broker: BrokerConfigs) -> None:
         self._partitions = partitions
-        self._logs = logs
         self._broker = broker
 
     async def handle(
@@ -54,8 +52,7 @@ class DeleteRecords:
         topic = self._partitions.resolve_name(name, partition)
         if topic.internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        policy = TopicSettings(self._broker.config, topic.configs).text("cleanup.policy")
-        if "delete" not in split_list(policy):
+        if not TopicSettings(self._broker.config, topic.configs).has_policy("delete"):
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         log = await self._partitions.open(topic, partition)
         if offset == HIGH_WATERMARK:
@@ -63,6 +60,5 @@ class DeleteRecords:
         if not 0 <= offset <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset > log.start_offset:
-            await self._logs.truncate_before(log.name, offset)
-            log.truncated(offset)
+            log = await self._partitions.delete_before(topic, partition, offset)
         return log.start_offset

@@ -18,11 +18,16 @@ OFFSETS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667301")
 
 COMPACTED_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667302")
 
+TRANSACTIONS_TOPIC = "__transaction_state"
+TRANSACTIONS_TOPIC_ID: TopicId = bytes.fromhex("0c9a5f0ec0f543d6a7b1636f66667303")
+TRANSACTIONS_LOG = f"{TRANSACTIONS_TOPIC}-0"
+"""The store's name of the transaction coordinator's log."""
+
 OFFSETS_PARTITIONS = (RESOURCE_BROKER, "", "offsets.topic.num.partitions")
 """Where the store remembers with how many shards it was made."""
 
 INTERNAL_TOPICS = frozenset(
-    {OFFSETS_TOPIC, COMPACTED_TOPIC, "__transaction_state", "__share_group_state"}
+    {OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"}
 )
 """Names that only the broker may create and write to."""
 

@@ -14,9 +14,8 @@ from typing import Protocol
 
 from coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from coordinator.producers.producer_state import ProducerStates
-from coordinator.topics.partition import read_durable
+from coordinator.topics.stored_rows import read_batches
 from coordinator.topics.tail_cache import within
-from protocol.records.batch import iter_batches
 from storage.log import LogUnavailable, PartitionLogs, StoredBatch
 
 
@@ -114,33 +113,18 @@ class OffsetsLog:
         name, end = self._clean_part()
         self._clean_end = end
         if from_offset < end:
-            payloads = await self._clean_batches(name, from_offset, end, max_bytes)
+            payloads = await read_batches(
+                self._logs, name, from_offset, end, max_bytes, min_one=True
+            )
+            if payloads is None:
+                raise LogUnavailable(f"{name}: nothing at offset {from_offset}, it is made again")
             if payloads:
                 return within(payloads, max_bytes, min_one)
             from_offset = end
-        return await read_durable(self, self._logs, from_offset, max_bytes, min_one=min_one)
-
-    async def _clean_batches(
-        self, name: str, from_offset: int, end: int, max_bytes: int
-    ) -> list[bytes]:
-        """The first batches that are left from `from_offset` on; none if none is left before
-        `end`. Raises LogError."""
-        found: list[bytes] = []
-        at = from_offset
-        while not found and at < end:
-            rows = await self._logs.read(name, at, max_bytes, min_one=True)
-            if not rows:
-                raise LogUnavailable(f"{name}: nothing at offset {at}, it is being made again")
-            for row in rows:
-                if row.base_offset >= end:
-                    break
-                found += [
-                    batch.payload
-                    for batch in iter_batches(row.payload)
-                    if batch.header.last_offset >= from_offset
-                ]
-            at = rows[-1].last_offset + 1
-        return found
+        payloads = await read_batches(
+            self._logs, self.name, from_offset, self.high_watermark, max_bytes, min_one=min_one
+        )
+        return payloads or []
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         # The clean part has no aborted records any more, maybe not even the marker at which a

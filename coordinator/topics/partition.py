@@ -12,14 +12,15 @@ from typing import Protocol
 
 from coordinator.producers.producer_state import ProducerStates
 from coordinator.topics.names import log_name
-from coordinator.topics.tail_cache import TailCache, within
+from coordinator.topics.stored_rows import read_batches
+from coordinator.topics.tail_cache import TailCache
 from coordinator.transactions.api import Marker
 from protocol.messages import TopicId
 from protocol.records.batch import (
     BatchHeader,
     CorruptBatch,
     encode_marker,
-    parse_header,
+    iter_batches,
     with_base_offset,
 )
 from storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
@@ -82,8 +83,10 @@ class PartitionLog:
 
     __slots__ = (
         "_cache",
+        "_compactions",
         "_logs",
         "_waiters",
+        "clean_offset",
         "closed",
         "high_watermark",
         "name",
@@ -108,12 +111,14 @@ class PartitionLog:
         self.name = state.name
         self.owner_epoch = state.owner_epoch
         self.start_offset = state.start_offset
+        self.clean_offset = state.clean_offset
         self.next_offset = state.next_offset
         self.high_watermark = state.next_offset
         self.producers = ProducerStates()
         self.closed = False
         self._logs = logs
         self._cache = cache
+        self._compactions = 0
         self._waiters: set[asyncio.Event] = set()
 
     @property
@@ -170,8 +175,16 @@ class PartitionLog:
 
     def truncated(self, start_offset: int) -> None:
         self.start_offset = max(self.start_offset, start_offset)
-        self.producers.transactions.truncated(self.start_offset)
+        self.producers.transactions.forget_below(self.start_offset)
         self._wake()
+
+    def compacted(self, clean_offset: int) -> None:
+        """The cleaner has been up to here, and has left nothing of aborted transactions: neither
+        records nor, after a while, the marker at which a reader would stop to leave them out."""
+        self.clean_offset = clean_offset
+        self._compactions += 1
+        self._cache.drop(self.name)
+        self.producers.transactions.forget_below(clean_offset)
 
     def close(self) -> None:
         """Nothing more is staged here; whoever waits looks the partition up again."""
@@ -180,10 +193,17 @@ class PartitionLog:
         self._wake()
 
     async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
-        cached = self._cache.read(self.name, from_offset, max_bytes, min_one)
-        if cached is not None:
-            return cached
-        return await read_durable(self, self._logs, from_offset, max_bytes, min_one=min_one)
+        while True:
+            cached = self._cache.read(self.name, from_offset, max_bytes, min_one)
+            if cached is not None:
+                return cached
+            compactions = self._compactions
+            payloads = await read_batches(
+                self._logs, self.name, from_offset, self.high_watermark, max_bytes, min_one=min_one
+            )
+            # Else they may have aborted records of which `aborted` knows nothing any more.
+            if compactions == self._compactions:
+                return payloads or []
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
         return self.producers.transactions.aborted(from_offset, end_offset)
@@ -217,18 +237,6 @@ class PartitionLog:
             event.set()
 
 
-async def read_durable(
-    log: ReadableLog, logs: PartitionLogs, from_offset: int, max_bytes: int, *, min_one: bool
-) -> list[bytes]:
-    """Read the store up to the log's high watermark; the store may be ahead of it."""
-    end = log.high_watermark
-    if from_offset >= end:
-        return []
-    batches = await logs.read(log.name, from_offset, max_bytes, min_one=min_one)
-    payloads = [batch.payload for batch in batches if batch.last_offset < end]
-    return within(payloads, max_bytes, min_one)
-
-
 async def open_partition(
     logs: PartitionLogs, cache: TailCache, topic_id: TopicId, partition: int
 ) -> PartitionLog:
@@ -240,11 +248,12 @@ async def open_partition(
         batches = await logs.read(state.name, offset, _RECOVERY_READ_BYTES)
         if not batches:
             raise LogCorrupt(f"log {state.name}: the batch at offset {offset} is missing")
-        for batch in batches:
+        for row in batches:
             try:
-                log.producers.replay(batch.payload, parse_header(batch.payload))
+                for batch in iter_batches(row.payload):
+                    log.producers.replay(batch.payload, batch.header)
             except CorruptBatch as error:
-                raise LogCorrupt(f"{state.name} at offset {batch.base_offset}: {error}") from error
+                raise LogCorrupt(f"{state.name} at offset {row.base_offset}: {error}") from error
         offset = batches[-1].last_offset + 1
     log.producers.transactions.durable(state.next_offset)
     return log

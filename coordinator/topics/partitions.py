@@ -9,10 +9,16 @@ import structlog
 
 from coordinator.core.metadata_image import MetadataDelta
 from coordinator.topics.catalogue import MetadataListener, Topic
-from coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC, log_name
+from coordinator.topics.names import (
+    COMPACTED_TOPIC,
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    log_name,
+)
 from coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
 from coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
 from coordinator.topics.tail_cache import TailCache
+from coordinator.topics.transactions_log import TransactionsLog, TransactionsLogView
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages import NO_TOPIC_ID, TopicId
 from storage.log import LogCorrupt, LogError, PartitionLogs
@@ -37,6 +43,8 @@ class Partitions:
         self._catalogue = catalogue
         self._logs = logs
         self._offsets_view = offsets_view
+        self.transactions_view: TransactionsLogView | None = None
+        """There once the transaction coordinator is."""
         self._cache = TailCache()
         self._open: dict[str, PartitionLog] = {}
         self._opening: dict[str, asyncio.Task[PartitionLog]] = {}
@@ -84,8 +92,12 @@ class Partitions:
         return await asyncio.shield(task)
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
-        """As `open`, and the topics of the coordinator's log too. Raises ApiError
-        NOT_LEADER_OR_FOLLOWER for a shard that is not served now."""
+        """As `open`, and the topics of the coordinators' logs too. Raises ApiError
+        NOT_LEADER_OR_FOLLOWER for one that is not served now."""
+        if topic.name == TRANSACTIONS_TOPIC:
+            if self.transactions_view is None or self.transactions_view.readable() is None:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return TransactionsLog(self.transactions_view, self._logs)
         if topic.name in (OFFSETS_TOPIC, COMPACTED_TOPIC):
             compacted = topic.name == COMPACTED_TOPIC
             offsets = OffsetsLog(self._offsets_view, self._logs, partition, compacted=compacted)
@@ -93,6 +105,20 @@ class Partitions:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return offsets
         return await self.open(topic, partition)
+
+    async def delete_before(self, topic: Topic, partition: int, offset: int) -> PartitionLog:
+        """Delete the records below `offset`, which is not above the high watermark. Raises as
+        `open`."""
+        log = await self.open(topic, partition)
+        try:
+            await self._logs.truncate_before(log.name, offset)
+        except LogError:
+            self.drop(log)  # whether it was done only the store knows
+            raise
+        # It may have been opened anew meanwhile, with the start offset of before.
+        log = await self.open(topic, partition)
+        log.truncated(offset)
+        return log
 
     def drop(self, log: PartitionLog) -> None:
         """Forget a log after a failed append: its next user reads the store."""

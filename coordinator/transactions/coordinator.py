@@ -59,7 +59,9 @@ class TransactionCoordinator:
         clock: Clock,
         next_producer_id: NextProducerId,
         markers: MarkerTarget,
+        on_first_id: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_first_id()` is called when there is a record in the log, maybe more than once."""
         self.counts: Counter[str] = Counter()
         """committed, aborted, timed_out, expired: since the start."""
         self.log = StateLog(config, logs, writer, clock, self._loaded, self._applied)
@@ -68,6 +70,7 @@ class TransactionCoordinator:
         self._config = config
         self._clock = clock
         self._next_producer_id = next_producer_id
+        self._on_first_id = on_first_id
         self._turns = Turns(clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._abort_alarm = Alarm(clock, self._abort_timed_out)
@@ -98,6 +101,8 @@ class TransactionCoordinator:
         return self.log.state is ShardState.ACTIVE
 
     def _loaded(self) -> None:
+        if self.log.durable_offset:
+            self._on_first_id()
         for transactional_id in self.log.table.prepared():
             self.markers.begin(transactional_id)
         now_ms = self._clock.now().monotonic_ms
@@ -106,6 +111,7 @@ class TransactionCoordinator:
 
     def _applied(self, change: Change) -> None:
         state = TransactionState.DEAD if change.metadata is None else change.metadata.state
+        self._on_first_id()
         if state in PREPARED:
             if self.active:  # else the next start does it
                 self.markers.begin(change.transactional_id)

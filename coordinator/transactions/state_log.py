@@ -26,6 +26,7 @@ from coordinator.runtime.loader import LoadFailed
 from coordinator.runtime.reload import BACKOFF_MS, Reload
 from coordinator.runtime.shard_state import REFUSALS, ShardState
 from coordinator.runtime.writer import LogWriter
+from coordinator.topics.names import TRANSACTIONS_LOG
 from coordinator.transactions.loader import load_table
 from coordinator.transactions.log_records import to_record
 from coordinator.transactions.metadata import TransactionMetadata
@@ -37,7 +38,7 @@ from storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
 
-LOG_NAME = "__transaction_state-0"
+LOG_NAME = TRANSACTIONS_LOG
 _FIRST_OWNER_EPOCH = 1
 _OWNER = "transactions"
 
@@ -73,6 +74,7 @@ class StateLog:
         self._taken_from = self._journal
         self._reload = Reload(clock, self._load_again, "reload-transactions")
         self._flush_waiters: list[asyncio.Future[None]] = []
+        self._readers: set[asyncio.Event] = set()
 
     @property
     def coordinator_epoch(self) -> int:
@@ -121,6 +123,7 @@ class StateLog:
         self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
         self.load_ms = self._clock.now().monotonic_ms - started_ms
         self.state = ShardState.ACTIVE
+        self._wake()
         self._on_loaded()
 
     async def _load_again(self) -> None:
@@ -187,6 +190,23 @@ class StateLog:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        for event in self._readers:
+            event.set()
+
+    # Readers, see `coordinator.topics.transactions_log` ------------------------------------
+
+    def readable(self) -> tuple[int, int] | None:
+        """(start offset, high watermark); None while the log is not served."""
+        if self.state is not ShardState.ACTIVE:
+            return None
+        return self.start_offset, self.durable_offset
+
+    def add_waiter(self, event: asyncio.Event) -> None:
+        """Set `event` whenever the high watermark moves or the state changes."""
+        self._readers.add(event)
+
+    def remove_waiter(self, event: asyncio.Event) -> None:
+        self._readers.discard(event)
 
     def _accept(
         self,

@@ -3,9 +3,10 @@
 Rules: the newest record of every key stays, with its offset and timestamp, and batches keep their
 base and last offset. Aborted records go. A tombstone stays until a delete horizon has passed that
 its first cleaning sets (attribute bit 6, in the base timestamp); so does a marker, counted from
-the cleaning that finds its transaction without records. An emptied batch leaves its bare header if
-it is the last of the log or the last of a producer that may come back. A batch of which nothing
-goes is not touched.
+the cleaning that finds its transaction without batches. An emptied batch leaves its bare header if
+it is the last of the log or the last data of a producer that may come back; the last marker of a
+producer does, if its epoch has no data. A batch of which nothing
+goes is not touched; another is compressed as it was.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from protocol.records.batch import (
     pack_batch,
 )
 from protocol.records.batch_records import zigzag
+from protocol.records.compression import compress
 from protocol.records.scan import RawRecord, raw_records, records_data
-from protocol.records.survey import TURN_RECORDS, Survey, identity
+from protocol.records.survey import TURN_RECORDS, Survey
 
 PRODUCER_EXPIRATION_MS = 86_400_000
 """A producer silent for so long is forgotten (Kafka: producer.id.expiration.ms)."""
@@ -56,8 +58,8 @@ class Compaction:
         self._keys = survey.keys
         self._survey = survey
         self._rules = rules
-        # Producers whose transaction still has records or headers, until its marker.
-        self._with_records: set[int] = set()
+        # Producers whose transaction still has batches, until its marker.
+        self._with_batches: set[int] = set()
         self.records_read = 0
         self.records_kept = 0
 
@@ -82,6 +84,7 @@ class Compaction:
         data = records_data(batch)
         over = self._horizon_passed(header)
         newest, base_offset = self._keys.get, header.base_offset
+        identity = self._survey.identity
         kept: list[RawRecord] = []
         tombstones = False
         for count, record in enumerate(raw_records(header, data), 1):
@@ -98,7 +101,7 @@ class Compaction:
             return self._emptied(header)
         self.records_kept += len(kept)
         if transactional:
-            self._with_records.add(header.producer_id)
+            self._with_batches.add(header.producer_id)
         horizon = tombstones and not header.attributes & DELETE_HORIZON
         if len(kept) == header.record_count and not horizon:
             return batch.payload
@@ -110,8 +113,8 @@ class Compaction:
         markers = [decode_marker(record) for record in iter_records(batch)]
         if not markers:
             return self._emptied(header)
-        alive = header.producer_id in self._with_records
-        self._with_records.discard(header.producer_id)
+        alive = header.producer_id in self._with_batches
+        self._with_batches.discard(header.producer_id)
         if alive or None in markers:
             self.records_kept += header.record_count
             return batch.payload
@@ -127,7 +130,7 @@ class Compaction:
     def _aborted(self, header: BatchHeader) -> bytes | None:
         if header.base_offset < self._rules.aborted_from:
             return self._emptied(header)
-        self._with_records.add(header.producer_id)
+        self._with_batches.add(header.producer_id)
         return _bare(header)
 
     def _horizon_ms(self) -> int:
@@ -140,14 +143,15 @@ class Compaction:
     def _emptied(self, header: BatchHeader) -> bytes | None:
         rules = self._rules
         is_last = header.last_offset >= rules.last_offset
-        newest = self._survey.producers.get(header.producer_id, -1)
         remembered = (
-            header.producer_id >= 0
-            and newest <= header.last_offset
-            and header.max_timestamp_ms > rules.now_ms - PRODUCER_EXPIRATION_MS
+            header.max_timestamp_ms > rules.now_ms - PRODUCER_EXPIRATION_MS
+            and self._survey.is_last_of_producer(header)
         )
         if not is_last and not remembered:
             return None
+        if header.is_transactional and not header.is_control:
+            # Who reads it takes it for the begin of a transaction, so there must be an end.
+            self._with_batches.add(header.producer_id)
         return _bare(header)
 
 
@@ -163,14 +167,14 @@ def _bare(header: BatchHeader) -> bytes:
 def _rewritten(
     header: BatchHeader, data: bytes, kept: list[RawRecord], base_ms: int, horizon: bool
 ) -> bytes:
-    """The batch with the records `kept` only, uncompressed. With a new base timestamp the records
-    keep their time by other deltas."""
+    """The batch with the records `kept` only. With a new base timestamp the records keep their
+    time by other deltas."""
     shift_ms = header.base_timestamp_ms - base_ms
     if shift_ms:
         parts = [_shifted(data, record, shift_ms) for record in kept]
     else:
         parts = [data[record.start : record.end] for record in kept]
-    attributes = header.attributes & ~CODEC_MASK
+    attributes = header.attributes
     max_ms = header.max_timestamp_ms
     if not attributes & LOG_APPEND_TIME:
         max_ms = header.base_timestamp_ms + max(record.timestamp_delta for record in kept)
@@ -180,7 +184,7 @@ def _rewritten(
         max_timestamp_ms=max_ms,
         record_count=len(kept),
     )
-    return pack_batch(changed, b"".join(parts))
+    return pack_batch(changed, compress(header.codec, b"".join(parts)))
 
 
 def _shifted(data: bytes, record: RawRecord, shift_ms: int) -> bytes:

@@ -8,7 +8,7 @@ can let others have a turn.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from protocol.frozen import dataclass
 from protocol.records.batch import Batch, BatchHeader, decode_marker, iter_records
@@ -17,13 +17,33 @@ from protocol.records.scan import raw_records, records_data
 TURN_RECORDS = 250
 """Records between two turns for others: below a millisecond."""
 
+KEY_BYTES = 150
+"""Memory that a key takes beside its own bytes."""
+
+Identity = Callable[[bytes], bytes]
+"""What the record of a key is about: equal for records that replace each other."""
+
 _LEGACY = b"\x00\x00"
 _CURRENT = b"\x00\x01"
 
 
-def identity(key: bytes) -> bytes:
-    """What a record is about: keys of type 0 mean the same offset as those of type 1."""
+def plain_identity(key: bytes) -> bytes:
+    """Topics: the key itself."""
+    return key
+
+
+def offsets_identity(key: bytes) -> bytes:
+    """`__consumer_offsets`: keys of type 0 mean the same offset as those of type 1."""
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """What a producer wrote last: its epoch, and the last offset of its last data batch of that
+    epoch; None if there are only markers of it."""
+
+    epoch: int
+    data_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +59,12 @@ class Transaction:
 class Survey:
     """Newest offsets and transactions of the batches that were added, in the order of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
         self.keys: dict[bytes, int] = {}
-        self.producers: dict[int, int] = {}
-        """Last offset of each producer's last batch."""
+        self.size = 0
+        """Memory of the keys, roughly, in bytes."""
+        self.producers: dict[int, LastBatch] = {}
         self._open: dict[int, tuple[int, dict[bytes, int]]] = {}
         self._ended: list[Transaction] = []
         self._aborted: dict[int, list[Transaction]] = {}
@@ -51,7 +73,7 @@ class Survey:
         """Generator, see the module. Raises CorruptBatch."""
         header = batch.header
         if header.producer_id >= 0:
-            self.producers[header.producer_id] = header.last_offset
+            self._producer(header)
         if header.is_control:
             self._marker(batch)
             return
@@ -63,9 +85,34 @@ class Survey:
         base_offset = header.base_offset
         for count, record in enumerate(raw_records(header, records_data(batch)), 1):
             if record.key is not None:
-                found[identity(record.key)] = base_offset + record.offset_delta
+                key = self.identity(record.key)
+                if key not in found:
+                    self.size += len(key) + KEY_BYTES
+                found[key] = base_offset + record.offset_delta
             if count % TURN_RECORDS == 0:
                 yield
+
+    def _producer(self, header: BatchHeader) -> None:
+        if not header.is_control:
+            self.producers[header.producer_id] = LastBatch(
+                header.producer_epoch, header.last_offset
+            )
+            return
+        before = self.producers.get(header.producer_id)
+        if before is None or header.producer_epoch > before.epoch:
+            self.producers[header.producer_id] = LastBatch(header.producer_epoch, None)
+
+    def is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether a log without this batch would have forgotten the producer's last sequence or,
+        where that has begun anew, its epoch."""
+        if header.producer_id < 0:
+            return False
+        last = self.producers.get(header.producer_id)
+        if last is None:
+            return True
+        if last.data_offset is None:
+            return header.producer_epoch == last.epoch
+        return not header.is_control and header.last_offset == last.data_offset
 
     def _marker(self, batch: Batch) -> None:
         for record in iter_records(batch):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour
@@ -442,6 +443,37 @@ def test_the_official_formatters_read_the_offsets_topic(
     assert stable["value"]["data"]["protocolType"] == "consumer"
     assert stable["value"]["data"]["protocol"] == "range"
     assert states[-1]["value"]["data"]["members"] == []
+
+
+@shows(
+    "kafka-console-consumer",
+    "--topic __transaction_state --formatter TransactionLogMessageFormatter",
+)
+def test_the_official_formatter_reads_the_transactions_topic(
+    run: Run, topics: TopicMaker, peer: Peer, unique: str
+) -> None:
+    (topic,) = topics({"written": 1})
+    name = f"writer-{unique}"
+    producer = Producer({"bootstrap.servers": peer.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"one")
+    producer.commit_transaction(30)
+
+    def states() -> list[object]:
+        said = run(
+            "kafka-console-consumer",
+            *["--topic", "__transaction_state", "--from-beginning", "--timeout-ms", IDLE_MS],
+            *["--formatter", "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"],
+        )
+        return [
+            found["value"]["data"]["transactionStatus"]
+            for found in objects(said.out)
+            if found["key"]["data"]["transactionalId"] == name
+        ]
+
+    wait_until(lambda: states()[-1:] == [4], SETTLE_S, "the markers")
+    assert states() == [0, 1, 2, 4], "empty, ongoing, prepared commit, complete commit"
 
 
 def objects(text: str) -> Iterator[dict[str, dict[str, dict[str, object]]]]:

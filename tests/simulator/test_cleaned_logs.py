@@ -10,7 +10,7 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.shard import GroupCoordinatorShard
 from protocol.records.batch import Batch, iter_batches
 from protocol.records.compaction import Compaction, Rules
-from protocol.records.survey import Survey
+from protocol.records.survey import Survey, offsets_identity
 from storage.log import StoredBatch
 from tests.simulator.compare import difference
 from tests.simulator.options import draw
@@ -23,7 +23,7 @@ STEPS = 6
 
 
 def cleaned(batches: Sequence[Batch], dirty: int, now_ms: int) -> list[bytes]:
-    found = Survey()
+    found = Survey(offsets_identity)
     for batch in batches[dirty:]:
         drain(found.add(batch))
     compaction = Compaction(found, Rules(now_ms, RETENTION_MS, batches[-1].header.last_offset))

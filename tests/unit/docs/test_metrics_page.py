@@ -8,12 +8,14 @@ from pathlib import Path
 from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Any, cast
+from unittest.mock import Mock
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from coordinator.cleaning.topic_cleaner import TopicCleaner
 from coordinator.config import CoordinatorConfig
 from coordinator.core.state import ShardState
 from coordinator.recording.metrics import RecordingCollector
@@ -24,7 +26,7 @@ from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.loop_stalls import LoopStalls
 from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.log_metrics import LogCollector
+from coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
 from coordinator.server.metrics import make_registry
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.workers.cluster import Cluster
@@ -59,6 +61,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         config, MemoryStore(), broker.writer, SystemClock(), never, NoMarkers()
     )
     cleaner = Cleaner(MemoryStore(), broker.shards, config, broker.clock.now)
+    topic_cleaner = TopicCleaner(cast(Any, Mock()), MemoryStore(), config, broker.clock)
     cluster = Cluster(
         [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
     )
@@ -67,6 +70,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         tape = Tape(Path(directory) / "r", 1)
         more: list[Callable[[], Collector]] = [
             lambda: LogCollector(cleaner, LoopStalls()),
+            lambda: TopicCleaningCollector(topic_cleaner),
             lambda: RecordingCollector(tape),
             lambda: ClusterCollector(cluster),
         ]

@@ -58,7 +58,7 @@ def test_the_search_ends_where_no_later_one_can_begin() -> None:
         index.begin(1, at)
         index.end(1, at, at + 1, committed=False)
     assert index.aborted(10, 12) == ((1, 10),)
-    index.truncated(1000)
+    index.forget_below(1000)
     assert index.aborted_count == 500
     assert index.aborted(0, 1002) == ((1, 1000),)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,8 +25,15 @@ from protocol.records.batch import (
 )
 from protocol.records.codec import decode_record, encode_key, encode_value
 from protocol.records.compaction import PRODUCER_EXPIRATION_MS, Compaction, Rules
+from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from protocol.records.survey import TURN_RECORDS, Survey
+from protocol.records.survey import (
+    KEY_BYTES,
+    TURN_RECORDS,
+    Survey,
+    offsets_identity,
+    plain_identity,
+)
 
 T = TypeVar("T")
 
@@ -70,9 +77,9 @@ class Log:
             encode_batch(self.end, 0, at_ms, records, producer_id, 0, 0, transactional=True)
         )
 
-    def marker(self, producer_id: int, *, commit: bool) -> Log:
+    def marker(self, producer_id: int, *, commit: bool, epoch: int = 0) -> Log:
         at_ms = NOW_MS - 60_000 + self.end
-        return self._add(encode_marker(self.end, 0, at_ms, producer_id, 0, 1, commit=commit))
+        return self._add(encode_marker(self.end, 0, at_ms, producer_id, epoch, 1, commit=commit))
 
     def _add(self, batch: bytes) -> Log:
         self.batches.append(batch)
@@ -85,7 +92,7 @@ def whole(batch: bytes) -> Batch:
 
 
 def survey(batches: Sequence[bytes]) -> Survey:
-    found = Survey()
+    found = Survey(offsets_identity)
     for batch in batches:
         drain(found.add(whole(batch)))
     return found
@@ -236,13 +243,30 @@ def test_a_marker_stays_while_its_transaction_has_records() -> None:
     assert offsets(third) == [2, 3, 4]
 
 
-def test_the_last_batch_of_a_producer_leaves_its_header_until_the_producer_is_forgotten() -> None:
-    log = Log().txn(7, offset(0, 1)).marker(7, commit=False).plain(offset(1, 1))
+def test_the_last_data_of_a_producer_leaves_its_header_until_the_producer_is_forgotten() -> None:
+    log = Log().txn(7, offset(0, 1)).txn(7, offset(0, 2)).marker(7, commit=False)
+    log.plain(offset(1, 1))
     first = clean(log.batches)
-    second = clean(first, len(first), LATER_MS)
-    assert offsets(second) == [2]
-    header = check(second[0])
+    header = check(first[0])
     assert (header.producer_id, header.base_offset, header.record_count) == (7, 1, 0)
+    assert header.is_transactional
+    assert not header.is_control
+    assert first[1] == log.batches[2], "the marker stays as long as its transaction has a batch"
+    assert clean(first, len(first), LATER_MS) == first
+    second = clean(first, len(first), MUCH_LATER_MS)
+    assert [parse_header(batch).base_offset for batch in second] == [2, 3]
+    third = clean(second, len(second), MUCH_LATER_MS + RETENTION_MS)
+    assert [parse_header(batch).base_offset for batch in third] == [3]
+
+
+def test_a_marker_that_begins_an_epoch_leaves_its_header_instead() -> None:
+    """Transaction version 2: the marker says the next epoch, whose sequences begin at 0."""
+    log = Log().txn(7, offset(0, 1)).marker(7, commit=False, epoch=1).plain(offset(1, 1))
+    first = clean(log.batches)
+    assert [parse_header(batch).base_offset for batch in first] == [1, 2]
+    second = clean(first, len(first), LATER_MS)
+    header = check(second[0])
+    assert (header.producer_id, header.producer_epoch, header.record_count) == (7, 1, 0)
     assert header.is_control
     third = clean(second, len(second), MUCH_LATER_MS)
     assert [parse_header(batch).base_offset for batch in third] == [2]
@@ -277,22 +301,34 @@ def test_records_without_key_go_and_legacy_keys_mean_the_same_offset() -> None:
     assert offsets(clean(log.batches)) == [2, 3]
 
 
-def test_a_compressed_batch_is_written_plain_only_if_something_goes() -> None:
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_compressed_batch_is_written_anew_only_if_something_goes(codec: int) -> None:
     plain = whole(encode_batch(0, 0, NOW_MS, [offset(0, 1), offset(1, 1)]))
     packed = pack_batch(
-        plain.header._replace(attributes=1), gzip.compress(plain.payload[HEADER_BYTES:])
+        plain.header._replace(attributes=codec), compress(codec, plain.payload[HEADER_BYTES:])
     )
     after = encode_batch(2, 0, NOW_MS, [offset(2, 2)])
     assert clean([packed, after])[0] == packed
     newer = encode_batch(2, 0, NOW_MS, [offset(0, 2)])
     left = clean([packed, newer])
-    assert check(left[0]).codec == 0
+    assert check(left[0]).codec == codec
     assert offsets(left) == [1, 2]
+
+
+def test_keys_of_a_topic_are_what_they_are() -> None:
+    keys = [b"\x00\x00a", b"\x00\x01a", b"", b"k"]
+    batches = [encode_batch(0, 0, NOW_MS, [(key, b"v") for key in keys])]
+    batches.append(encode_batch(4, 0, NOW_MS, [(b"k", b"w"), (b"", b"w")]))
+    found = Survey(plain_identity)
+    for batch in batches:
+        drain(found.add(whole(batch)))
+    assert found.keys == {b"\x00\x00a": 0, b"\x00\x01a": 1, b"k": 4, b"": 5}
+    assert found.size == sum(len(key) + KEY_BYTES for key in keys)
 
 
 def test_a_large_batch_gives_others_their_turn() -> None:
     batch = encode_batch(0, 0, NOW_MS, [offset(n, 1) for n in range(4 * TURN_RECORDS)])
-    found = Survey()
+    found = Survey(offsets_identity)
     assert sum(1 for _ in found.add(whole(batch))) == 4
     rules = Rules(NOW_MS, RETENTION_MS, 0)
     assert sum(1 for _ in Compaction(found, rules).clean(whole(batch))) == 4

@@ -27,7 +27,7 @@ async def no_sleep(_: float) -> None:
     await asyncio.sleep(0)
 
 
-def cleaner(bench: Bench, least: int = 1, keys_max: int = 1000, **config: Any) -> Cleaner:
+def cleaner(bench: Bench, least: int = 1, keys_bytes_max: int = 1 << 20, **config: Any) -> Cleaner:
     merged = (
         bench.config if not config else type(bench.config)(**{**bench.config.__dict__, **config})
     )
@@ -38,7 +38,7 @@ def cleaner(bench: Bench, least: int = 1, keys_max: int = 1000, **config: Any) -
         bench.clock.now,
         sleep=no_sleep,
         least_records=least,
-        keys_max=keys_max,
+        keys_bytes_max=keys_bytes_max,
     )
 
 
@@ -232,7 +232,7 @@ async def test_the_keys_of_one_cleaning_are_limited_and_the_next_goes_on() -> No
     bench = await Bench().start()
     await commits(bench, range(10), groups=10)
     before = await described(bench, 10)
-    work = cleaner(bench, keys_max=5)
+    work = cleaner(bench, keys_bytes_max=5 * 160)
     await work.round()
     assert bench.shard.log is not None
     first = bench.shard.log.compacted_end

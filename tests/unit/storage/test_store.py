@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from storage.log import Append, LogFenced, LogState, LogUnavailable, Store, StoredBatch, StoredTopic
+from storage.log import (
+    EXTENTS_MAX,
+    Append,
+    LogFenced,
+    LogState,
+    LogUnavailable,
+    RowExtent,
+    Store,
+    StoredBatch,
+    StoredTopic,
+)
 
 if TYPE_CHECKING:
     from conftest import Disk
@@ -196,6 +206,27 @@ async def test_sizes_of_logs(store: Store) -> None:
     await store.truncate_before("a", 5)
     await store.truncate_before("b", 1)
     assert await store.log_sizes() == {"a": 1}
+
+
+async def test_extents_and_size(store: Store) -> None:
+    await store.open_many(["a", "b"])
+    await store.append(
+        [batch("a", base, base + 1, payload=b"x" * (base + 1)) for base in range(0, 1400, 2)]
+        + [batch("b", 0, payload=b"other")]
+    )
+    found = await store.extents("a", 3)
+    assert found[:2] == [RowExtent(2, 3, 2, 3), RowExtent(4, 5, 4, 5)]
+    assert len(found) == EXTENTS_MAX
+    assert await store.extents("a", 3, 1) == found[:1]
+    rest = await store.extents("a", found[-1].last_offset + 1)
+    assert rest[0].base_offset == found[-1].last_offset + 1
+    assert await store.size("a", 1396) == 1397 + 1399
+    await store.truncate_before("a", 1399)
+    assert await store.extents("a", 0) == [RowExtent(1398, 1399, 1398, 1399)]
+    assert await store.size("a", 0) == 1399
+    for name, offset in (("a", 1400), ("unknown", 0)):
+        assert await store.extents(name, offset) == []
+        assert await store.size(name, offset) == 0
 
 
 async def test_truncate(disk: Disk) -> None:

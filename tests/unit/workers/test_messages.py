@@ -70,6 +70,8 @@ def test_every_setting_arrives(entry: object) -> None:
     other: object = default
     if isinstance(default, bool):
         other = not default
+    elif default is None:
+        other = 60_000
     elif isinstance(default, int):
         high = entry.metadata["high"]  # type: ignore[attr-defined]
         other = default - 1 if high == default else default + 1

@@ -1,0 +1,123 @@
+"""Retention of one partition: the oldest batches go by age and by size.
+
+Rules are Kafka's, with a batch where Kafka has a segment. `retention.bytes`: the oldest batch goes
+as long as what is left is not smaller. `retention.ms`: the oldest batch goes once its newest record
+is older. Nothing at or above the high watermark goes, and no batch before the one in front of it.
+The newest batch may go too: Kafka closes its active segment when all of it is too old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from coordinator.cleaning.rests import Rests
+from coordinator.core.types import Instant
+from coordinator.topics.catalogue import Topic
+from coordinator.topics.names import log_name
+from coordinator.topics.partitions import Partitions
+from coordinator.topics.topic_configs import TopicSettings
+from protocol.frozen import dataclass
+from storage.log import MeasuredLogs, RowExtent
+
+log = structlog.get_logger("groupd.retention")
+
+NO_LIMIT = -1
+
+
+@dataclass(slots=True)
+class Deleted:
+    """What retention has deleted: rows of the store, nearly always one a batch."""
+
+    rows: int = 0
+    size: int = 0
+
+
+class Limits:
+    """What of the oldest rows goes: newest record before `oldest_ms` (None: no age is too old), or
+    within the `excess` bytes."""
+
+    def __init__(self, oldest_ms: int | None, excess: int) -> None:
+        self._oldest_ms = oldest_ms
+        self._excess = excess
+
+    def leading(self, rows: Sequence[RowExtent]) -> list[RowExtent]:
+        """The first of `rows` that go. To be asked in the order of the log. Rows of which
+        compaction has left nothing go with the next one that does."""
+        gone = 0
+        for count, row in enumerate(rows, 1):
+            if not row.size:
+                continue
+            if not self._is_old(row) and row.size > self._excess:
+                break
+            self._excess -= row.size
+            gone = count
+        return list(rows[:gone])
+
+    def _is_old(self, row: RowExtent) -> bool:
+        return self._oldest_ms is not None and 0 <= row.max_timestamp_ms < self._oldest_ms
+
+
+class Retention:
+    def __init__(
+        self,
+        partitions: Partitions,
+        logs: MeasuredLogs,
+        now: Callable[[], Instant],
+        rests: Rests,
+    ) -> None:
+        self._partitions = partitions
+        self._logs = logs
+        self._now = now
+        self._rests = rests
+        self.deleted = Deleted()
+        """Since the start."""
+
+    async def check(self, topic: Topic, partition: int, settings: TopicSettings) -> None:
+        """Delete what is beyond the topic's limits, some rows at a time. Raises LogError, ApiError
+        when the topic has gone."""
+        if not settings.has_policy("delete"):
+            return
+        name = log_name(topic.topic_id, partition)
+        oldest = await self._logs.extents(name, 0, 1)
+        limits = await self._limits(name, settings)
+        if not oldest or (oldest[0].size and not limits.leading(oldest)):
+            return
+        limits = await self._limits(name, settings)
+        opened = await self._partitions.open(topic, partition)
+        first, deleted = opened.start_offset, Deleted()
+        while True:
+            rows = await self._logs.extents(name, 0)
+            durable = [row for row in rows if row.last_offset < opened.high_watermark]
+            gone = limits.leading(durable)
+            if not gone:
+                break
+            end = gone[-1].last_offset + 1
+            opened = await self._partitions.delete_before(topic, partition, end)
+            deleted.rows += len(gone)
+            deleted.size += sum(row.size for row in gone)
+            await self._rests.pause()
+            if len(gone) < len(rows):
+                break
+        if not deleted.rows:
+            return
+        self.deleted.rows += deleted.rows
+        self.deleted.size += deleted.size
+        log.info(
+            "old records deleted",
+            topic=topic.name,
+            partition=partition,
+            from_offset=first,
+            to_offset=opened.start_offset,
+            bytes=deleted.size,
+        )
+
+    async def _limits(self, name: str, settings: TopicSettings) -> Limits:
+        retention_ms = settings.number("retention.ms")
+        retention_bytes = settings.number("retention.bytes")
+        oldest_ms = None if retention_ms < 0 else self._now().wall_ms - retention_ms
+        excess = NO_LIMIT
+        if retention_bytes >= 0:
+            excess = await self._logs.size(name, 0) - retention_bytes
+        return Limits(oldest_ms, excess)

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from storage.memory import MemoryStore
+from storage.open import create_store
+from tests.unit.cleaning.harness import Bench
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make_bench(request, tmp_path):
+    """`await make_bench(**settings)`: started."""
+    store = MemoryStore() if request.param == "memory" else create_store(None, tmp_path)
+    return lambda **settings: Bench(store, **settings).start()
+
+
+@pytest.fixture
+async def bench(make_bench):
+    made = await make_bench()
+    yield made
+    await made.stop()
