@@ -149,13 +149,14 @@ async def test_young_records_and_those_of_the_active_segment_are_left_alone(benc
 
 async def test_the_active_segment_has_no_more_than_segment_bytes(bench):
     await bench.create("t")
-    await bench.put("t", (b"k", b"0"))
+    padding = bytes(400_000)  # three batches are more than the least segment.bytes
+    await bench.put("t", (b"k", b"0" + padding))
     size = (await bench.rows("t"))[0].size
     await bench.create(
         "u", cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_bytes=str(3 * size)
     )
     for number in range(10):
-        await bench.put("u", (b"k", b"%d" % number))
+        await bench.put("u", (b"k", b"%d" % number + padding))
     await bench.compact()
     assert [offset for offset, *_ in await bench.everything("u")] == [6, 7, 8, 9]
 
@@ -165,11 +166,11 @@ async def test_min_compaction_lag_wins_over_the_size(bench):
         "t",
         cleanup_policy="compact",
         min_cleanable_dirty_ratio="0",
-        segment_bytes="14",
+        segment_bytes=str(1 << 20),
         min_compaction_lag_ms=str(DAY_MS),
     )
     for number in range(4):
-        await bench.put("t", (b"k", b"%d" % number))
+        await bench.put("t", (b"k", b"%d" % number + bytes(600_000)))
         bench.time.advance(DAY_MS // 2)
     await bench.compact()
     assert [offset for offset, *_ in await bench.everything("t")] == [2, 3]
