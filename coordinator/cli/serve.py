@@ -18,7 +18,6 @@ from coordinator.cli.parse import build_config, host_port, one_of, real_port, to
 from coordinator.compiled import compiled_modules
 from coordinator.failures import DaemonFailed
 from coordinator.runtime import collector
-from coordinator.server.logs import configure_logging, lasting
 
 if TYPE_CHECKING:
     from coordinator.cli.controlled import ControlledDaemon
@@ -80,6 +79,8 @@ def serve(
 
 
 def _set_up_log(log_format: str, log_level: str) -> None:
+    from coordinator.server.logs import configure_logging
+
     one_of(log_format, "--log-format", ("text", "json"))
     one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
     configure_logging(log_format, log_level)
@@ -132,6 +133,8 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
 
 
 async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
+    from coordinator.server.logs import lasting
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     stop_signals.STOP.on_request(lambda: loop.call_soon_threadsafe(stop.set))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.scenarios.runner import brokers
 from tests.scenarios.runner.backend import Names
 from tests.scenarios.runner.brokers import Brokers
 from tests.scenarios.runner.command import (
@@ -137,3 +139,78 @@ def test_payloads_and_names() -> None:
     names.members["A"] = "A-1"
     assert [names.alias(one) for one in ("A-1", "", None, "x")] == ["A", '""', "null", "x"]
     assert show_partitions({"b": [1], "a": [0]}) == "{a:0 b:1}"
+
+
+# Brokers that have just started ----------------------------------------------------------------
+
+
+class SlowClient:
+    """A `WireClient` of a broker that at first does not answer, then loads transactions."""
+
+    calls: list[str] = []  # noqa: RUF012 - emptied by the test
+    silent = 2
+    loading = 3
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> SlowClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def call(self, api: str, version: int, **fields: Any) -> Any:
+        self.calls.append(api)
+        if len(self.calls) <= self.silent:
+            raise brokers.NoReply("nothing came")
+        if api == "InitProducerId":
+            load_in_progress = self.calls.count(api) <= self.loading
+            return {"error_code": 14 if load_in_progress else 0}
+        served = {"error_code": 0}
+        return {"coordinators": [served]} if api == "FindCoordinator" else {"groups": [served]}
+
+
+class Broker:
+    host, port = "localhost", 1
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.closed = False
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_broker_is_waited_for_until_it_serves_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brokers, "WireClient", SlowClient)
+    monkeypatch.setattr(brokers, "WARM_UP_PAUSE_S", 0)
+    monkeypatch.setattr(SlowClient, "calls", [])
+    brokers.warm_up(Broker())  # type: ignore[arg-type]
+    assert SlowClient.calls.count("InitProducerId") == SlowClient.loading + brokers.WARM_UP_GROUPS
+    with pytest.raises(AssertionError, match="do not become ready"):
+        brokers.warm_up(Broker(), timeout_s=-1)  # type: ignore[arg-type]
+
+
+def test_a_broker_that_never_serves_is_not_there_for_the_next_scenario(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[Broker] = []
+
+    def make(*_: object, **__: object) -> Broker:
+        made.append(Broker())
+        return made[-1]
+
+    def warm_up(broker: Any) -> None:
+        assert len(made) > 1, "the broker's coordinators do not become ready"
+
+    monkeypatch.setattr(brokers, "KafkaBroker", make)
+    monkeypatch.setattr(brokers, "warm_up", warm_up)
+    started = Brokers(tmp_path)
+    with pytest.raises(AssertionError, match="do not become ready"):
+        started._broker("kafka", {})
+    assert made[0].closed
+    assert started._broker("kafka", {}) is made[1]

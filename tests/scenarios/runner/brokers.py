@@ -13,7 +13,7 @@ from tests.scenarios.runner.tcp_backend import TcpBackend
 from tests.scenarios.runner.workers_backend import WorkersBackend
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.wire_client import WireClient
+from tests.support.wire_client import NoReply, WireClient
 
 KINDS = ("core", "tcp", "workers", "kafka")
 WORKERS = 2
@@ -29,7 +29,8 @@ EVERYWHERE = dict(
 )
 """Over those of every scenario, of a started groupd: `groupd.steady.replies.enable=false`, say."""
 KAFKA_SETTLE_S = 0.3
-WARM_UP_S = 60.0
+WARM_UP_S = 120.0
+WARM_UP_PAUSE_S = 0.1
 WARM_UP_GROUPS = 20
 """Enough to meet every partition of the offsets topic."""
 
@@ -65,10 +66,15 @@ class Brokers:
             else:
                 workers = WORKERS if kind == "workers" else 1
                 broker = Daemon(directory, settings=settings, workers=workers)
-            broker.start()
+            try:
+                broker.start()
+                if kind != "workers":  # those are loaded when the daemon is
+                    warm_up(broker)
+            except BaseException:
+                # Not for the next scenario, which would meet coordinators that load.
+                broker.close()
+                raise
             self._started[key] = broker
-            if kind != "workers":  # those are loaded when the daemon is
-                _warm_up(broker)
         return self._started[key]
 
     def _stop(self, kind: str) -> None:
@@ -82,23 +88,29 @@ class Brokers:
         self._started.clear()
 
 
-def _warm_up(broker: Daemon | KafkaBroker) -> None:
+def warm_up(broker: Daemon | KafkaBroker, timeout_s: float = WARM_UP_S) -> None:
     """Until the coordinators answer: a real broker creates their topics on demand and loads
-    partitions one by one."""
-    deadline = time.monotonic() + WARM_UP_S
+    partitions one by one. Raises AssertionError after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
     answered = 0
-    with WireClient(broker.host, broker.port) as client:
-        while answered < WARM_UP_GROUPS:
-            assert time.monotonic() < deadline, "the broker's coordinators do not become ready"
-            group = f"warm-up-{answered}"
-            found = client.call("FindCoordinator", 4, coordinator_keys=[group], key_type=0)
-            fetched = client.call("OffsetFetch", 8, groups=[{"group_id": group, "topics": None}])
-            errors = [found["coordinators"][0]["error_code"], fetched["groups"][0]["error_code"]]
-            errors.append(_warm_up_transactions(client, group))
-            if any(errors):
-                time.sleep(0.1)
-            else:
-                answered += 1
+    while answered < WARM_UP_GROUPS:
+        assert time.monotonic() < deadline, "the broker's coordinators do not become ready"
+        try:
+            with WireClient(broker.host, broker.port) as client:
+                while answered < WARM_UP_GROUPS and _serves(client, f"warm-up-{answered}"):
+                    answered += 1
+        except (OSError, NoReply):
+            pass  # a broker on a busy machine that has just started
+        if answered < WARM_UP_GROUPS:
+            time.sleep(WARM_UP_PAUSE_S)
+
+
+def _serves(client: WireClient, group: str) -> bool:
+    """Whether the group and the transactional id of that name have coordinators that serve."""
+    found = client.call("FindCoordinator", 4, coordinator_keys=[group], key_type=0)
+    fetched = client.call("OffsetFetch", 8, groups=[{"group_id": group, "topics": None}])
+    errors = [found["coordinators"][0]["error_code"], fetched["groups"][0]["error_code"]]
+    return not any(errors) and not _warm_up_transactions(client, group)
 
 
 def _warm_up_transactions(client: WireClient, name: str) -> int:

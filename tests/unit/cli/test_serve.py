@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from coordinator.cli import serve
+from coordinator.cli import serve, stop_signals
 from coordinator.daemon import CannotStart
 from coordinator.failures import DaemonFailed
 
@@ -46,9 +47,14 @@ class FakeDaemon:
 
 
 @pytest.fixture
-async def daemon(monkeypatch: pytest.MonkeyPatch) -> FakeDaemon:
+async def daemon(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeDaemon]:
     monkeypatch.setattr(serve.collector, "serve", lambda: None)
-    return FakeDaemon()
+    monkeypatch.setattr(stop_signals, "STOP", stop_signals.StopRequest())
+    before = {number: signal.getsignal(number) for number in stop_signals.NUMBERS}
+    stop_signals.catch()
+    yield FakeDaemon()
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 async def running(daemon: Any) -> asyncio.Task[None]:
@@ -67,7 +73,7 @@ async def test_a_signal_during_the_start_gives_it_up(
     async with asyncio.timeout(5):
         await task
     assert daemon.steps == ["start", "given up"]
-    assert capsys.readouterr().out == "", "it never was ready"
+    assert "ready" not in capsys.readouterr().out
 
 
 async def test_a_signal_while_it_serves_stops_it(
@@ -83,6 +89,25 @@ async def test_a_signal_while_it_serves_stops_it(
         await task
     assert daemon.steps == ["start", "started", "stop"]
     assert capsys.readouterr().out == "groupd ready kafka=127.0.0.1:1 admin=[::1]:2\n"
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
+async def test_further_signals_change_nothing(daemon: FakeDaemon, first: signal.Signals) -> None:
+    daemon.go.set()
+    task = await running(daemon)
+    for number in (first, signal.SIGTERM, signal.SIGINT):
+        os.kill(os.getpid(), number)
+    async with asyncio.timeout(5):
+        await task
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert daemon.steps == ["start", "started", "stop"]
+
+
+async def test_a_signal_from_before_the_loop_counts(daemon: FakeDaemon) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(5):
+        await serve._run(daemon)  # type: ignore[arg-type]
+    assert "started" not in daemon.steps
 
 
 async def test_a_daemon_whose_store_is_taken_over_stops(daemon: FakeDaemon) -> None:
