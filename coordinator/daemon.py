@@ -296,15 +296,19 @@ class Daemon:
         from coordinator.server.admin_http import AdminServer
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.scrapes import Scrapes
+        from coordinator.topics.ends import LogEnds
 
         parts = (self._broker, self.connections, self._transactions)
         logs = (self._cleaner, self.topic_cleaner, self._stalls)
         scrapes = Scrapes(*parts, *logs, self._host.collectors)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
-        routes.add("groups", GroupRoutes(self._broker))
+        ends = LogEnds(self._data_plane.catalogue, self._data_plane.partitions)
+        groups = GroupRoutes(self._broker, ends)
+        routes.add("groups", groups)
+        routes.add("events", groups.events)
         if self._hosting is not None:
-            self._hosting.add_routes(routes, scrapes)
+            self._hosting.add_routes(routes, scrapes, ends)
         admin = AdminServer(routes, self._control)
         try:
             self.admin_address = await admin.start(*address)

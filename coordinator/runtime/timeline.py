@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
+from heapq import nlargest
+from operator import itemgetter
 from typing import Any
 
 from coordinator.core.types import Event
@@ -62,14 +64,27 @@ class Timeline:
             return []
         times = group.times
         return [
-            {
-                "sequence": sequence,
-                "timestamp_ms": wall_ms,
-                "event": event.kind.value,
-                "member_id": event.member_id,
-                "epoch": event.epoch,
-                "cause": event.cause,
-                "details": dict(event.details),
-            }
+            _shown(sequence, wall_ms, event)
             for sequence, wall_ms, event in zip(times[::2], times[1::2], group.events, strict=True)
         ]
+
+    def latest(self, count: int) -> list[dict[str, Any]]:
+        """The last events of all groups, oldest first, each with its `group_id`."""
+        found: list[tuple[int, int, Event]] = []
+        for group in self._groups.values():
+            times = group.times
+            found += zip(times[::2], times[1::2], group.events, strict=True)
+        newest = nlargest(count, found, key=itemgetter(0))
+        return [{"group_id": one[2].group_id, **_shown(*one)} for one in reversed(newest)]
+
+
+def _shown(sequence: int, wall_ms: int, event: Event) -> dict[str, Any]:
+    return {
+        "sequence": sequence,
+        "timestamp_ms": wall_ms,
+        "event": event.kind.value,
+        "member_id": event.member_id,
+        "epoch": event.epoch,
+        "cause": event.cause,
+        "details": dict(event.details),
+    }

@@ -1,4 +1,4 @@
-"""`/groups`, `/groups/{id}` and `/groups/{id}/events` of the admin port."""
+"""`/groups`, `/groups/{id}`, its `/events` and `/offsets`, and `/events`, of the admin port."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ from operator import itemgetter
 from typing import Any
 
 from coordinator.core.inspection.group import is_long, list_group_summaries
+from coordinator.core.inspection.offsets import inspect_offsets
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.inspecting import inspect, inspect_lazily
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.turns import Turns
 from coordinator.server.admin_http import JSON, HttpReply, HttpRequest, as_json, text
+from coordinator.server.group_lag import Ends, add_lag, owned_since
 from coordinator.server.long_json import json_steps
 
 SLICE_MS = 2.0
+EVENTS_SHOWN = 1000
 
 
 class GroupRoutes:
     """A group id with slashes is written percent-encoded. Long replies are made in slices."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, ends: Ends | None) -> None:
+        """`ends` None: whoever asks adds the lag."""
         self._broker = broker
+        self._ends = ends
 
     async def __call__(self, request: HttpRequest) -> HttpReply:
         match request.path:
@@ -30,8 +35,16 @@ class GroupRoutes:
                 return await self._show(group_id)
             case (_, group_id, "events"):
                 return as_json(self._broker.timeline.of(group_id))
+            case (_, group_id, "offsets"):
+                return self._offsets(group_id)
             case _:
                 return text("not found", 404)
+
+    async def events(self, request: HttpRequest) -> HttpReply:
+        """The last events of all groups, oldest first."""
+        if len(request.path) > 1:
+            return text("not found", 404)
+        return as_json(self._broker.timeline.latest(EVENTS_SHOWN), compact=True)
 
     async def _list(self) -> HttpReply:
         turns = Turns(SLICE_MS, 0)
@@ -43,6 +56,20 @@ class GroupRoutes:
                     await turns.pause()
         groups.sort(key=itemgetter("group_id"))
         return HttpReply(await turns.run(json_steps(groups)), JSON)
+
+    def _offsets(self, group_id: str) -> HttpReply:
+        shard = self._broker.shard_of(group_id)
+        if not isinstance(shard, ShardRuntime) or shard.state is not ShardState.ACTIVE:
+            return text(f"the shard of group {group_id} is {shard.state.value}", 503)
+        state, store = shard.shard.state, shard.shard.offsets.store
+        members = getattr(state.groups.get(group_id), "members", ())
+        since = owned_since(self._broker.timeline.of(group_id), members)
+        shown = inspect_offsets(state, store, group_id, since, self._broker.clock.now())
+        if shown is None:
+            return text(f"no group {group_id}", 404)
+        if self._ends is not None:
+            add_lag(shown, self._ends)
+        return as_json(shown, compact=True)
 
     async def _show(self, group_id: str) -> HttpReply:
         shard = self._broker.shard_of(group_id)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from coordinator.plain_text import fields_text
+
 EVENTS_MAX = 60
 GROUPS_MAX = 5
 LINE_MAX = 240
@@ -27,7 +29,8 @@ def _line(event: Mapping[str, Any]) -> str:
         parts.append(f"member={event['member_id']}")
     if event["epoch"] >= 0:
         parts.append(f"epoch={event['epoch']}")
-    parts += [f"{name}={value}" for name, value in event["details"].items()]
+    if event["details"]:
+        parts.append(fields_text(event["details"]))
     if event["cause"]:
         parts.append(f"({event['cause']})")
     line = "  " + " ".join(parts)

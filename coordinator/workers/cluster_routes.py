@@ -10,15 +10,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from coordinator.server.admin_groups import EVENTS_SHOWN
 from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
 from coordinator.server.families import labelled
+from coordinator.server.group_lag import Ends, add_lag
 from coordinator.server.scrapes import Scrapes
 from coordinator.workers.cluster import Cluster
 from coordinator.workers.link import WorkerLink, WorkerState
@@ -28,6 +30,7 @@ from coordinator.workers.operations import Operation
 from storage.log import LogError
 
 ANSWER_TIMEOUT_S = 5.0
+OK = 200
 
 T = TypeVar("T")
 
@@ -51,9 +54,11 @@ class ClusterCollector(Collector):
 
 
 class ClusterRoutes:
-    """`metrics` and `groups`, as routes of `AdminRoutes`."""
+    """`metrics`, `groups` and `events`, as routes of `AdminRoutes`. `ends`: of the logs, which the
+    main process has."""
 
-    def __init__(self, cluster: Cluster, node_id: int, scrapes: Scrapes) -> None:
+    def __init__(self, cluster: Cluster, node_id: int, scrapes: Scrapes, ends: Ends) -> None:
+        self._ends = ends
         self._cluster = cluster
         self._node_id = node_id
         self._scrapes = scrapes
@@ -74,7 +79,7 @@ class ClusterRoutes:
         match request.path:
             case (_,):
                 return await self._list(request)
-            case (_, group_id, *_):
+            case (_, group_id, *below):
                 link = self._cluster.link_of(group_id)
                 try:
                     async with asyncio.timeout(ANSWER_TIMEOUT_S):
@@ -82,18 +87,35 @@ class ClusterRoutes:
                 except (LogError, TimeoutError) as error:
                     node_id = link.place.node.node_id
                     return text(f"worker {node_id} of group {group_id}: {error}", 503)
+                if below == ["offsets"] and answer.status == OK:
+                    shown = json.loads(answer.body)
+                    add_lag(shown, self._ends)
+                    return as_json(shown, compact=True)
                 return HttpReply(answer.body, answer.content_type, answer.status)
             case _:
                 return text("not found", 404)
 
-    async def _list(self, request: HttpRequest) -> HttpReply:
-        async def ask(link: WorkerLink) -> list[dict[str, object]]:
-            groups: list[dict[str, object]] = json.loads((await _ask(link, request)).body)
-            return groups
+    async def events(self, request: HttpRequest) -> HttpReply:
+        """The last events of all groups, oldest first; each worker counts its own."""
+        if len(request.path) > 1:
+            return text("not found", 404)
+        events = await self._lists(request)
+        events.sort(key=itemgetter("timestamp_ms"))
+        return as_json(events[-EVENTS_SHOWN:], compact=True)
 
-        groups = [group for _, found in await self._all(ask) for group in found]
+    async def _list(self, request: HttpRequest) -> HttpReply:
+        groups = await self._lists(request)
         groups.sort(key=itemgetter("group_id"))
         return as_json(groups, compact=True)
+
+    async def _lists(self, request: HttpRequest) -> list[dict[str, Any]]:
+        """What all workers answer to the same question, one list after the other."""
+
+        async def ask(link: WorkerLink) -> list[dict[str, Any]]:
+            items: list[dict[str, Any]] = json.loads((await _ask(link, request)).body)
+            return items
+
+        return [item for _, found in await self._all(ask) for item in found]
 
     async def _all(self, ask: Callable[[WorkerLink], Awaitable[T]]) -> list[tuple[WorkerLink, T]]:
         """The answers of those that give one in time."""

@@ -10,6 +10,7 @@ from coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import Clock
 from coordinator.server.admin_routes import AdminRoutes
+from coordinator.server.group_lag import Ends
 from coordinator.server.scrapes import Scrapes
 from coordinator.topics.data_plane import DataPlane
 from coordinator.transactions.api import TransactionVerifier
@@ -88,11 +89,12 @@ class Hosting:
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
         return self.frontend
 
-    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes) -> None:
+    def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends) -> None:
         """The routes of the admin port that speak for all nodes."""
-        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes)
+        cluster_routes = ClusterRoutes(self.cluster, self._config.node_id, scrapes, ends)
         routes.add("metrics", cluster_routes.metrics)
         routes.add("groups", cluster_routes.groups)
+        routes.add("events", cluster_routes.events)
 
     def _start(self, place: Place) -> Start:
         catalogue = self._data_plane.catalogue

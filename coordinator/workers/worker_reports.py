@@ -26,13 +26,15 @@ class WorkerReports:
     ) -> None:
         collectors = [lambda: LogCollector(cleaner, stalls)]
         self._registry = make_registry(broker, connections, None, collectors)
-        self._groups = GroupRoutes(broker)
+        self._groups = GroupRoutes(broker, None)
 
     async def metrics(self) -> bytes:
         await self._registry.prepare()
         return encode_families(self._registry)
 
     async def admin(self, path: Sequence[str], query: Mapping[str, str]) -> bytes:
-        """What is below `/groups`: an encoded `AdminAnswer`."""
-        reply = await self._groups(HttpRequest(tuple(path), dict(query)))
+        """What is below `/groups` and `/events`: an encoded `AdminAnswer`."""
+        request = HttpRequest(tuple(path), dict(query))
+        of_all = request.path[0] == "events"
+        reply = await (self._groups.events(request) if of_all else self._groups(request))
         return AdminAnswer(reply.status, reply.content_type, reply.body).encode()

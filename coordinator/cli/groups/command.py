@@ -23,6 +23,9 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Format = Annotated[str, typer.Option("--format", help="table, or json: one object a line.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Cut nothing off; otherwise lines fit the terminal, or 120.")
+]
 Admin = Annotated[str, typer.Option(help="Admin address of the daemon, HOST:PORT.")]
 DataDir = Annotated[
     Path | None,
@@ -36,19 +39,46 @@ Bootstrap = Annotated[
 
 
 @app.command("list")
-def list_groups(admin: Admin = DEFAULT_ADMIN, output: Format = "table") -> None:
+def list_groups(admin: Admin = DEFAULT_ADMIN, output: Format = "table", wide: Wide = False) -> None:
     """All groups of a running daemon."""
     from coordinator.cli.groups import live
 
-    live.list_groups(admin, _json(output))
+    live.list_groups(admin, _json(output), wide)
 
 
 @app.command()
-def describe(group: Group, admin: Admin = DEFAULT_ADMIN, output: Format = "table") -> None:
-    """One group of a running daemon: its members, what they hold, and what it waits for."""
+def describe(
+    group: Group, admin: Admin = DEFAULT_ADMIN, output: Format = "table", wide: Wide = False
+) -> None:
+    """One group of a running daemon: its members, what they hold, how far they are behind, and
+    what it waits for.
+
+    Members that have committed nothing for a minute although records wait are pointed out.
+    """
     from coordinator.cli.groups import live
 
-    live.describe(group, admin, _json(output))
+    live.describe(group, admin, _json(output), wide)
+
+
+@app.command()
+def events(
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="The group's id; none: all groups.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes next.")] = False,
+    admin: Admin = DEFAULT_ADMIN,
+    output: Format = "table",
+    wide: Wide = False,
+) -> None:
+    """What happened lately to a group of a running daemon, or to all: who came, who went and why,
+    what started a rebalance, who was given what.
+
+    The daemon remembers a hundred events of each group since its start. `history --events` reads
+    the log instead.
+    """
+    from coordinator.cli.groups.events import show_events
+
+    show_events(group, admin, follow=follow, as_json=_json(output), wide=wide)
 
 
 @app.command()
@@ -63,6 +93,7 @@ def offsets(
     store: Store = None,
     bootstrap: Bootstrap = None,
     output: Format = "table",
+    wide: Wide = False,
 ) -> None:
     """What a group has committed, per partition: now, at --at, or at --at-log-offset.
 
@@ -71,7 +102,7 @@ def offsets(
     from coordinator.cli.groups.offsets import show_offsets
 
     chosen = place(data_dir, store, bootstrap)
-    show_offsets(chosen, group, at, at_log_offset, as_json=_json(output))
+    show_offsets(chosen, group, at, at_log_offset, as_json=_json(output), wide=wide)
 
 
 @app.command()
@@ -121,6 +152,7 @@ def restore(
     data_dir: DataDir = None,
     store: Store = None,
     output: Format = "table",
+    wide: Wide = False,
 ) -> None:
     """Bring a group's offsets back to what they were at --at. A dry run unless --apply is given.
 
@@ -133,8 +165,16 @@ def restore(
     from coordinator.cli.groups.restore import restore_group
 
     stored = place(data_dir, store, None) if data_dir is not None or store is not None else None
-    as_json = _json(output)
-    restore_group(group, at, bootstrap, stored, apply=apply, delete_new=delete_new, as_json=as_json)
+    restore_group(
+        group,
+        at,
+        bootstrap,
+        stored,
+        apply=apply,
+        delete_new=delete_new,
+        as_json=_json(output),
+        wide=wide,
+    )
 
 
 def _json(output: str) -> bool:

@@ -2,72 +2,143 @@
 
 from __future__ import annotations
 
-import http.client
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-import typer
+from coordinator.cli.groups.admin import get
+from coordinator.cli.groups.show import json_line
+from coordinator.cli.groups.tables import output_width, table, wrapped
+from coordinator.cli.times import show_span
 
-from coordinator.cli.groups.past import fail
-from coordinator.cli.groups.show import json_line, table
-from coordinator.cli.parse import real_port
+NOT_COMMITTING_MS = 60_000
+"""A member with lag that has committed nothing for so long is pointed out."""
 
-TIMEOUT_S = 10.0
+FACTS = (
+    "group_id",
+    "type",
+    "state",
+    "group_epoch",
+    "assignment_epoch",
+    "generation",
+    "protocol_type",
+    "protocol_name",
+    "leader",
+)
+Shown = Mapping[str, Any]
 
 
-def list_groups(admin: str, as_json: bool) -> None:
+def list_groups(admin: str, as_json: bool, wide: bool) -> None:
     """One row a group."""
-    groups = _get(admin, "/groups")
+    groups = get(admin, "/groups")
     if as_json:
         for group in groups:
             json_line(group)
         return
     columns = list(dict.fromkeys(key for group in groups for key in group)) or ["group_id"]
-    table(columns, [[group.get(key, "-") for key in columns] for group in groups])
+    rows = [[group.get(key, "-") for key in columns] for group in groups]
+    table(columns, rows, wide=wide)
 
 
-def describe(group: str, admin: str, as_json: bool) -> None:
-    """Plain facts first, then a table for each list."""
-    found = _get(admin, f"/groups/{quote(group, safe='')}")
+def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
+    """Plain facts, members, partitions with their offsets, and what the group waits for."""
+    path = f"/groups/{quote(group, safe='')}"
+    found, offsets = get(admin, path), get(admin, f"{path}/offsets")
     if as_json:
-        json_line(found)
+        json_line({**found, "offsets": offsets})
         return
-    lists = {key: value for key, value in found.items() if _is_table(value)}
-    for key, value in found.items():
-        if key not in lists:
-            typer.echo(f"{key}: {_short(value)}")
-    for key, rows in lists.items():
-        typer.echo(f"\n{key}:")
-        # What no row has anything in would only make the table wider.
-        columns = list(dict.fromkeys(name for row in rows for name in row if row[name]))
-        table(columns, [[_short(row.get(name, "-")) for name in columns] for row in rows])
+    for name in FACTS:
+        if found.get(name) not in (None, ""):
+            print(f"{name}: {found[name]}")
+    for name, value in found["config_overrides"].items():
+        print(f"config: {name}={value}")
+    lag = {member["member_id"]: member for member in offsets["members"]}
+    now_ms = offsets["now_ms"]
+    _section("members", [_member(one, lag, now_ms) for one in found["members"]], wide)
+    _section("partitions", [_partition(row, now_ms) for row in offsets["partitions"]], wide)
+    if offsets["left_out"]:
+        print(f"and {offsets['left_out']} more partitions")
+    _lines("waits for", [_wait(entry) for entry in found["blocked"]], wide)
+    _lines("look at", list(_suspects(offsets)), wide)
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
+    """A table; what no row has anything in would only make it wider."""
+    if rows:
+        columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)]
+        print(f"\n{title}:")
+        table(columns, [[row[name] for name in columns] for row in rows], wide=wide)
 
 
-def _short(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _lines(title: str, lines: list[str], wide: bool) -> None:
+    if lines:
+        print(f"\n{title}:")
+        for line in lines:
+            for part in wrapped(f"  {line}", None if wide else output_width()):
+                print(part)
 
 
-def _get(admin: str, path: str) -> Any:
-    host, port = real_port(admin, "--admin")
-    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-    try:
-        connection.request("GET", path)
-        reply = connection.getresponse()
-        body = reply.read().decode(errors="replace")
-    except OSError as error:
-        fail(f"no answer from {admin}: {error}")
-    except http.client.HTTPException:
-        fail(f"{admin} does not answer in HTTP: is it the admin port?")
-    finally:
-        connection.close()
-    if reply.status != 200:
-        fail(body.strip())
-    try:
-        return json.loads(body)
-    except ValueError:
-        fail(f"{admin} does not answer as groupd does: is it its admin port?")
+def _member(member: Shown, lag: Mapping[str, Shown], now_ms: int) -> dict[str, object]:
+    offsets = lag.get(member["member_id"], {})
+    return {
+        "member": member["member_id"],
+        "instance": _or_dash(member["instance_id"]),
+        "client": _or_dash(member["client_id"]),
+        "host": _or_dash(member["client_host"]),
+        "state": member["state"] if "state" in member else _parked(member),
+        "epoch": _or_dash(member.get("member_epoch")),
+        "owns": offsets.get("partitions", 0),
+        "lag": _or_dash(offsets.get("lag")),
+        "last commit": _ago(offsets.get("last_commit_ms"), now_ms),
+    }
+
+
+def _parked(member: Shown) -> str:
+    """What a member of a classic group waits for."""
+    if member["join_parked"]:
+        return "in JoinGroup"
+    return "in SyncGroup" if member["sync_parked"] else "-"
+
+
+def _partition(row: Shown, now_ms: int) -> dict[str, object]:
+    return {
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "committed": _or_dash(row["committed_offset"]),
+        "end": _or_dash(row["end_offset"]),
+        "lag": _or_dash(row["lag"]),
+        "last commit": _ago(row["last_commit_ms"], now_ms),
+        "member": _or_dash(row["member_id"]),
+        "client": _or_dash(row["client_id"]),
+        "host": _or_dash(row["client_host"]),
+        "transaction": "open" if row["in_transaction"] else "-",
+    }
+
+
+def _wait(entry: Shown) -> str:
+    who = f"{entry['member_id']}: " if entry["member_id"] else ""
+    left_ms = entry["in_ms"]
+    return f"{who}{entry['why']}" + ("" if left_ms is None else f" ({show_span(left_ms)} left)")
+
+
+def _suspects(offsets: Shown) -> Iterator[str]:
+    for member in offsets["members"]:
+        silent_ms = member["not_committing_ms"]
+        if silent_ms is not None and silent_ms >= NOT_COMMITTING_MS:
+            records = "1 record waits" if member["lag"] == 1 else f"{member['lag']} records wait"
+            yield (
+                f"{member['member_id']} (client {member['client_id']} at {member['client_host']}) "
+                f"is in the group, but has committed nothing for {show_span(silent_ms)}, although "
+                f"{records}: does it poll?"
+            )
+
+
+def _ago(time_ms: int | None, now_ms: int) -> str:
+    return "-" if time_ms is None else f"{show_span(max(0, now_ms - time_ms))} ago"
+
+
+def _or_dash(value: object) -> object:
+    if value is None or value == "":
+        return "-"
+    return value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)

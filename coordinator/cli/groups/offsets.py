@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from coordinator.cli.groups.past import note, past_state, run
 from coordinator.cli.groups.place import Place
-from coordinator.cli.groups.show import json_line, offset_fields, table
+from coordinator.cli.groups.show import json_line, offset_fields
 from coordinator.cli.groups.source import open_source
+from coordinator.cli.groups.tables import table
 from coordinator.cli.times import show_time
 from coordinator.history.replay import GroupState
 
@@ -13,7 +14,13 @@ COLUMNS = ("topic", "partition", "offset", "leader epoch", "metadata", "committe
 
 
 def show_offsets(
-    place: Place, group_id: str, at: str | None, at_log_offset: int | None, *, as_json: bool
+    place: Place,
+    group_id: str,
+    at: str | None,
+    at_log_offset: int | None,
+    *,
+    as_json: bool,
+    wide: bool,
 ) -> None:
     """By topic and partition; nothing on stdout when nothing was committed."""
 
@@ -42,4 +49,5 @@ def show_offsets(
                 )
                 for offset in state.offsets
             ],
+            wide=wide,
         )

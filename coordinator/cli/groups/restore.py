@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from coordinator.cli.groups.past import fail, note, past_state, run
 from coordinator.cli.groups.place import Place
-from coordinator.cli.groups.show import json_line, table
+from coordinator.cli.groups.show import json_line
 from coordinator.cli.groups.source import cluster_source, open_source
+from coordinator.cli.groups.tables import table
 from coordinator.cli.kafka import calls
 from coordinator.cli.kafka.calls import FetchedOffset
 from coordinator.cli.kafka.cluster import Cluster
@@ -35,6 +36,7 @@ def restore_group(
     apply: bool,
     delete_new: bool,
     as_json: bool,
+    wide: bool,
 ) -> None:
     """`stored` None: the history comes from the cluster, too."""
     address = real_port(bootstrap, "--bootstrap")
@@ -44,7 +46,7 @@ def restore_group(
             then = await _then(cluster, stored, group_id, at)
             coordinator = cluster.coordinator(group_id)
             steps = _plan(cluster, coordinator, group_id, then, delete_new=delete_new)
-            _show(group_id, steps, as_json)
+            _show(group_id, steps, as_json, wide)
             _check_empty(coordinator, group_id)
             if apply:
                 _apply(coordinator, group_id, steps)
@@ -159,7 +161,7 @@ def _requests(steps: list[Step]) -> Iterator[dict[calls.Place, FetchedOffset]]:
         yield part
 
 
-def _show(group_id: str, steps: list[Step], as_json: bool) -> None:
+def _show(group_id: str, steps: list[Step], as_json: bool, wide: bool) -> None:
     if as_json:
         for step in steps:
             json_line(
@@ -189,4 +191,5 @@ def _show(group_id: str, steps: list[Step], as_json: bool) -> None:
                 )
                 for step in steps
             ],
+            wide=wide,
         )

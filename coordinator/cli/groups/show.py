@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from coordinator.cli.times import show_time
 from coordinator.history.changes import (
@@ -23,32 +17,9 @@ from coordinator.history.changes import (
     OffsetChange,
 )
 
-_WIDE = 100_000
-
 
 def json_line(fields: Mapping[str, Any]) -> None:
     print(json.dumps(fields, separators=(",", ":"), ensure_ascii=False), flush=False)
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Numbers stand right. Nothing is cut off: a pipe gets every row on one line."""
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    shown = [[str(cell) for cell in row] for row in rows]
-    for index, name in enumerate(columns):
-        numbers = _are_numbers([row[index] for row in shown])
-        drawn.add_column(name, justify="right" if numbers else "left", overflow="fold")
-    for row in shown:
-        drawn.add_row(*(Text(cell) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-    with console.capture() as captured:
-        console.print(drawn)
-    for line in captured.get().splitlines():
-        print(line.rstrip())
-
-
-def _are_numbers(cells: list[str]) -> bool:
-    found = [cell for cell in cells if cell != "-"]
-    return bool(found) and all(cell.lstrip("-+").isdecimal() for cell in found)
 
 
 def offset_fields(group_id: str, offset: CommittedOffset) -> dict[str, Any]:

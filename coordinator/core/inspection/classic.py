@@ -43,7 +43,7 @@ def _member(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, Any]:
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "protocols": [protocol.name for protocol in member.protocols],
         "subscribed_topic_names": _topics(member) if consumer else [],
-        "owned": _owned(member) if consumer else {},
+        "owned": owned_by(group, member),
         "join_parked": member.join_token is not None,
         "sync_parked": member.sync_token is not None,
     }
@@ -56,8 +56,9 @@ def _topics(member: ClassicGroupMember) -> list[str]:
         return []
 
 
-def _owned(member: ClassicGroupMember) -> dict[str, list[int]]:
-    if not member.assignment:
+def owned_by(group: ClassicGroup, member: ClassicGroupMember) -> dict[str, list[int]]:
+    """What the member's last assignment gave it, by topic; {} if only its clients can tell."""
+    if group.protocol_type != "consumer" or not member.assignment:
         return {}
     try:
         assignment = parse_assignment(member.assignment)

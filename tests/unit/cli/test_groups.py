@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from coordinator.cli.groups.show import change_fields, change_line, offset_fields, table
+from coordinator.cli.groups.show import change_fields, change_line, offset_fields
+from coordinator.cli.groups.tables import table
 from coordinator.cli.kafka.calls import FETCH
 from coordinator.cli.kafka.connection import Connection, KafkaError
 from coordinator.cli.main import main
@@ -56,7 +57,7 @@ def test_deletions_and_events_are_told_with_their_cause() -> None:
 
 def test_tables_keep_brackets_and_cut_nothing_off(capsys: pytest.CaptureFixture[str]) -> None:
     name = "[red]" + "x" * 300
-    table(("name", "n"), [(name, 5), ("b", "-")])
+    table(("name", "n"), [(name, 5), ("b", "-")], wide=True)
     out = capsys.readouterr().out
     assert name in out
     assert len(out.splitlines()) == 4

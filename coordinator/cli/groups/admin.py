@@ -1,0 +1,35 @@
+"""Questions to the admin port of a running daemon."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+
+from coordinator.cli.groups.past import fail
+from coordinator.cli.parse import real_port
+
+TIMEOUT_S = 10.0
+
+
+def get(admin: str, path: str) -> Any:
+    """The answer as plain data. What cannot be asked, and what is answered with an error, ends the
+    command with exit code 1 and one line."""
+    host, port = real_port(admin, "--admin")
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", path)
+        reply = connection.getresponse()
+        body = reply.read().decode(errors="replace")
+    except OSError as error:
+        fail(f"no answer from {admin}: {error}")
+    except http.client.HTTPException:
+        fail(f"{admin} does not answer in HTTP: is it the admin port?")
+    finally:
+        connection.close()
+    if reply.status != 200:
+        fail(body.strip())
+    try:
+        return json.loads(body)
+    except ValueError:
+        fail(f"{admin} does not answer as groupd does: is it its admin port?")

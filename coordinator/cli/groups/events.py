@@ -1,0 +1,77 @@
+"""`groupd groups events`: what happened to groups lately, as a running daemon remembers it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from coordinator.cli.groups.admin import get
+from coordinator.cli.groups.past import note
+from coordinator.cli.groups.show import json_line
+from coordinator.cli.groups.tables import output_width, wrapped
+from coordinator.cli.times import show_time
+from coordinator.plain_text import fields_text
+
+FOLLOW_S = 1.0
+
+Event = Mapping[str, Any]
+Key = tuple[str, int, int]
+
+
+def show_events(group: str | None, admin: str, *, follow: bool, as_json: bool, wide: bool) -> None:
+    """Oldest first. `follow`: until it is interrupted, whatever comes next, too."""
+    with suppress(KeyboardInterrupt):
+        _show(group, admin, follow, as_json, None if wide else output_width())
+
+
+def _show(group: str | None, admin: str, follow: bool, as_json: bool, width: int | None) -> None:
+    path = "/events" if group is None else f"/groups/{quote(group, safe='')}/events"
+    shown: set[Key] = set()
+    while True:
+        events = get(admin, path)
+        new = [event for event in events if _key(event) not in shown]
+        for event in new:
+            of_group = {"group_id": group, **event}
+            if as_json:
+                json_line(of_group)
+            else:
+                _print(of_group, width)
+        if not follow:
+            break
+        # What the daemon has forgotten does not come again.
+        shown = {_key(event) for event in events}
+        _flush()
+        time.sleep(FOLLOW_S)
+    if not new:
+        note("no events" if group is None else f"no events of group {group} since the start")
+
+
+def _key(event: Event) -> Key:
+    """Workers and a restarted daemon count from 0 again."""
+    return event.get("group_id", ""), event["timestamp_ms"], event["sequence"]
+
+
+def event_text(event: Event) -> str:
+    """When, which group, what, who, why; then the details."""
+    parts = [show_time(event["timestamp_ms"]), event["group_id"], event["event"]]
+    if event["member_id"]:
+        parts.append(event["member_id"])
+    if event["cause"]:
+        parts.append(f"({event['cause']})")
+    if event["epoch"] >= 0:
+        parts.append(f"epoch={event['epoch']}")
+    details = fields_text(event["details"])
+    return " ".join([*parts, details] if details else parts)
+
+
+def _print(event: Event, width: int | None) -> None:
+    line = event_text(event)
+    for part in wrapped(line, width):
+        print(part)
+
+
+def _flush() -> None:
+    print(end="", flush=True)

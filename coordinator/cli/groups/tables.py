@@ -1,0 +1,90 @@
+"""Tables for people: they fit a width, and what is too long for its column is cut in the middle,
+where ids differ least."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+
+WIDTH = 120
+"""Of tables that go elsewhere than to a terminal."""
+
+GAP = "   "
+LEAST = 8
+"""No column becomes narrower."""
+CUT = ".."
+INDENT = " " * 4
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: bool = False) -> None:
+    """Print a header, a rule and the rows. Numbers stand right. `wide`: nothing is cut."""
+    shown = [[_one_line(cell) for cell in row] for row in rows]
+    for line in drawn(columns, shown, None if wide else output_width()):
+        print(line)
+
+
+def output_width() -> int:
+    """Columns of the terminal, or `WIDTH`."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+
+
+def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """The lines of a table, of at most `width` characters unless it has too many columns."""
+    by_column = [[name, *(row[index] for row in rows)] for index, name in enumerate(columns)]
+    wanted = [max(map(len, cells)) for cells in by_column]
+    widths = wanted if width is None else _fitted(wanted, width - len(GAP) * (len(columns) - 1))
+    right = [_are_numbers(cells[1:]) for cells in by_column]
+    lines = [_line(cells, widths, right) for cells in ([*columns], *rows)]
+    rule = "─" * (sum(widths) + len(GAP) * (len(columns) - 1))
+    return [lines[0], rule, *lines[1:]]
+
+
+def cut(text: str, width: int) -> str:
+    """`text` in at most `width` characters: its beginning and its end."""
+    if len(text) <= width:
+        return text
+    left = width - len(CUT)
+    tail = left // 2
+    return text[: left - tail] + CUT + text[len(text) - tail :]
+
+
+def wrapped(line: str, width: int | None) -> list[str]:
+    """A line as several ones that fit; `width` None: as it is. What is broken goes on indented."""
+    if width is None:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent=INDENT, break_on_hyphens=False)
+
+
+def _fitted(wanted: list[int], width: int) -> list[int]:
+    """The widest columns give way first, down to `LEAST`."""
+    cap = max(wanted, default=0)
+    while cap > LEAST and sum(min(one, cap) for one in wanted) > width:
+        cap -= 1
+    widths = [min(one, cap) for one in wanted]
+    for index, one in enumerate(wanted):
+        # What the last step took too much.
+        spare = width - sum(widths)
+        if spare > 0:
+            widths[index] = min(one, widths[index] + spare)
+    return widths
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    placed = zip(
+        (cut(*pair) for pair in zip(cells, widths, strict=True)), widths, right, strict=True
+    )
+    return GAP.join(
+        cell.rjust(width) if stands_right else cell.ljust(width)
+        for cell, width, stands_right in placed
+    ).rstrip()
+
+
+def _one_line(cell: object) -> str:
+    return " ".join(str(cell).split())
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    found = [cell for cell in cells if cell != "-"]
+    return bool(found) and all(cell.lstrip("-+").isdecimal() for cell in found)

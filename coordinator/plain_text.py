@@ -1,0 +1,73 @@
+"""Values as people write them: in log lines and on the command line no one should have to read
+Python."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+
+_NEEDS_QUOTES = frozenset(' ="')
+
+
+def fields_text(facts: Mapping[str, object]) -> str:
+    """`name=value` pairs, without those that are None."""
+    return " ".join(
+        f"{name}={quoted(plain_text(value))}" for name, value in facts.items() if value is not None
+    )
+
+
+def quoted(text: str) -> str:
+    """As it is, or in double quotes on one line if its end could not be told otherwise."""
+    if text and text.isprintable() and _NEEDS_QUOTES.isdisjoint(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(map(_printable, escaped)) + '"'
+
+
+def plain_text(value: object) -> str:
+    """Numbers and texts as they are; addresses as host:port; lists with commas; bytes in hex;
+    `name:value` pairs of mappings and of our own classes."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case Enum():
+            return value.name if isinstance(value, int) else plain_text(value.value)
+        case str():
+            return value
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case (str(host), int(port)) if isinstance(value, tuple):
+            return f"{host}:{port}"
+        case Mapping():
+            return _pairs(value)
+        case BaseException():
+            return str(value) or type(value).__name__
+        case type():
+            return value.__name__
+        case Collection():
+            return ",".join(_inner(item) for item in value)
+    if is_dataclass(value):
+        return _pairs({entry.name: getattr(value, entry.name) for entry in fields(value)})
+    return str(value)
+
+
+def _pairs(pairs: Mapping[object, object]) -> str:
+    return " ".join(f"{plain_text(name)}:{_inner(item)}" for name, item in pairs.items())
+
+
+def _inner(value: object) -> str:
+    """A value inside another one: with brackets where it has parts."""
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return f"[{plain_text(value)}]"
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"[{plain_text(value)}]"
+    return plain_text(value)
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character, f"\\u{ord(character):04x}")

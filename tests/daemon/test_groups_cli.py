@@ -1,0 +1,218 @@
+"""`groupd groups` on call: a running daemon's groups, read by people with 120 columns."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from coordinator.cli.main import main
+from coordinator.testing import GroupCoordinator
+from tests.support.kio_entities import Plain
+from tests.support.process import wait_until
+from tests.support.raw_member import RawMember, admin_json, settle, topic_ids
+
+WIDTH = 120
+LONG = "a-service-of-the-department-of-long-names-in-region-eu-central-1-instance-number-"
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def c() -> Iterator[GroupCoordinator]:
+    admin = ("127.0.0.1", 0)
+    with GroupCoordinator.start({"orders": 4}, clock="frozen", admin=admin) as started:
+        yield started
+
+
+@pytest.fixture
+def run(c: GroupCoordinator, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`groupd groups ...` against the broker; what it prints."""
+
+    def run(*arguments: str) -> str:
+        assert c.admin_url is not None
+        with pytest.raises(SystemExit) as ended:
+            main(["groups", *arguments, "--admin", c.admin_url.removeprefix("http://")])
+        assert ended.value.code == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+def commit(member: RawMember, topic: str, partition: int, offset: int) -> None:
+    place = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
+    reply = member.client.call(
+        "OffsetCommit",
+        9,
+        group_id=member.group,
+        generation_id_or_member_epoch=member.epoch,
+        member_id=member.member,
+        topics=[{"name": topic, "partitions": [place]}],
+    )
+    assert reply["topics"][0]["partitions"][0]["error_code"] == 0
+
+
+def row(text: str, *start: str) -> list[str]:
+    """The row of a table that begins with these cells."""
+    (found,) = (
+        line.split() for line in text.splitlines() if line.split()[: len(start)] == [*start]
+    )
+    return found
+
+
+def test_a_consumer_that_heartbeats_but_does_not_poll_is_found(
+    c: GroupCoordinator, run: Run
+) -> None:
+    ids = topic_ids(c)
+    members = [RawMember(c, "billing", name, ids) for name in ("c1", "c2")]
+    for member in members:
+        member.join(["orders"])
+    settle(*members)
+    owner = {n: member for member in members for n in member.owned["orders"]}
+    c.produce("orders", [{"value": str(n), "partition": n % 4} for n in range(40)])
+    for number, member in owner.items():
+        commit(member, "orders", number, 10 if member is members[0] else 2)
+    c.clock.advance(30_000)
+    assert "look at:" not in run("describe", "billing")
+    c.clock.advance(11 * 60_000)
+
+    text = run("describe", "billing")
+    assert "state: Stable" in text
+    assert row(text, "c1")[-8:-5] == ["3", "2", "0"], "epoch, owns, lag"
+    assert text.count("11 min 30 s ago") == 2 + 4, "of members and of partitions"
+    (number, *_) = members[1].owned["orders"]
+    shown = row(text, "orders", str(number))
+    assert shown[2:5] == ["2", "10", "8"], "committed, end, lag"
+    assert shown[-3:] == ["c2", "c2", "/127.0.0.1"], "member, client, host"
+    wide = run("describe", "billing", "--wide")
+    (found,) = (line for line in wide.splitlines() if "does it poll?" in line)
+    assert found.strip() == (
+        "c2 (client c2 at /127.0.0.1) is in the group, but has committed nothing for "
+        "11 min 30 s, although 16 records wait: does it poll?"
+    )
+
+    commit(members[1], "orders", number, 3)
+    assert "does it poll?" not in run("describe", "billing")
+    answer: Plain = json.loads(run("describe", "billing", "--format", "json"))
+    silent = {m["member_id"]: m["not_committing_ms"] for m in answer["offsets"]["members"]}
+    assert silent == {"c1": None, "c2": 0}
+    for member in members:
+        member.close()
+
+
+def test_a_member_that_has_never_committed_counts_from_its_assignment(
+    c: GroupCoordinator, run: Run
+) -> None:
+    member = RawMember(c, "billing", "c1", topic_ids(c))
+    member.join(["orders"])
+    settle(member)
+    c.produce("orders", ["coffee"])
+    c.clock.advance(90_000)
+    text = run("describe", "billing")
+    assert "committed nothing for 1 min 30 s, although 1 record waits" in text
+    member.close()
+
+
+def test_describe_says_what_a_group_waits_for(c: GroupCoordinator, run: Run) -> None:
+    ids = topic_ids(c)
+    first, second = (RawMember(c, "billing", name, ids) for name in ("c1", "c2"))
+    first.join(["orders"])
+    settle(first)
+    second.join(["orders"])
+    first.beat()
+    text = run("describe", "billing")
+    assert (
+        "c2: waits for orders-3: c1 was told to give it up and has not confirmed (1 min left)"
+        in (text)
+    )
+    first.close()
+    second.close()
+
+
+def test_the_timeline_of_one_group_and_of_all(c: GroupCoordinator, run: Run) -> None:
+    ids = topic_ids(c)
+    members = [RawMember(c, group, "c1", ids) for group in ("billing", "shipping")]
+    for member in members:
+        member.join(["orders"])
+    members[0].beat(member_epoch=-1)
+    (left,) = (
+        line for line in run("events", "billing", "--wide").splitlines() if " member-left " in line
+    )
+    assert " billing member-left c1 (the member asked to leave) epoch=" in left
+    assert left.endswith("client_id=c1 client_host=/127.0.0.1 freed=orders:[0,1,2,3]")
+    everything = run("events")
+    assert "billing group-created" in everything
+    assert "shipping group-created" in everything
+    rows = [json.loads(line) for line in run("events", "--format", "json").splitlines()]
+    assert {event["group_id"] for event in rows} == {"billing", "shipping"}
+    assert [event["sequence"] for event in rows] == sorted(event["sequence"] for event in rows)
+    of_one = [
+        json.loads(line) for line in run("events", "shipping", "--format", "json").splitlines()
+    ]
+    assert of_one == [event for event in rows if event["group_id"] == "shipping"]
+    for member in members:
+        member.close()
+
+
+def test_events_can_be_followed(c: GroupCoordinator) -> None:
+    assert c.admin_url is not None
+    command = [sys.executable, "-m", "coordinator", "groups", "events", "billing", "--follow"]
+    command += ["--admin", c.admin_url.removeprefix("http://")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as following:
+        assert following.stdout is not None
+        output = following.stdout.fileno()
+        os.set_blocking(output, False)
+        seen: list[str] = []
+
+        def has(word: str) -> bool:
+            with suppress(BlockingIOError):
+                seen.append(os.read(output, 1 << 16).decode())
+            return word in "".join(seen)
+
+        member = RawMember(c, "billing", "c1", topic_ids(c))
+        member.join(["orders"])
+        wait_until(lambda: has("member-joined c1"), 20, "the join")
+        member.beat(member_epoch=-1)
+        wait_until(lambda: has("member-left c1"), 20, "the leave")
+        assert "".join(seen).count("member-joined c1") == 1
+        member.close()
+        following.terminate()
+        following.wait(10)
+
+
+def test_tables_fit_120_columns_with_long_names_and_wide_cuts_nothing(
+    run: Run, c: GroupCoordinator
+) -> None:
+    topic, group = f"{LONG}topic", f"{LONG}group"
+    c.create_topic(topic, 2)
+    ids = topic_ids(c)
+    members = [RawMember(c, group, f"{LONG}{number}", ids) for number in range(2)]
+    for member in members:
+        member.join([topic])
+    settle(*members)
+    for member in members:
+        (number,) = member.owned[topic]
+        commit(member, topic, number, 0)
+    c.produce(topic, [{"value": "x", "partition": number} for number in range(2)])
+    c.clock.advance(11 * 60_000)
+    members.append(RawMember(c, group, f"{LONG}2", ids))
+    members[-1].join([topic])
+    tables = [("list",), ("describe", group), ("events", group)]
+    for arguments in tables:
+        assert max(map(len, run(*arguments).splitlines())) <= WIDTH, arguments
+    cut = run("describe", group)
+    assert {line.split()[0][-2:] for line in cut.splitlines() if " STABLE " in line} >= {"-0", "-1"}
+    wide = run("describe", group, "--wide")
+    for name in (topic, group, *(member.member for member in members)):
+        assert name in wide
+    for member in members:
+        member.close()
+
+
+def test_what_is_not_there_is_not_found(c: GroupCoordinator) -> None:
+    assert admin_json(c, "/groups/nobody/offsets") is None
+    assert admin_json(c, "/events/more") is None
