@@ -63,7 +63,10 @@ def _what(line: str, state: str, database: str) -> str:
     if state == "3D000":
         return f"{line}: create it (createdb {database}) or mend the name in the store URL"
     if state == "42501":
-        return f"{line}: let the user create tables (GRANT ALL ON SCHEMA public TO ...)"
+        return (
+            f"{line}: let the user create tables (ALTER DATABASE {database} OWNER TO ..., or "
+            "GRANT ALL ON SCHEMA public TO ...)"
+        )
     if state == "25006":
         return f"{line}: give the address of a server that can be written"
     if state in ("57P03", "53300"):
