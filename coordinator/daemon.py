@@ -294,12 +294,14 @@ class Daemon:
         from coordinator.server.admin_http import AdminServer
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.scrapes import Scrapes
+        from coordinator.server.telemetry import add_telemetry
 
         parts = (self._broker, self.connections, self._transactions, self._cleaner, self._stalls)
         scrapes = Scrapes(*parts, self._host.collectors)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
         routes.add("groups", GroupRoutes(self._broker))
+        add_telemetry(routes, scrapes, self._data_plane.telemetry)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes)
         admin = AdminServer(routes, self._control)

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.clients.conftest import TopicMaker
+from tests.clients.group import SETTLE_S
 from tests.clients.kafka_tool_calls import Run, shows
 from tests.support.admin import produce
 from tests.support.peer import Peer
+from tests.support.process import wait_until
 
 
 @pytest.fixture
@@ -102,3 +104,26 @@ def test_features_are_described_and_stay(run: Run) -> None:
     assert "Could not upgrade group.version to 9" in refused.out
     downgrade = ["--feature", "group.version=9", "--unsafe"]
     run("kafka-features", "downgrade", *downgrade, exits=1)
+
+
+@shows("kafka-client-metrics", "--alter | --describe | --list | --delete --name")
+def test_subscriptions_to_metrics(run: Run, unique: str) -> None:
+    name = f"metrics-{unique}"
+    configs = ["--metrics", "org.apache.kafka.consumer.,a.b", "--interval", "60000"]
+    match = ["--match", "client_id=x.*"]
+    run("kafka-client-metrics", "--alter", "--name", name, *configs, *match)
+    wait_until(
+        lambda: name in run("kafka-client-metrics", "--list").lines, SETTLE_S, "the subscription"
+    )
+    said = run("kafka-client-metrics", "--describe", "--name", name).out
+    assert "interval.ms=60000" in said
+    assert "metrics=org.apache.kafka.consumer.,a.b" in said
+    assert "match=client_id=x.*" in said
+    refused = ["--alter", "--name", name, "--interval", "5"]
+    assert "interval must be between 100 and 3600000" in (
+        run("kafka-client-metrics", *refused, exits=1).err
+    )
+    run("kafka-client-metrics", "--delete", "--name", name)
+    wait_until(
+        lambda: name not in run("kafka-client-metrics", "--list").lines, SETTLE_S, "it is gone"
+    )
