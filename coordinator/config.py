@@ -352,6 +352,9 @@ class CoordinatorConfig:
         low=1,
     )
 
+    telemetry_max_bytes: int = setting(
+        "telemetry.max.bytes", 1048576, "Largest push of a client's metrics (KIP-714).", low=1
+    )
     worker_timeout_ms: int = setting(
         "groupd.worker.timeout.ms",
         10000,

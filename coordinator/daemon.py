@@ -296,6 +296,7 @@ class Daemon:
         from coordinator.server.admin_http import AdminServer
         from coordinator.server.admin_routes import AdminRoutes
         from coordinator.server.scrapes import Scrapes
+        from coordinator.server.telemetry import add_telemetry
         from coordinator.topics.ends import LogEnds
 
         parts = (self._broker, self.connections, self._transactions)
@@ -307,6 +308,7 @@ class Daemon:
         groups = GroupRoutes(self._broker, ends)
         routes.add("groups", groups)
         routes.add("events", groups.events)
+        add_telemetry(routes, scrapes, self._data_plane.telemetry)
         if self._hosting is not None:
             self._hosting.add_routes(routes, scrapes, ends)
         admin = AdminServer(routes, self._control)

@@ -84,6 +84,14 @@ over `--set` and the file, and take effect at the next request. Everything else 
 "Cannot update these configs dynamically". With `--workers` these are settings of the main process,
 which leads the topics; the workers have none of their own.
 
+## Metrics that clients push
+
+Clients push metrics of their own (KIP-714) once there is a subscription: IncrementalAlterConfigs on
+resource type CLIENT_METRICS, which `kafka-client-metrics` does, accepts `metrics` (prefixes of
+names, or `*`), `interval.ms` and `match` (`client_id`, `client_instance_id`,
+`client_source_address`, each with a pattern). At most 100 subscriptions; they survive a restart.
+Pushes are counted and shown under `/telemetry` of the admin port; what is in them is not read.
+
 ## Topic configs
 
 Every topic config of Kafka's table is accepted, checked and shown, because tools set and compare

@@ -1,5 +1,5 @@
-"""AlterConfigs (33) and IncrementalAlterConfigs (44): topics, groups, and what of the broker can be
-changed while it runs.
+"""AlterConfigs (33) and IncrementalAlterConfigs (44): topics, groups, subscriptions to clients'
+metrics, and what of the broker can be changed while it runs.
 
 Rules: all changes of a resource apply, or none. Append and subtract are for lists. AlterConfigs
 replaces: what it does not name goes back to its default.
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from coordinator.core.types import Operation, RequestContext
 from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.catalogue import TopicCatalogue
+from coordinator.topics.client_metrics import ClientMetrics
 from coordinator.topics.config_changes import changed, changes_to, check_changes
 from coordinator.topics.describe_configs import check_config_access
 from coordinator.topics.group_overrides import GroupOverrides
@@ -26,6 +27,7 @@ from coordinator.topics.topic_configs import (
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import (
     RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
     RESOURCE_TOPIC,
     AlterConfigsReply,
     AlterConfigsRequest,
@@ -41,9 +43,14 @@ class AlterConfigs:
     """Answers one entry per resource, in the order asked; a repeated one gets INVALID_REQUEST."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, broker: BrokerConfigs, groups: GroupOverrides
+        self,
+        catalogue: TopicCatalogue,
+        broker: BrokerConfigs,
+        groups: GroupOverrides,
+        client_metrics: ClientMetrics,
     ) -> None:
         self._catalogue = catalogue
+        self._client_metrics = client_metrics
         self._broker = broker
         self._groups = groups
 
@@ -87,6 +94,8 @@ class AlterConfigs:
             await self._topic(asked, validate_only)
         elif asked.resource_type == RESOURCE_BROKER:
             await self._broker.alter(asked, validate_only=validate_only)
+        elif asked.resource_type == RESOURCE_CLIENT_METRICS:
+            await self._client_metrics.alter(asked, validate_only=validate_only)
         else:
             if not asked.name:
                 raise ApiError(

@@ -18,6 +18,7 @@ from coordinator.topics.alter_configs import AlterConfigs
 from coordinator.topics.appends import Appends, Writer
 from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.catalogue import TopicCatalogue
+from coordinator.topics.client_metrics import ClientMetrics
 from coordinator.topics.create_partitions import CreatePartitions
 from coordinator.topics.create_topics import CreateTopics
 from coordinator.topics.delete_records import DeleteRecords
@@ -42,6 +43,7 @@ from coordinator.topics.partitions import Partitions
 from coordinator.topics.produce import Produce
 from coordinator.topics.producer_ids import ProducerIds
 from coordinator.topics.reassignments import Reassignments
+from coordinator.topics.telemetry import Telemetry
 from coordinator.topics.transactions_log import TransactionsLogView
 from coordinator.topics.verifying import Verifying
 from coordinator.transactions.api import MarkerTarget, TransactionVerifier
@@ -69,6 +71,7 @@ from protocol.messages.replicas import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from protocol.messages.topics import (
     AlterConfigsRequest,
     CreatePartitionsRequest,
@@ -116,6 +119,8 @@ class DataPlane:
         layout = Layout(config.node_id, nodes, offsets_leader)
         self.catalogue = TopicCatalogue(store, config, new_topic_id, now().wall_ms)
         self.broker_configs = BrokerConfigs(store, config, layout)
+        self.client_metrics = ClientMetrics(store)
+        self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
         self.group_overrides = GroupOverrides(store, self.broker_configs, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
@@ -156,15 +161,22 @@ class DataPlane:
         }
 
     def _config_handlers(self, layout: Layout) -> Mapping[type, Handler]:
-        parts = (self.catalogue, self.broker_configs, self.group_overrides)
+        parts = (
+            self.catalogue,
+            self.broker_configs,
+            self.group_overrides,
+            self.client_metrics,
+        )
         alter = AlterConfigs(*parts)
         return {
             DescribeConfigsRequest: DescribeConfigs(*parts).handle,
             AlterConfigsRequest: alter.handle,
             IncrementalAlterConfigsRequest: alter.handle,
             ListConfigResourcesRequest: ListConfigResources(
-                self.catalogue, self.group_overrides, layout
+                self.catalogue, self.group_overrides, self.client_metrics, layout
             ).handle,
+            GetTelemetrySubscriptionsRequest: self.telemetry.subscriptions_of,
+            PushTelemetryRequest: self.telemetry.push,
         }
 
     def _node_handlers(
@@ -197,6 +209,7 @@ class DataPlane:
         await self.catalogue.load()
         await self.broker_configs.load()
         await self.group_overrides.load()
+        await self.client_metrics.load()
 
     async def close(self) -> None:
         """Let appends under way finish and wake every waiting fetch. The store stays open."""

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32) for topics, this broker and groups."""
+"""DescribeConfigs (32) for topics, this broker, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.broker_keys import TOPIC_SYNONYMS
 from coordinator.topics.catalogue import Topic, TopicCatalogue
+from coordinator.topics.client_metrics import ClientMetrics
 from coordinator.topics.group_overrides import GroupOverrides
 from coordinator.topics.names import CLUSTER_NAME, check_topic_name
 from coordinator.topics.topic_configs import TopicSettings
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.topics import (
     RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
     ConfigResource,
@@ -31,9 +33,14 @@ class DescribeConfigs:
     """Answers one entry per resource, in the order asked."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, broker: BrokerConfigs, groups: GroupOverrides
+        self,
+        catalogue: TopicCatalogue,
+        broker: BrokerConfigs,
+        groups: GroupOverrides,
+        client_metrics: ClientMetrics,
     ) -> None:
         self._catalogue = catalogue
+        self._client_metrics = client_metrics
         self._broker = broker
         self._groups = groups
 
@@ -74,6 +81,8 @@ class DescribeConfigs:
             return [self._with_synonyms(topic, value) for value in described]
         if resource.resource_type == RESOURCE_BROKER:
             return self._broker.describe(resource.name)
+        if resource.resource_type == RESOURCE_CLIENT_METRICS:
+            return self._client_metrics.describe(resource.name)
         if not resource.name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return self._groups.describe(resource.name)
@@ -95,6 +104,11 @@ def check_config_access(
     rules = {
         RESOURCE_TOPIC: (Resource.TOPIC, resource.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         RESOURCE_BROKER: (
+            Resource.CLUSTER,
+            CLUSTER_NAME,
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ),
+        RESOURCE_CLIENT_METRICS: (
             Resource.CLUSTER,
             CLUSTER_NAME,
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

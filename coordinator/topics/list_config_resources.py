@@ -1,13 +1,14 @@
 """ListConfigResources (74): what has configs, for tools that describe everything of a kind.
 
-Groups are those with overrides, whether they have members or not. There are no client metrics and
-no broker loggers here; asking for them is no mistake.
+Groups are those with overrides, whether they have members or not. There are no broker loggers here;
+asking for them is no mistake.
 """
 
 from __future__ import annotations
 
 from coordinator.core.types import Operation, RequestContext, Resource
 from coordinator.topics.catalogue import TopicCatalogue
+from coordinator.topics.client_metrics import ClientMetrics
 from coordinator.topics.group_overrides import GroupOverrides
 from coordinator.topics.layout import Layout
 from coordinator.topics.names import CLUSTER_NAME
@@ -30,11 +31,13 @@ class ListConfigResources:
         self,
         catalogue: TopicCatalogue,
         groups: GroupOverrides,
+        client_metrics: ClientMetrics,
         layout: Layout,
     ) -> None:
         self._catalogue = catalogue
         self._layout = layout
         self._groups = groups
+        self._client_metrics = client_metrics
 
     async def handle(
         self, context: RequestContext, request: ListConfigResourcesRequest
@@ -43,7 +46,7 @@ class ListConfigResources:
             return ListConfigResourcesReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known = {
             RESOURCE_GROUP: sorted(self._groups.all()),
-            RESOURCE_CLIENT_METRICS: [],
+            RESOURCE_CLIENT_METRICS: sorted(self._client_metrics.all()),
             RESOURCE_BROKER_LOGGER: [],
             RESOURCE_BROKER: [str(node_id) for node_id in self._layout.broker_ids],
             RESOURCE_TOPIC: sorted(topic.name for topic in self._catalogue.topics()),

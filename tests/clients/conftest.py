@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients.group import Flavour, Group
+from tests.clients.kafka_tool_calls import Run
+from tests.clients.tools import Said, Tools
 from tests.support.admin import create_topics
 from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer
@@ -79,3 +81,22 @@ def make_group(peer: Peer, unique: str, tmp_path: Path) -> Iterator[GroupMaker]:
     yield make
     for group in groups:
         group.close()
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    made = Tools(tmp_path_factory.mktemp("tools"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(tools: Tools, peer: Peer) -> Run:
+    """Calls a tool, which must exit with `exit`."""
+
+    def call(tool: str, *arguments: str, stdin: str = "", exits: int = 0) -> Said:
+        said = tools.call(peer.bootstrap, tool, *arguments, stdin=stdin)
+        assert said.exit == exits, f"{tool} {arguments}\n{said.out}\n{said.err}"
+        return said
+
+    return call

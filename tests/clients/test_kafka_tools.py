@@ -1,4 +1,5 @@
-"""The official command-line tools of Apache Kafka 4.3 against the peer.
+"""The official command-line tools of Apache Kafka 4.3 against the peer: topics, groups, configs,
+records. `test_kafka_node_tools` has the others.
 
 `shows` names the calls that a test makes; the table of them in `docs/compat.md` is checked against
 these names, so it says what is run and nothing else.
@@ -7,16 +8,17 @@ these names, so it says what is run and nothing else.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from confluent_kafka import Producer
 
+from tests.clients import test_kafka_node_tools
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour
-from tests.clients.tools import MAINS, Said, Tools
+from tests.clients.kafka_tool_calls import Run, rendered, shows
+from tests.clients.tools import Said
 from tests.support.admin import committed, produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
@@ -27,48 +29,6 @@ IDLE_MS = "5000"
 LIVE = [BY_NAME["confluent-consumer-uniform"], BY_NAME["confluent-classic-range"]]
 live = pytest.mark.parametrize("flavour", LIVE, ids=lambda flavour: flavour.protocol)
 protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-Run = Callable[..., Said]
-Test = TypeVar("Test", bound=Callable[..., None])
-SHOWN: list[tuple[str, str, str]] = []
-
-
-def shows(tool: str, *calls: str) -> Callable[[Test], Test]:
-    """These calls of this tool are made by the test."""
-
-    def register(test: Test) -> Test:
-        SHOWN.extend((tool, call, test.__name__) for call in calls)
-        return test
-
-    return register
-
-
-def rendered() -> str:
-    """The table of `docs/compat.md`."""
-    rows = []
-    for tool, call, test in sorted(SHOWN, key=lambda row: list(MAINS).index(row[0])):
-        escaped, shown = call.replace("|", "\\|"), test.removeprefix("test_").replace("_", " ")
-        rows.append(f"| {tool} | `{escaped}` | yes | {shown} |")
-    return "\n".join(["| tool | call | works | shown by the test |", "|---|---|---|---|", *rows])
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
-    made = Tools(tmp_path_factory.mktemp("tools"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def run(tools: Tools, peer: Peer) -> Run:
-    """Calls a tool, which must exit with `exit`."""
-
-    def call(tool: str, *arguments: str, stdin: str = "", exits: int = 0) -> Said:
-        said = tools.call(peer.bootstrap, tool, *arguments, stdin=stdin)
-        assert said.exit == exits, f"{tool} {arguments}\n{said.out}\n{said.err}"
-        return said
-
-    return call
 
 
 def consume(run: Run, topic: str, group: str, protocol: str, count: int) -> list[str]:
@@ -540,13 +500,40 @@ def test_configs_of_a_group(run: Run, unique: str) -> None:
     assert described() == {}
 
 
-@shows("kafka-configs", "--entity-type brokers --describe --all")
+@shows(
+    "kafka-configs",
+    "--entity-type brokers [--entity-name ID | --entity-default] --describe [--all]",
+    "--entity-type brokers --alter --add-config | --delete-config",
+)
 def test_configs_of_the_broker(run: Run, peer: Peer) -> None:
     node = "0" if peer.kind == "groupd" else "1"
-    entity = ["--entity-type", "brokers", "--entity-name", node]
-    said = run("kafka-configs", *entity, "--describe", "--all").out
+    one = ["--entity-type", "brokers", "--entity-name", node]
+    every = ["--entity-type", "brokers", "--entity-default"]
+    said = run("kafka-configs", *one, "--describe", "--all").out
     assert "group.consumer.session.timeout.ms=6000" in said
+    assert "advertised.listeners=PLAINTEXT://" in said
+
+    key = "message.max.bytes"
+    for entity, value in ((one, "2000000"), (every, "3000000")):
+        run("kafka-configs", *entity, "--alter", "--add-config", f"{key}={value}")
+        wait_until(
+            lambda entity=entity, value=value: (
+                f"{key}={value}" in run("kafka-configs", *entity, "--describe").out
+            ),
+            SETTLE_S,
+            "the new value",
+        )
+    said = run("kafka-configs", *one, "--describe").out
+    assert (
+        f"synonyms={{DYNAMIC_BROKER_CONFIG:{key}=2000000, "
+        f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}=3000000, DEFAULT_CONFIG:{key}=1048588}}"
+    ) in said
+    for entity in (one, every):
+        run("kafka-configs", *entity, "--alter", "--delete-config", key)
+    refused = run("kafka-configs", *one, "--alter", "--add-config", "num.partitions=2", exits=1)
+    assert "Cannot update these configs dynamically: [num.partitions]" in refused.err
 
 
 def test_the_table_in_the_docs_is_what_these_tests_run() -> None:
+    assert test_kafka_node_tools.__doc__  # its calls are registered, too
     assert rendered() in COMPAT.read_text(), f"put this into {COMPAT.name}:\n{rendered()}"

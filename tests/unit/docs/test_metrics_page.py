@@ -28,6 +28,9 @@ from coordinator.runtime.routes import failure_for, group_routes
 from coordinator.server.connection_stats import ConnectionStats
 from coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
 from coordinator.server.metrics import make_registry
+from coordinator.server.telemetry_metrics import TelemetryCollector
+from coordinator.topics.client_metrics import ClientMetrics
+from coordinator.topics.telemetry import Telemetry
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.workers.cluster import Cluster
 from coordinator.workers.cluster_routes import ClusterCollector
@@ -65,6 +68,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
     cluster = Cluster(
         [], lambda: broker.node, cast(Any, no_shard), cast(Any, no_shard), broker.clock, 1000
     )
+    telemetry = Telemetry(ClientMetrics(MemoryStore()), config, broker.clock.now, lambda: bytes(16))
     cluster.links.append(cast(WorkerLink, OneWorker()))
     with TemporaryDirectory() as directory:
         tape = Tape(Path(directory) / "r", 1)
@@ -73,6 +77,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
             lambda: TopicCleaningCollector(topic_cleaner),
             lambda: RecordingCollector(tape),
             lambda: ClusterCollector(cluster),
+            lambda: TelemetryCollector(telemetry),
         ]
         registry: CollectorRegistry = make_registry(broker, connections, transactions, more)
         tape.discard()

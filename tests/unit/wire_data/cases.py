@@ -108,6 +108,12 @@ CASES = (
         (n.list_partition_reassignments_reply,),
     ),
     Case("describe_quorum", (n.describe_quorum,), (n.describe_quorum_reply,)),
+    Case(
+        "get_telemetry_subscriptions",
+        (n.get_telemetry_subscriptions, n.get_telemetry_subscriptions_first),
+        (n.get_telemetry_subscriptions_reply,),
+    ),
+    Case("push_telemetry", (n.push_telemetry,), (n.push_telemetry_reply,)),
     Case("update_features", (n.update_features,), (n.update_features_reply,)),
     Case("describe_cluster", (a.describe_cluster,), (a.describe_cluster_reply,)),
     Case(

@@ -1,4 +1,4 @@
-"""Requests and replies of the APIs about replicas and the controller, as in `data_samples`."""
+"""Requests and replies about replicas, the controller and telemetry, as in `data_samples`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from protocol.messages import quorum as q
 from protocol.messages import replicas as r
+from protocol.messages import telemetry as t
 from protocol.messages.cluster import Node
 from tests.unit.wire_data.data_samples import (
     INT32_MAX,
@@ -273,3 +274,43 @@ def update_features_reply(version: int) -> Sample:
         "error_message": "why",
         "results": results,
     }
+
+
+def get_telemetry_subscriptions(_: int) -> Sample:
+    return t.GetTelemetrySubscriptionsRequest(TOPIC_ID), {"client_instance_id": TOPIC_ID}
+
+
+def get_telemetry_subscriptions_first(_: int) -> Sample:
+    return t.GetTelemetrySubscriptionsRequest(t.NO_CLIENT), {"client_instance_id": bytes(16)}
+
+
+def get_telemetry_subscriptions_reply(_: int) -> Sample:
+    message = t.GetTelemetrySubscriptionsReply(
+        ErrorCode.NONE, TOPIC_ID, -5, (4, 1), 60000, INT32_MAX, True, ("a.b", NAME)
+    )
+    return message, {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "client_instance_id": TOPIC_ID,
+        "subscription_id": -5,
+        "accepted_compression_types": (4, 1),
+        "push_interval_ms": 60000,
+        "telemetry_max_bytes": INT32_MAX,
+        "delta_temporality": True,
+        "requested_metrics": ("a.b", NAME),
+    }
+
+
+def push_telemetry(_: int) -> Sample:
+    return t.PushTelemetryRequest(TOPIC_ID, 7, True, 4, b"\x00\xff"), {
+        "client_instance_id": TOPIC_ID,
+        "subscription_id": 7,
+        "terminating": True,
+        "compression_type": 4,
+        "metrics": b"\x00\xff",
+    }
+
+
+def push_telemetry_reply(_: int) -> Sample:
+    reply = t.PushTelemetryReply(ErrorCode.TELEMETRY_TOO_LARGE)
+    return reply, {"throttle_time_ms": 0, "error_code": 118}

@@ -12,6 +12,13 @@ from tests.unit.wire_data.cases import VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.data_samples import NAME
 from tests.unit.wire_data.oracle import request_bytes
 
+WITHOUT_STRINGS = {
+    "describe_cluster",
+    "get_telemetry_subscriptions",
+    "list_config_resources",
+    "push_telemetry",
+}
+
 versioned = pytest.mark.parametrize(("case", "version"), VERSIONED, ids=VERSIONED_IDS)
 
 FLEXIBLE = [(case, version) for case, version in VERSIONED if case.api.flexible(version)]
@@ -80,10 +87,8 @@ def test_invalid_utf8(case: Case, version: int) -> None:
     body = body_of(case, version)
     name = NAME.encode()
     if name not in body:
-        # These two have no string, Produce from v13 and Fetch from v13 no topic name.
-        assert case.name in {"describe_cluster", "list_config_resources"} or (
-            case.name in {"produce", "fetch"} and version >= 13
-        )
+        # These have no string, Produce from v13 and Fetch from v13 no topic name.
+        assert case.name in WITHOUT_STRINGS or (case.name in {"produce", "fetch"} and version >= 13)
         return
     at = body.index(name)
     assert not decodes(case, version, body[:at] + b"\xff" + body[at + 1 :])

@@ -118,6 +118,8 @@ def test_keys_and_ranges() -> None:
         "describe_producers": (61, 0, 0),
         "describe_transactions": (65, 0, 0),
         "list_transactions": (66, 0, 2),
+        "get_telemetry_subscriptions": (71, 0, 0),
+        "push_telemetry": (72, 0, 0),
         "list_config_resources": (74, 0, 1),
         "describe_topic_partitions": (75, 0, 0),
     }

@@ -1,0 +1,34 @@
+"""`/telemetry` of the admin port: every client that telemetry knows, and what it has pushed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.runtime.turns import Turns
+from coordinator.server.admin_http import JSON, HttpReply, HttpRequest
+from coordinator.server.admin_routes import AdminRoutes
+from coordinator.server.long_json import json_steps
+from coordinator.server.scrapes import Scrapes
+from coordinator.topics.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+SLICE_MS = 2.0
+
+
+def add_telemetry(routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry) -> None:
+    """The route, and the counters on `/metrics`."""
+
+    async def page(_: HttpRequest) -> HttpReply:
+        clients = list(telemetry.shown())
+        return HttpReply(await Turns(SLICE_MS, 0).run(json_steps(clients)), JSON)
+
+    def collector() -> Collector:
+        # Imported late, as all of the library is: at the first scrape.
+        from coordinator.server.telemetry_metrics import TelemetryCollector
+
+        return TelemetryCollector(telemetry)
+
+    routes.add("telemetry", page)
+    scrapes.add(collector)
