@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from coordinator.config import CoordinatorConfig
 from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-from protocol.records.batch import encode_batch, iter_batches, iter_records, verify_crc
+from protocol.records.batch import encode_batch, iter_records, verify_crc
 from storage.open import DATABASE_FILE
 from tests.crash.wire import (
     Connection,
@@ -31,6 +31,7 @@ from tests.crash.wire import (
     produce_body,
     produced,
 )
+from tests.support.fetched import whole_batches
 
 PRODUCE, FETCH, OFFSET_COMMIT, OFFSET_FETCH, INIT_PRODUCER_ID = 0, 1, 8, 9, 22
 GROUPS = [f"group-{number}" for number in range(16)]
@@ -203,7 +204,7 @@ async def _judge_data(connection: Connection, content: Content, verdict: Verdict
             if error:
                 break
             before = offset
-            for batch in iter_batches(payload):
+            for batch in whole_batches(payload):
                 if not verify_crc(batch.payload):
                     verdict.wrong.append(f"events-{partition}: a batch at {offset}")
                 for record in iter_records(batch):

@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from random import Random
 
-from protocol.records.batch import encode_batch, iter_batches, iter_records, verify_crc
+from protocol.records.batch import encode_batch, iter_records, verify_crc
 from tests.crash.wire import (
     Connection,
     Reader,
@@ -17,6 +17,7 @@ from tests.crash.wire import (
     produce_body,
     produced,
 )
+from tests.support.fetched import whole_batches
 
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 PRODUCERS_TOPIC = "events"
@@ -89,7 +90,7 @@ class Producer:
             reply = fetched_records(await connection.call(FETCH, 4, body))
             error, high_watermark, batches = reply
             assert error == 0
-            for batch in iter_batches(batches):
+            for batch in whole_batches(batches):
                 assert verify_crc(batch.payload)
                 for record in iter_records(batch):
                     if record.offset >= offset:

@@ -7,7 +7,8 @@ import asyncio
 from coordinator.cleaning.topic_cleaner import TopicCleaner
 from coordinator.testing.clock import ManualClock
 from protocol.messages.data import READ_COMMITTED
-from protocol.records.batch import encode_batch, iter_batches, iter_records
+from protocol.records.batch import encode_batch, iter_records
+from tests.support.fetched import whole_batches
 from tests.unit.topics.conftest import LATEST_VERSION, Cluster
 
 DAY_MS = 86_400_000
@@ -74,7 +75,7 @@ class Bench(Cluster):
             if not answer.records:
                 return found
             aborted = sorted(answer.aborted or (), key=lambda entry: entry[1])
-            for batch in iter_batches(answer.records):
+            for batch in whole_batches(answer.records):
                 header = batch.header
                 while aborted and aborted[0][1] <= header.last_offset:
                     skipped.add(aborted.pop(0)[0])
