@@ -215,7 +215,7 @@ class Daemon:
             self._broker.on_group_configs(group, overrides)
         self._broker.serve_data(self._data_plane.handlers)
         self._broker.serve_data(transactions.handlers)
-        self.requests = Frontend(self._broker)
+        self.requests = Frontend(self._broker, self._data_plane.catalogue.cluster_id)
         if self._hosting is not None:
             parts = (self._store, self._broker, self._data_plane, self._transactions)
             self.requests = self._hosting.attach(*parts)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from coordinator.core.types import NO_TOKEN, RequestContext
 from coordinator.runtime.broker import Broker
 from coordinator.server.slot import Slot
 from coordinator.topics.features import features_of
+from protocol.errors import ErrorCode
 from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
 from protocol.wire.apis import API_RANGES
 from protocol.wire.header import RequestHeader
 from protocol.wire.registry import Api
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+"""A client's name and version must look so (KIP-511)."""
 
 
 def request_context(header: RequestHeader, host: str) -> RequestContext:
@@ -27,8 +32,9 @@ def request_context(header: RequestHeader, host: str) -> RequestContext:
 class Frontend:
     """Builds the request context; answers ApiVersions itself, because it is about the wire."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, cluster_id: str) -> None:
         self._broker = broker
+        self._cluster_id = cluster_id
         self._api_versions = ApiVersionsReply(
             api_keys=API_RANGES,
             features=features_of(broker.config),
@@ -37,11 +43,7 @@ class Frontend:
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         if isinstance(request, ApiVersionsRequest):
-            slot.connection.software = (
-                request.client_software_name,
-                request.client_software_version,
-            )
-            slot.resolve(self._api_versions)
+            slot.resolve(self._versions(slot, api, request))
             return
         slot.token = self._broker.submit(
             request_context(slot.header, slot.connection.host),
@@ -50,6 +52,21 @@ class Frontend:
             slot.resolve,
             slot.on_steady,
         )
+
+    def _versions(self, slot: Slot, api: Api, request: ApiVersionsRequest) -> Any:
+        """The checks are Kafka's, in its order. A client that is refused may try again."""
+        said = request.client_software_name, request.client_software_version
+        version = slot.header.api_version
+        named = request.cluster_id is not None
+        if named != (request.node_id != -1):
+            return api.failure(request, ErrorCode.INVALID_REQUEST, None)
+        if version >= 3 and not all(map(_SOFTWARE.fullmatch, said)):
+            return api.failure(request, ErrorCode.INVALID_REQUEST, None)
+        here = self._cluster_id, self._broker.node.node_id
+        if named and (request.cluster_id, request.node_id) != here:
+            return api.failure(request, ErrorCode.REBOOTSTRAP_REQUIRED, None)
+        slot.connection.software = said
+        return self._api_versions
 
     def forget(self, slot: Slot) -> None:
         if slot.token is not None:

@@ -78,7 +78,7 @@ class Hosting:
         """What takes the requests of the main process's own clients."""
         self._data_plane = data_plane
         self._verifier = verifier
-        self.frontend = MainFrontend(broker, self.cluster)
+        self.frontend = MainFrontend(broker, data_plane.catalogue.cluster_id, self.cluster)
         for link in self.cluster.links:
             shards = link.place.shards
             own = {name(shard) for shard in shards for name in _LOGS}
@@ -108,6 +108,7 @@ class Hosting:
             group_configs=self._data_plane.group_overrides.all(),
             log_format=self._options.log_format,
             log_level=self._options.log_level,
+            cluster_id=catalogue.cluster_id,
         )
 
     def _serve(self, place: Place, operation: Operation, body: bytes) -> Answer:

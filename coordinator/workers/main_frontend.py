@@ -53,8 +53,8 @@ class Readers(Protocol):
 
 
 class MainFrontend(Frontend):
-    def __init__(self, broker: Broker, readers: Readers) -> None:
-        super().__init__(broker)
+    def __init__(self, broker: Broker, cluster_id: str, readers: Readers) -> None:
+        super().__init__(broker, cluster_id)
         self._readers = readers
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:

@@ -36,6 +36,7 @@ class Start:
     group_configs: GroupConfigs
     log_format: str
     log_level: str
+    cluster_id: str
 
     def encode(self) -> bytes:
         return _dump(
@@ -47,6 +48,7 @@ class Start:
                 "versions": [self.image.version, self.image.created_version],
                 "group_configs": {name: dict(own) for name, own in self.group_configs.items()},
                 "log": [self.log_format, self.log_level],
+                "cluster": self.cluster_id,
             }
         )
 
@@ -66,6 +68,7 @@ class Start:
             found["group_configs"],
             log_format,
             log_level,
+            found["cluster"],
         )
 
 

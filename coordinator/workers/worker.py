@@ -128,7 +128,7 @@ class Worker:
         handlers = offsets_handlers(config, broker, self._topics, self._logs)
         broker.serve_data(handlers)
         local = (routes.keys() | handlers.keys()) - {FindCoordinatorRequest}
-        requests = WorkerFrontend(Frontend(broker), self.channel, local)
+        requests = WorkerFrontend(Frontend(broker, start.cluster_id), self.channel, local)
         self._listener = KafkaListener(config, self._clock, requests, self.connections)
         self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)
         self._assembled = True

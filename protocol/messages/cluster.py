@@ -11,8 +11,13 @@ from protocol.messages.groups import OPERATIONS_NOT_ASKED
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsRequest:
+    """`cluster_id`, `node_id`: whom the client means to have reached; None and -1: nobody in
+    particular."""
+
     client_software_name: str = ""
     client_software_version: str = ""
+    cluster_id: str | None = None
+    node_id: int = -1
 
 
 @dataclass(frozen=True, slots=True)

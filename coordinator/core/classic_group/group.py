@@ -355,9 +355,9 @@ class ClassicGroup:
     def check_delete(self) -> None:
         """An Empty group may go even with pending ids."""
         if self.state is State.DEAD:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "The group id does not exist.")
         if self.state is not State.EMPTY:
-            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Unknown subscription: everything for type "consumer", nothing otherwise."""

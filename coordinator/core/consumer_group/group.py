@@ -175,7 +175,7 @@ class ConsumerGroup:
 
     def check_delete(self) -> None:
         if self.members:
-            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.name_subscribers or topic in self.regexes.topics

@@ -1,5 +1,6 @@
-"""ApiVersions (18), v0-4. v1 adds throttle time, v3 is flexible and adds the client's software
-in the request and features in the reply, v4 may carry features whose minimum is 0.
+"""ApiVersions (18), v0-5. v1 adds throttle time, v3 is flexible and adds the client's software
+in the request and features in the reply, v4 may carry features whose minimum is 0, v5 says in the
+request which node of which cluster the client means to have reached (KIP-1242).
 
 Rules: the reply header is always v0. A request of an unknown version is answered with a v0 body
 (`unsupported_version_body`), because the client cannot know our versions yet (KIP-511). Older
@@ -16,7 +17,7 @@ from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
-_MAX_VERSION = 4
+_MAX_VERSION = 5
 _OWN_RANGE = ApiRange(18, 0, _MAX_VERSION)
 _NO_FEATURES_EPOCH = -1
 
@@ -25,11 +26,12 @@ _NO_FEATURES_EPOCH = -1
 def decode(reader: Reader) -> ApiVersionsRequest:
     if reader.version < 3:
         return ApiVersionsRequest()
-    request = ApiVersionsRequest(
-        client_software_name=reader.string(), client_software_version=reader.string()
-    )
+    name, software_version = reader.string(), reader.string()
+    cluster_id, node_id = None, -1
+    if reader.version >= 5:
+        cluster_id, node_id = reader.nullable_string(), reader.int32()
     reader.end()
-    return request
+    return ApiVersionsRequest(name, software_version, cluster_id, node_id)
 
 
 def encode(reply: ApiVersionsReply, version: int) -> bytearray:

@@ -1,7 +1,4 @@
-"""DeleteGroups (42), v0-2. v2 is flexible.
-
-v3, which adds an error message per group, is not served.
-"""
+"""DeleteGroups (42), v0-3. v2 is flexible, v3 adds an error message per group (KIP-1331)."""
 
 from __future__ import annotations
 
@@ -28,6 +25,8 @@ def encode(reply: DeleteGroupsReply, version: int) -> bytearray:
     for result in reply.results:
         writer.string(result.group_id)
         writer.int16(result.error)
+        if version >= 3:
+            writer.nullable_string(result.error_message)
         writer.end()
     writer.end()
     return writer.buffer
@@ -42,4 +41,4 @@ def failure(
     )
 
 
-API = Api(42, "DeleteGroups", 0, 2, _FLEXIBLE_FROM, DeleteGroupsRequest, decode, encode, failure)
+API = Api(42, "DeleteGroups", 0, 3, _FLEXIBLE_FROM, DeleteGroupsRequest, decode, encode, failure)

@@ -17,6 +17,7 @@ from tests.support.kio_entities import message_class as kio_class
 from tests.support.kio_entities import plain, read_response, to_bytes
 
 __all__ = [
+    "NEWER_THAN_KIO",
     "assert_matches",
     "kio_class",
     "plain",
@@ -24,6 +25,9 @@ __all__ = [
     "request_entities",
     "to_bytes",
 ]
+
+NEWER_THAN_KIO = {(18, 5), (42, 3)}
+"""API keys and versions that `test_newest_versions` has the bytes of."""
 
 
 @cache

@@ -57,7 +57,7 @@ def test_feature_at_level_0_is_not_finalized() -> None:
 
 def test_unknown_version_is_answered_with_v0_and_our_own_range() -> None:
     """KIP-511."""
-    assert api_versions.unsupported_version_body().hex(" ", 2) == "0023 0000 0001 0012 0000 0004"
+    assert api_versions.unsupported_version_body().hex(" ", 2) == "0023 0000 0001 0012 0000 0005"
 
 
 def test_other_failures_carry_no_ranges() -> None:
@@ -86,8 +86,8 @@ def test_versions_of_the_group_apis() -> None:
         14: (0, 5, 4),
         15: (0, 6, 5),
         16: (0, 5, 3),
-        18: (0, 4, 3),
-        42: (0, 2, 2),
+        18: (0, 5, 3),
+        42: (0, 3, 2),
         68: (0, 1, 0),
         69: (0, 1, 0),
     }

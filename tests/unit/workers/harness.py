@@ -100,6 +100,7 @@ class Lives:
             {},
             "text",
             "info",
+            "cluster",
         )
 
     async def _spawn(self, node_id: int, bound: socket.socket, channel: Channel) -> StubWorker:

@@ -57,6 +57,7 @@ def test_a_start() -> None:
         {"g\u00e9": {"consumer.session.timeout.ms": "50000"}},
         "json",
         "debug",
+        "cluster",
     )
     back = Start.decode(start.encode())
     assert same(back.image, start.image)
@@ -82,7 +83,7 @@ def test_every_setting_arrives(entry: object) -> None:
     assert other != default
     try:
         config = replace(CoordinatorConfig(), **{name: other})
-        start = Start(1, "h", 1, (), config, image(), {}, "text", "info")
+        start = Start(1, "h", 1, (), config, image(), {}, "text", "info", "c")
         assert getattr(Start.decode(start.encode()).config, name) == other
     except ValueError as error:
         assert "must" in str(error), "only rules between settings may refuse it"  # noqa: PT017

@@ -44,7 +44,7 @@ class Main:
         config = replace(
             CoordinatorConfig(), offsets_topic_num_partitions=4, consumer_assignors=assignors
         )
-        start = Start(1, "127.0.0.1", 1, SHARDS, config, MetadataImage(), {}, "text", "info")
+        start = Start(1, "127.0.0.1", 1, SHARDS, config, MetadataImage(), {}, "text", "info", "c")
         return self.channel.start_call(Operation.START, start.encode())
 
     async def stopped(self) -> bool:

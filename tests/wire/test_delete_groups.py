@@ -1,0 +1,113 @@
+"""DeleteGroups in every version; the last one tells why in words."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.process import wait_until
+from tests.support.raw import RawConnection, frame, request, string
+from tests.support.wire_client import WireClient
+from tests.support.wire_requests import commit
+
+DELETE_GROUPS = 42
+NONE, NON_EMPTY, NOT_FOUND = 0, 68, 69
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    started = Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": 1})
+    try:
+        started.start()
+        yield started
+        started.stop()
+    finally:
+        started.close()
+
+
+class Fields:
+    """Of a reply, in the older encoding or the compact one."""
+
+    def __init__(self, data: bytes, compact: bool) -> None:
+        self._data, self._at, self._compact = data, 0, compact
+
+    def take(self, count: int) -> bytes:
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def number(self, layout: str) -> int:
+        return int(struct.unpack(layout, self.take(struct.calcsize(layout)))[0])
+
+    def length(self, layout: str) -> int:
+        """-1 for null."""
+        return self.number("B") - 1 if self._compact else self.number(layout)
+
+    def string(self) -> str | None:
+        length = self.length(">h")
+        return None if length < 0 else self.take(length).decode()
+
+    def end(self) -> None:
+        assert not self._compact or self.take(1) == b"\x00"
+
+
+def deleted(port: int, version: int, groups: list[str]) -> list[tuple[str | None, int, str | None]]:
+    compact = version >= 2
+    if compact:
+        names = b"".join(bytes([len(one) + 1]) + one.encode() for one in groups)
+        body = b"\x00" + bytes([len(groups) + 1]) + names + b"\x00"
+    else:
+        body = struct.pack(">i", len(groups)) + b"".join(map(string, groups))
+    with RawConnection(port) as connection:
+        connection.send(frame(request(DELETE_GROUPS, version, 1, body)))
+        _, data = connection.reply()
+    fields = Fields(data, compact)
+    fields.end()  # of the header
+    assert fields.number(">i") == 0
+    found = []
+    for _ in range(fields.length(">i")):
+        name, code = fields.string(), fields.number(">h")
+        found.append((name, code, fields.string() if version >= 3 else None))
+        fields.end()
+    fields.end()
+    assert fields.take(1) == b""
+    return found
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_what_became_of_each_group(daemon: Daemon, version: int) -> None:
+    gone, lives, unknown = (f"{name}-{version}" for name in ("gone", "lives", "unknown"))
+    with WireClient(daemon.host, daemon.port) as client:
+
+        def committed() -> bool:
+            api, number, fields = commit(gone, 1)
+            topics = [{**fields["topics"][0], "name": "t"}]
+            reply = client.call(api, number, **{**fields, "topics": topics})
+            return reply["topics"][0]["partitions"][0]["error_code"] == NONE
+
+        wait_until(committed, 30, "the group's shard", daemon.logs)
+        joined = client.call(
+            "ConsumerGroupHeartbeat",
+            1,
+            group_id=lives,
+            member_id="m",
+            member_epoch=0,
+            subscribed_topic_names=["t"],
+            rebalance_timeout=9000,
+            topic_partitions=(),
+        )
+        assert joined["error_code"] == NONE
+    results = deleted(daemon.port, version, [gone, lives, unknown, unknown])
+    assert [one[:2] for one in results] == [
+        (gone, NONE),
+        (lives, NON_EMPTY),
+        (unknown, NOT_FOUND),
+    ]
+    messages = [one[2] for one in results]
+    if version < 3:
+        assert messages == [None] * 3
+    else:
+        assert messages[:2] == [None, "The group is not empty."]
+        assert unknown in str(messages[2])
