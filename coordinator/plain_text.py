@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from typing import Any
 
 TEXT_MAX = 4000
 """A longer value is cut off."""
@@ -64,7 +65,7 @@ def _bounded(text: str) -> str:
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
-def _pairs(pairs: Mapping[object, object]) -> str:
+def _pairs(pairs: Mapping[Any, object]) -> str:
     return " ".join(f"{plain_text(name)}:{_inner(item)}" for name, item in pairs.items())
 
 
