@@ -6,6 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from typing import Any
+
+TEXT_MAX = 4000
+"""A longer value is cut off."""
 
 _NEEDS_QUOTES = frozenset(' ="')
 
@@ -13,7 +17,9 @@ _NEEDS_QUOTES = frozenset(' ="')
 def fields_text(facts: Mapping[str, object]) -> str:
     """`name=value` pairs, without those that are None."""
     return " ".join(
-        f"{name}={quoted(plain_text(value))}" for name, value in facts.items() if value is not None
+        f"{name}={quoted(_bounded(plain_text(value)))}"
+        for name, value in facts.items()
+        if value is not None
     )
 
 
@@ -50,11 +56,16 @@ def plain_text(value: object) -> str:
         case Collection():
             return ",".join(_inner(item) for item in value)
     if is_dataclass(value):
-        return _pairs({entry.name: getattr(value, entry.name) for entry in fields(value)})
+        pairs = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+        return f"{type(value).__name__} {_pairs(pairs)}".rstrip()
     return str(value)
 
 
-def _pairs(pairs: Mapping[object, object]) -> str:
+def _bounded(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+
+
+def _pairs(pairs: Mapping[Any, object]) -> str:
     return " ".join(f"{plain_text(name)}:{_inner(item)}" for name, item in pairs.items())
 
 

@@ -200,7 +200,7 @@ class Broker:
         except ApiError as error:
             self.waiting.fail(token, error.code, error.message)
         except Exception:
-            log.exception("request failed", request=repr(request))
+            log.exception("request failed", request=request)
             self.waiting.fail(token, ErrorCode.UNKNOWN_SERVER_ERROR)
         return token
 

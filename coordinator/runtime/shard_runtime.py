@@ -164,7 +164,7 @@ class ShardRuntime:
             self._answer_gated(getattr(request, "group_id", None), [(context.token, reply)])
         except Exception:
             # A bug of ours: nothing was written; the input is what a developer needs.
-            log.exception("request failed", shard=self.partition, request=repr(request))
+            log.exception("request failed", shard=self.partition, request=request)
             self._waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             self._take_in(outcome, context)

@@ -1,4 +1,8 @@
-"""Logging through structlog: key=value text or JSON lines, on stderr."""
+"""Logging through structlog on stderr: text for people, or JSON lines for programs.
+
+A line of text is `name=value` pairs (logfmt), first time, level and what happened; values are as
+people write them (`coordinator.plain_text`). A traceback follows on lines of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,16 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any, TextIO, cast
 
 import structlog
+
+from coordinator.plain_text import fields_text
+
+_FIRST = ("timestamp", "level", "event")
 
 
 def configure_logging(log_format: str, level: str, **always: Any) -> None:
@@ -21,13 +31,9 @@ def configure_logging(log_format: str, level: str, **always: Any) -> None:
     ) -> structlog.typing.EventDict:
         return {**event, **always}
 
-    renderer: structlog.typing.Processor
+    renderer: structlog.typing.Processor = _text
     if log_format == "json":
-        renderer = structlog.processors.JSONRenderer()
-    else:
-        renderer = structlog.processors.KeyValueRenderer(
-            key_order=["timestamp", "level", "event"], drop_missing=True
-        )
+        renderer = structlog.processors.JSONRenderer(default=_plain_json)
     structlog.configure(
         processors=[
             *([add_always] if always else []),
@@ -67,3 +73,28 @@ class _Lasting(io.TextIOBase):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
+
+
+def _text(_: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict) -> str:
+    traceback = event.pop("exception", None)
+    ordered = {name: event.pop(name) for name in _FIRST if name in event}
+    line = fields_text({**ordered, **event})
+    return line if traceback is None else f"{line}\n{traceback}"
+
+
+def _plain_json(value: object) -> object:
+    """What JSON has no form for."""
+    match value:
+        case Enum():
+            return value.value
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case type():
+            return value.__name__
+        case Mapping():
+            return dict(value)
+        case Collection():
+            return list(value)
+    if is_dataclass(value):
+        return {entry.name: getattr(value, entry.name) for entry in fields(value)}
+    return str(value)

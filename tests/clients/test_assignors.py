@@ -98,7 +98,7 @@ def test_real_consumers_share_by_the_example_assignor(daemon: Daemon) -> None:
         ("raises", "KeyError: 'no luck today'"),
         ("twice", "m2 got a partition of alpha that is handed out twice"),
         ("non-subscriber", "m1 got partitions of alpha, to which it is not subscribed"),
-        ("outside", "m1 got a partition that alpha does not have: (4,)"),
+        ("outside", "m1 got a partition that alpha does not have: 4"),
     ],
 )
 def test_a_faulty_assignor_fails_that_heartbeat_only(
@@ -118,9 +118,11 @@ def test_a_faulty_assignor_fails_that_heartbeat_only(
 
         reply = second.join(["alpha"], server_assignor=assignor)
         assert (reply["error_code"], reply["error_message"]) == (UNKNOWN_SERVER_ERROR, None)
-        logged = [line for line in daemon.process.stderr().splitlines() if f"'{group}'" in line]
+        logged = [
+            line for line in daemon.process.stderr().splitlines() if f"group={group} " in line
+        ]
         (line,) = [line for line in logged if "assignor-failed" in line]
-        for part in ("level='warning'", f"assignor='{assignor}'", "member='m2'"):
+        for part in ("level=warning", f"assignor={assignor}", "member=m2"):
             assert part in line
         assert fault in line
         assert "Traceback" not in daemon.process.stderr()

@@ -30,7 +30,7 @@ if sys.stdin.readline():
     coordinator.cli.main.main(sys.argv[1:])
 """
 
-ERROR_MARKS = ("level='error'", "level='critical'", "Traceback")
+ERROR_MARKS = ("level=error", "level=critical", "Traceback")
 
 
 class Server:

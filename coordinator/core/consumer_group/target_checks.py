@@ -186,7 +186,8 @@ def _check_topic(
     if set(map(type, partitions)) != {int}:
         raise AssignorError(f"{member_id} got something that is no partition number of {name}")
     if partitions[0] < 0 or partitions[-1] >= topics.num_partitions(topic_id):
-        raise AssignorError(f"{member_id} got a partition that {name} does not have: {partitions}")
+        wrong = partitions[0] if partitions[0] < 0 else partitions[-1]
+        raise AssignorError(f"{member_id} got a partition that {name} does not have: {wrong}")
     holders = taken.setdefault(topic_id, set())
     before = len(holders)
     holders.update(partitions)

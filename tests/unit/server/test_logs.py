@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, IntEnum
 
 import pytest
 import structlog
@@ -27,10 +29,71 @@ def test_text_is_key_value_with_time_level_and_event_first(
     captured = capsys.readouterr()
     assert captured.out == ""
     (line,) = captured.err.splitlines()
-    assert line.startswith("timestamp='20")
-    assert line.endswith(
-        "level='info' event='serving' kafka=('127.0.0.1', 9092) reason='two\\nlines'"
-    )
+    assert line.startswith("timestamp=20")
+    assert line.endswith('level=info event=serving kafka=127.0.0.1:9092 reason="two\\nlines"')
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Code(IntEnum):
+    FINE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    name: str
+    data: bytes
+    places: tuple[tuple[str, int], ...] = ()
+
+
+VALUES: dict[str, tuple[object, str, object]] = {
+    "text": ("plain", "plain", "plain"),
+    "words": ('say "no"', '"say \\"no\\""', 'say "no"'),
+    "empty": ("", '""', ""),
+    "number": (7, "7", 7),
+    "flag": (True, "yes", True),
+    "enum": (Colour.RED, "red", "red"),
+    "code": (Code.FINE, "FINE", 0),
+    "bytes": (b"\x00\xff", "00ff", "00ff"),
+    "address": (("::1", 9092), "::1:9092", ["::1", 9092]),
+    "list": (["a", "b"], "a,b", ["a", "b"]),
+    "nested": ([["a", 1], ["b", 2]], "[a,1],[b,2]", [["a", 1], ["b", 2]]),
+    "mapping": ({"orders": [2, 3]}, "orders:[2,3]", {"orders": [2, 3]}),
+    "object": (
+        Thing("t", b"\x01", (("orders", 1),)),
+        '"Thing name:t data:01 places:[[orders:1]]"',
+        {"name": "t", "data": "01", "places": [["orders", 1]]},
+    ),
+    "error": (ValueError("boom"), "boom", "boom"),
+    "class": (Thing, "Thing", "Thing"),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_are_text_for_people_and_typed_for_programs(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value, text, typed = VALUES[kind]
+    configure_logging("text", "info")
+    structlog.get_logger().info("e", value=value, nothing=None)
+    assert capsys.readouterr().err.endswith(f"event=e value={text}\n")
+    configure_logging("json", "info")
+    structlog.get_logger().info("e", value=value)
+    assert json.loads(capsys.readouterr().err)["value"] == typed
+
+
+def test_a_traceback_follows_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("text", "info")
+    try:
+        raise RuntimeError("bug")
+    except RuntimeError:
+        structlog.get_logger().exception("request failed", shard=3)
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith('level=error event="request failed" shard=3')
+    assert rest[0].startswith("Traceback")
+    assert rest[-1] == "RuntimeError: bug"
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
