@@ -28,7 +28,7 @@ PYTHON_SOURCES := $(shell find coordinator protocol storage pipeline -name '*.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: compiled test-compiled test-lowest
+.PHONY: compiled test-compiled test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -125,6 +125,9 @@ oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
 test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka bench-peers ## Everything the tests need
 
+dist: $(STAMPS)/test ## Wheel and source distribution in dist/, checked as a package index would
+	scripts/dist.sh $(BIN)/python dist
+
 clean: ## Remove what builds made; the environment stays
 	rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf tests/clients/java/target tests/clients/go/target tests/clients/node/node_modules tests/oracle/target
@@ -146,7 +149,7 @@ $(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/pipeline: $(STAMPS)/%: $(
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
 EXTRA_run := [postgres]
-EXTRA_test := [test,dev]
+EXTRA_test := [test,dev,release]
 EXTRA_bench := [bench,postgres]
 EXTRA_pipeline := [pipeline]
 
