@@ -104,7 +104,7 @@ def run_request(request: Request, console: Console) -> None:
     job = job_named(request.job)
     options = job_options(job, request.settings)
     if request.out is None:
-        raise PipelineError("tell where the tables go: --out DIR")
+        raise PipelineError("say where the tables go: --out DIR")
     if request.kind not in FORMATS:
         raise PipelineError(f"--format {request.kind}: must be one of {', '.join(FORMATS)}")
     origin = request.origin()
@@ -112,7 +112,9 @@ def run_request(request: Request, console: Console) -> None:
         Path(request.out),
         Path(request.out) / "entries",
     ):
-        raise PipelineError("--out is where the lake is: tables that are read cannot be replaced")
+        raise PipelineError(
+            "--out and --lake are one directory: a table that is read cannot be replaced"
+        )
     if not submitted():
         java_version()
     with running_spark(request, origin, console) as spark:

@@ -57,7 +57,7 @@ class Origin:
         given = [one for one in (self.store, self.kafka, self.segments, self.lake) if one]
         if len(given) != 1:
             raise PipelineError(
-                "tell where the log is, once: --store, --kafka, --segments or --lake"
+                "say where the log is: one of --store, --kafka, --segments and --lake"
             )
         if self.store is not None:
             StoreLogs(self.store).close()

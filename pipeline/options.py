@@ -114,7 +114,7 @@ def _positive(name: str, text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise PipelineError(f"the option {name} is a number from 1 on, not {text}")
+        raise PipelineError(f"the option {name} must be a whole number, at least 1, not {text}")
     return number
 
 
@@ -153,5 +153,5 @@ def parse_time(text: str) -> int:
         return micros_of(datetime.fromisoformat(text))
     except ValueError:
         raise PipelineError(
-            f"{text} is no time: use ISO 8601 like 2026-05-01T12:00:00Z, or milliseconds"
+            f"{text} is not a time: use ISO 8601 like 2026-05-01T12:00:00Z, or milliseconds"
         ) from None

@@ -21,5 +21,5 @@ def length(value: Any) -> timedelta:
         timedelta(),
     )
     if not _LENGTH.fullmatch(word) or not total:
-        raise PipelineError(f"{value} is no length of time: write 30s, 5m or 1h30m")
+        raise PipelineError(f"{value} is not a length of time: write 30s, 5m or 1h30m")
     return total

@@ -107,5 +107,5 @@ def _of(path: str, document: Mapping[str, Any]) -> Thresholds:
 def _number(path: str, name: str, value: Any, default: Any) -> Any:
     kinds = (int, float) if isinstance(default, float) else (int,)
     if isinstance(value, bool) or not isinstance(value, kinds) or value < 0:
-        raise PipelineError(f"{path}: {name} = {value!r} is no number that fits")
+        raise PipelineError(f"{path}: {name} = {value!r} must be a number, 0 or more")
     return value

@@ -78,7 +78,7 @@ def _time_ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise GeneratorError(f"{text} is no time: write ISO 8601, or now") from None
+        raise GeneratorError(f"{text} is not a time: write ISO 8601, or now") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
@@ -91,7 +91,7 @@ Place = tuple[str | None, Path | None, Path | None]
 def place_of(store: str | None, data_dir: Path | None, segments: Path | None) -> Place:
     """Raises GeneratorError unless just one is given."""
     if sum(value is not None for value in (store, data_dir, segments)) != 1:
-        raise GeneratorError("name one of --store, --data-dir and --segments")
+        raise GeneratorError("say where the log goes: one of --store, --data-dir and --segments")
     return store, data_dir, segments
 
 

@@ -50,7 +50,7 @@ def _at_least_one(options: Mapping[str, Any], name: str) -> int:
     except (TypeError, ValueError):
         value = 0
     if value < 1:
-        raise PipelineError(f"{name} must be a number from 1 on, not {options[name]}")
+        raise PipelineError(f"{name} must be a whole number, at least 1, not {options[name]}")
     return value
 
 

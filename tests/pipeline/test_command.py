@@ -36,15 +36,18 @@ def store(tmp_path: Path) -> str:
     ("arguments", "said"),
     [
         (["nothing"], "there is no job nothing: there are"),
-        (["entries"], "tell where the tables go: --out DIR"),
-        (["entries", "--out", "o"], "tell where the log is, once"),
-        (["entries", "--out", "o", "--store", "a", "--lake", "b"], "tell where the log is, once"),
+        (["entries"], "say where the tables go: --out DIR"),
+        (["entries", "--out", "o"], "say where the log is: one of --store"),
+        (
+            ["entries", "--out", "o", "--store", "a", "--lake", "b"],
+            "say where the log is: one of --store",
+        ),
         (["entries", "--out", "o", "--store", "/nowhere"], "there is no such store"),
         (["entries", "--out", "o", "--set", "x=1"], "job entries has no such option"),
         (["entries", "--out", "o", "--set", "x"], "must be NAME=VALUE"),
         (["entries", "--out", "o", "--format", "orc"], "must be one of parquet, delta, iceberg"),
-        (["entries", "--out", "o", "--store", "a", "--from", "soon"], "soon is no time"),
-        (["entries", "--out", "o", "--lake", "o"], "--out is where the lake is"),
+        (["entries", "--out", "o", "--store", "a", "--from", "soon"], "soon is not a time"),
+        (["entries", "--out", "o", "--lake", "o"], "--out and --lake are one directory"),
         (["entries", "--wrong"], "No such option"),
     ],
 )

@@ -422,7 +422,7 @@ def test_a_config_over_the_defaults(tmp_path: Path) -> None:
     [
         ("[storm]\nwindows = 3", "there is no windows in [storm]"),
         ("[storm]\nrebalances = -1", "storm.rebalances = -1"),
-        ("[storm]\nwindow = 5", "5 is no length of time"),
+        ("[storm]\nwindow = 5", "5 is not a length of time"),
         ("storm = 3", "storm must be a table"),
         ('[severity]\nrebalance-storm = "awful"', "awful"),
         ("[storm", "cannot be read"),

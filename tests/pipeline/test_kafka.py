@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from pipeline.inputs import (
 from pipeline.kafka import kafka_entries
 from pipeline.wanted import Wanted
 from tests.support.daemon import Daemon
+from tests.support.doc_snippets import snippets
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.pipeline_command import groupd_pipeline
 from tests.support.toolchain import spark_kafka_jars
 
 FROM_HEADERS = ("transactional", "producer_id", "producer_epoch", "sequence")
@@ -100,6 +103,17 @@ def test_the_cluster_says_its_topics_and_ends(spark: SparkSession, daemon: Daemo
     assert topics[0].partitions == 3
     ends = read_end_offsets(spark, by_kafka).where("topic = 'orders'").orderBy("partition")
     assert ends.collect() == read_end_offsets(spark, by_store).orderBy("partition").collect()
+
+
+def test_the_command_of_the_documentation(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    """The session has the package already, and the daemon speaks no TLS."""
+    (snippet,) = [one for one in snippets("pipeline.md") if "--kafka broker:9092" in one.code]
+    code = snippet.code.replace("broker:9092", daemon.bootstrap).replace("=SSL", "=PLAINTEXT")
+    said = groupd_pipeline(spark, shlex.split(code.replace("./tables", str(tmp_path)))[1:])
+    assert said.split()[:3] == ["commits", "12", "rows"]
+    assert spark.read.parquet(str(tmp_path / "commits")).count() == 12
 
 
 def test_a_stream_of_kafka(spark: SparkSession, daemon: Daemon, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ from pipeline.report.limits import Limits
 from pipeline.report.make import make_report, window_ms
 from pipeline.run import run_job
 from storage.open import create_store
+from tests.support.doc_snippets import snippets
+from tests.support.pipeline_command import groupd_pipeline
 from tests.support.report_page import HOSTILE, Page
 
 pytestmark = pytest.mark.timeout(600)
@@ -68,10 +71,15 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(spark: SparkSession, directory: Path) -> Page:
+    """Made by the command of the documentation."""
     out = directory / "report.html"
-    work = directory / "tables"
-    size = make_report(spark, Origin(store=str(directory)), out, work=work, title="a log")
-    assert size == out.stat().st_size
+    (snippet,) = [
+        one for one in snippets("pipeline-report.md") if one.code.startswith("groupd-pipeline rep")
+    ]
+    code = snippet.code.replace("./groupd-data", str(directory)).replace("report.html", str(out))
+    more = ["--tables", str(directory / "tables"), "--title", "a log"]
+    said = groupd_pipeline(spark, [*shlex.split(code)[1:], *more])
+    assert said.startswith(f"{out}: {out.stat().st_size / 1024:,.0f} KiB, in ")
     return Page(out.read_text(encoding="utf-8"))
 
 

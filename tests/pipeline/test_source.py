@@ -259,9 +259,9 @@ def test_a_file_of_garbage_is_one_row(tmp_path: Path) -> None:
         ({"store": "a", "columns": "x"}, "there is no column x"),
         ({"store": "a", "types": "x"}, "there is no record type x"),
         ({"store": "a", "groups": "x"}, "a list in JSON"),
-        ({"store": "a", "rowsPerPartition": "0"}, "a number from 1 on"),
+        ({"store": "a", "rowsPerPartition": "0"}, "a whole number, at least 1"),
         ({"store": "a", "failOnDataLoss": "perhaps"}, "true or false"),
-        ({"store": "a", "from": "yesterday"}, "yesterday is no time"),
+        ({"store": "a", "from": "yesterday"}, "yesterday is not a time"),
         ({"store": "a", "startingOffsets": "soon"}, "earliest, latest or JSON"),
     ],
 )

@@ -1,8 +1,8 @@
 """A process that copies the log of a store into Parquet as a stream, until it is killed.
 
-    python -m tests.support.stream_to_parquet STORE OUT CHECKPOINT [once]
+    python -m tests.support.stream_to_parquet STORE OUT CHECKPOINT
 
-Prints a line for every micro-batch. With `once`: ends when it has what was there at its start.
+Prints a line for every micro-batch.
 """
 
 from __future__ import annotations
@@ -11,27 +11,35 @@ import sys
 import time
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
 from pipeline.source import GroupdDataSource
 from tests.support.spark import running_spark
 
 
-def main(store: str, out: str, checkpoint: str, *once: str) -> None:
+def copying(
+    spark: SparkSession, store: str, out: str, checkpoint: str, *, once: bool
+) -> StreamingQuery:
+    """The query that copies. `once`: it ends when it has what was there at its start."""
+    spark.dataSource.register(GroupdDataSource)
+    stream = (
+        spark.readStream.format("groupd")
+        .option("store", store)
+        .option("columns", "log_partition,log_offset,group,offset_commit")
+        .option("maxRowsPerBatch", "2000")
+        .load()
+    )
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+    writer = (
+        writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+    )
+    return writer.start(out)
+
+
+def main(store: str, out: str, checkpoint: str) -> None:
     with running_spark(Path(checkpoint).parent / "spark") as spark:
-        spark.dataSource.register(GroupdDataSource)
-        stream = (
-            spark.readStream.format("groupd")
-            .option("store", store)
-            .option("columns", "log_partition,log_offset,group,offset_commit")
-            .option("maxRowsPerBatch", "2000")
-            .load()
-        )
-        writer = stream.writeStream.format("parquet").option("checkpointLocation", checkpoint)
-        writer = (
-            writer.trigger(availableNow=True)
-            if once
-            else writer.trigger(processingTime="0 seconds")
-        )
-        query = writer.start(out)
+        query = copying(spark, store, out, checkpoint, once=False)
         seen = None
         while query.isActive:
             last = query.lastProgress

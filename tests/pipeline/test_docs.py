@@ -1,0 +1,90 @@
+"""The pages about the pipeline: each snippet runs, prints what the page shows, and fits a terminal.
+
+All of it over the demo log, which is the same always; how long something takes is not compared.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.fold.thresholds import Thresholds, read_thresholds
+from tests.support.doc_snippets import Snippet, snippets, widest
+from tests.support.pipeline_command import groupd_pipeline
+
+pytestmark = pytest.mark.timeout(900)
+
+COLUMNS = 120
+PAGES = ("pipeline.md", "pipeline-jobs.md", "pipeline-report.md")
+ELSEWHERE = {
+    "pip install": "installs a release",
+    "make bench-pipeline": "takes minutes; tests/unit/bench runs its parts",
+    "--format delta": "downloads a package",
+    "SPARK_HOME": "tests/bench/pipeline/cluster.py runs these commands",
+    "spark-submit": "tests/bench/pipeline/cluster.py runs it",
+    "broker:9092": "tests/pipeline/test_kafka.py runs it against a broker",
+    "groupd-pipeline report": "tests/pipeline/test_report.py runs it",
+    "--records 1000000": "tests/unit/pipeline/test_generator.py generates logs of any size",
+}
+"""Commands that do not run here, by a part of them, and why."""
+
+_TIMES = re.compile(r"\d+\.\d s\b|[\d,]+ a second")
+
+
+def in_scratch(code: str, scratch: Path) -> str:
+    """Relative paths are Java's, whose directory cannot be changed."""
+    return re.sub(r"(?<=[\s\"'])\./", f"{scratch}/", code)
+
+
+def printed(spark: SparkSession, snippet: Snippet, scratch: Path, names: dict[str, Any]) -> str:
+    """What it prints, as the page has it."""
+    code = in_scratch(snippet.code, scratch)
+    if snippet.language == "python":
+        out = io.StringIO()
+        with redirect_stdout(out):
+            exec(compile(code, f"{snippet.page}:{snippet.line}", "exec"), names)
+        text = out.getvalue()
+    else:
+        program, *arguments = shlex.split(code, comments=True)
+        assert program == "groupd-pipeline", f"{snippet.page}:{snippet.line} runs {program}"
+        text = groupd_pipeline(spark, arguments)
+    return text.replace(f"{scratch}/", "./")
+
+
+def comparable(output: str) -> str:
+    lines = [_TIMES.sub("N", line.rstrip()) for line in output.splitlines()]
+    return "\n".join(line for line in lines if line)
+
+
+def test_snippets_print_what_the_pages_show(spark: SparkSession, tmp_path: Path) -> None:
+    """All pages in one: what one writes the next one reads."""
+    wrong, names = [], {"__name__": "snippet"}
+    for snippet in (one for page in PAGES for one in snippets(page)):
+        if snippet.language not in ("console", "python"):
+            continue
+        if snippet.language == "console" and any(part in snippet.code for part in ELSEWHERE):
+            continue
+        found = comparable(printed(spark, snippet, tmp_path, names))
+        if found != comparable(snippet.output):
+            wrong.append(f"{snippet.page}:{snippet.line} {snippet.code}\nprints\n{found}")
+    assert wrong == [], "\n\n".join(wrong)
+
+
+def test_the_config_of_the_page_is_one(tmp_path: Path) -> None:
+    (toml,) = [one for one in snippets("pipeline-jobs.md") if one.language == "toml"]
+    path = tmp_path / "health.toml"
+    path.write_text(toml.code)
+    assert read_thresholds(str(path)) != Thresholds()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_snippets_fit_a_terminal_and_are_of_a_kind_that_is_tested(page: str) -> None:
+    assert widest(page) <= COLUMNS
+    assert {one.language for one in snippets(page)} <= {"console", "python", "toml", "text"}
