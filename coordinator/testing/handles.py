@@ -7,7 +7,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from coordinator.testing.answers import RecipeResult
 from coordinator.testing.watch import TIMEOUT_S
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
 
 Call = Callable[..., Any]
 """Calls one of `Operations` by name."""
@@ -108,7 +112,7 @@ class Faults:
 class Incident(Removable):
     """What a recipe has set up: its `faults`, and `result`, all that it says."""
 
-    def __init__(self, call: Call, result: dict[str, Any]) -> None:
+    def __init__(self, call: Call, result: RecipeResult) -> None:
         self.result = result
         self.faults = [FaultHandle(call, number) for number in result["faults"]]
 

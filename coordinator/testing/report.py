@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from coordinator.testing.answers import GroupDescription
+
 EVENTS_MAX = 60
 GROUPS_MAX = 5
 LINE_MAX = 240
@@ -27,14 +29,21 @@ def _line(event: Mapping[str, Any]) -> str:
         parts.append(f"member={event['member_id']}")
     if event["epoch"] >= 0:
         parts.append(f"epoch={event['epoch']}")
-    parts += [f"{name}={value}" for name, value in event["details"].items()]
+    details = event["details"].items()
+    parts += [f"{name}={_shown(value)}" for name, value in details if value is not None]
     if event["cause"]:
         parts.append(f"({event['cause']})")
     line = "  " + " ".join(parts)
     return line if len(line) <= LINE_MAX else line[: LINE_MAX - 3] + "..."
 
 
-def group_text(group: Mapping[str, Any]) -> str:
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}:{one}" for name, one in value.items())
+    return str(value)
+
+
+def group_text(group: GroupDescription) -> str:
     """State, members, who waits for whom: the view of `/groups/{id}` in a few lines."""
     if group is None:
         return "there is no such group"
