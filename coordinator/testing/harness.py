@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from coordinator.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from coordinator.testing.arguments import check_arguments
@@ -21,12 +22,12 @@ from coordinator.testing.child_process import ChildProcess
 from coordinator.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
-from coordinator.testing.handles import FaultHandle, Faults, RecipeCalls
+from coordinator.testing.handles import FaultHandle, FaultOptions, Faults, RecipeCalls
 from coordinator.testing.loop_thread import LoopThread
 from coordinator.testing.offset_operations import Places
 from coordinator.testing.operations import Operations
 from coordinator.testing.records import RecordLike, TestRecord
-from coordinator.testing.starting import Starting
+from coordinator.testing.starting import Starting, StartOptions
 from coordinator.testing.topic_reader import READ_COMMITTED, Isolation
 from coordinator.testing.watch import TIMEOUT_S
 
@@ -39,6 +40,13 @@ class Clock:
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
+
+    def __repr__(self) -> str:
+        if self._coordinator.closed:
+            return "<Clock of a closed broker>"
+        factor = self._coordinator._call("clock_factor")
+        mode = {0: "frozen", 1: "real"}.get(factor, f"{factor:g} times as fast")
+        return f"<Clock {mode}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%F %T} UTC>"
 
     def advance(self, ms: int, *, keep_connected: bool = True) -> int:
         """See `Operations.advance`."""
@@ -74,6 +82,10 @@ class GroupCoordinator:
         self.recipes = RecipeCalls(self._call)
         self.aio = cast(Operations, Coroutines(self._host))
         """The same methods as coroutines: `await c.aio.wait_stable("billing", members=2)`."""
+
+    def __repr__(self) -> str:
+        where = "closed" if self._closed else self.bootstrap_servers
+        return f"<GroupCoordinator {where}>"
 
     # Life
 
@@ -138,7 +150,7 @@ class GroupCoordinator:
         cls,
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
-        **options: Any,
+        **options: Unpack[StartOptions],
     ) -> Starting:
         """`start` for coroutines: `async with GroupCoordinator.start_async(...) as c:`, or `await`
         it and call `close_async` yourself."""
@@ -312,7 +324,7 @@ class GroupCoordinator:
     def check(self) -> None:
         self._call("check")
 
-    def fault(self, action: str, **given: Any) -> FaultHandle:
+    def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
         """`faults.add`, for `with c.fault("drop", api="OffsetCommit") as fault:`."""
         return self.faults.add(action, **given)
 

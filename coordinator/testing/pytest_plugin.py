@@ -8,14 +8,15 @@ for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
 if TYPE_CHECKING:
     from coordinator.testing.harness import GroupCoordinator
+    from coordinator.testing.starting import GroupCoordinatorFactory, StartOptions
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""
@@ -32,8 +33,6 @@ _BROKERS = pytest.StashKey[list["GroupCoordinator"]]()
 
 _RECORDINGS = pytest.StashKey["Recordings"]()
 
-Factory = Callable[..., "GroupCoordinator"]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
@@ -48,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def groupd_factory(request: pytest.FixtureRequest) -> Iterator[Factory]:
+def groupd_factory(request: pytest.FixtureRequest) -> Iterator[GroupCoordinatorFactory]:
     """Starts as many brokers as the test wants: `groupd_factory(topics={"orders": 6})`. At the end
     all are checked and closed."""
     started = request.node.stash.setdefault(_BROKERS, [])
@@ -63,7 +62,9 @@ def groupd_factory(request: pytest.FixtureRequest) -> Iterator[Factory]:
 
 
 @pytest.fixture
-def groupd(request: pytest.FixtureRequest, groupd_factory: Factory) -> GroupCoordinator:
+def groupd(
+    request: pytest.FixtureRequest, groupd_factory: GroupCoordinatorFactory
+) -> GroupCoordinator:
     """A fresh broker, in memory, on a port of its own; see the marker `groupd`."""
     from coordinator.testing.calls import EXPECTED
 
@@ -160,15 +161,19 @@ class Recordings:
         return "\n".join(f"groupd replay {path}" for path in self._paths)
 
 
-def _starter(started: list[GroupCoordinator], recordings: Recordings) -> Factory:
-    def start(**options: Any) -> GroupCoordinator:
+def _starter(started: list[GroupCoordinator], recordings: Recordings) -> GroupCoordinatorFactory:
+    def start(
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> GroupCoordinator:
         from coordinator.testing.arguments import check_arguments
         from coordinator.testing.harness import START, GroupCoordinator
 
-        check_arguments(START, (), options)
+        check_arguments(START, (topics, config), options)
         if options.get("record") is None:
             options["record"] = recordings.next()
-        broker = GroupCoordinator.start(**options)
+        broker = GroupCoordinator.start(topics, config, **options)
         started.append(broker)
         return broker
 

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from coordinator.testing.harness import GroupCoordinator
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""
+
+
+class StartOptions(TypedDict, total=False):
+    """What `GroupCoordinator.start` takes beside topics and config."""
+
+    clock: str | float
+    profile: str
+    process: bool
+    listen: tuple[str, int]
+    admin: tuple[str, int] | None
+    control: bool
+    record: str | PathLike[str] | None
+
+
+class GroupCoordinatorFactory(Protocol):
+    """The fixture `groupd_factory`: `GroupCoordinator.start`, with an end at that of the test."""
+
+    def __call__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> GroupCoordinator: ...
 
 
 class Starting:
