@@ -12,6 +12,7 @@ from typing import Any
 
 from coordinator.settings import ConfigError as ConfigError  # users catch it by this name
 from coordinator.settings import parse_value, setting, setting_text
+from coordinator.suggest import did_you_mean
 
 _INT_MAX = 2**31 - 1
 
@@ -379,7 +380,10 @@ def with_settings(base: CoordinatorConfig, settings: Mapping[str, str]) -> Coord
     for key, text in settings.items():
         entry = FIELDS_BY_KEY.get(key)
         if entry is None:
-            raise ConfigError(f"unknown config key {key!r}; `groupd config` lists the known ones")
+            hint = did_you_mean(key, FIELDS_BY_KEY)
+            raise ConfigError(
+                f"unknown config key {key!r}{hint}; `groupd config` lists the known ones"
+            )
         changes[entry.name] = parse_value(entry, text)
     config = replace(base, **changes)
     validate(config)

@@ -13,41 +13,79 @@ if TYPE_CHECKING:
     from coordinator.recording.difference import Difference
     from coordinator.recording.reader import BadRecording
     from coordinator.recording.replay import replay
+    from coordinator.testing.answers import (
+        GroupDescription,
+        GroupEvent,
+        GroupSummary,
+        Member,
+        RecipeResult,
+    )
     from coordinator.testing.client_settings import client_config
     from coordinator.testing.errors import (
         HarnessError,
         InvariantViolation,
+        NotFound,
         RequestRefused,
         WaitTimeout,
+        WrongType,
     )
+    from coordinator.testing.handles import FaultHandle, Incident
     from coordinator.testing.harness import GroupCoordinator
     from coordinator.testing.records import TestRecord
+    from coordinator.testing.starting import GroupCoordinatorFactory
 
 __all__ = [
     "BadRecording",
     "Difference",
+    "FaultHandle",
     "GroupCoordinator",
+    "GroupCoordinatorFactory",
+    "GroupDescription",
+    "GroupEvent",
+    "GroupSummary",
     "HarnessError",
+    "Incident",
     "InvariantViolation",
+    "Member",
+    "NotFound",
+    "RecipeResult",
     "RequestRefused",
     "TestRecord",
     "WaitTimeout",
+    "WrongType",
     "client_config",
     "replay",
 ]
 
-_HOMES = {
-    "BadRecording": "coordinator.recording.reader",
-    "Difference": "coordinator.recording.difference",
-    "GroupCoordinator": "coordinator.testing.harness",
-    "TestRecord": "coordinator.testing.records",
-    "client_config": "coordinator.testing.client_settings",
-    "replay": "coordinator.recording.replay",
-    **dict.fromkeys(
-        ("HarnessError", "InvariantViolation", "RequestRefused", "WaitTimeout"),
-        "coordinator.testing.errors",
+_NAMES = {
+    "coordinator.testing.errors": (
+        "HarnessError",
+        "InvariantViolation",
+        "NotFound",
+        "RequestRefused",
+        "WaitTimeout",
+        "WrongType",
     ),
+    "coordinator.testing.answers": (
+        "GroupDescription",
+        "GroupEvent",
+        "GroupSummary",
+        "Member",
+        "RecipeResult",
+    ),
+    "coordinator.testing.handles": (
+        "FaultHandle",
+        "Incident",
+    ),
+    "coordinator.testing.harness": ("GroupCoordinator",),
+    "coordinator.testing.starting": ("GroupCoordinatorFactory",),
+    "coordinator.testing.records": ("TestRecord",),
+    "coordinator.testing.client_settings": ("client_config",),
+    "coordinator.recording.reader": ("BadRecording",),
+    "coordinator.recording.difference": ("Difference",),
+    "coordinator.recording.replay": ("replay",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,9 @@ from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
 from coordinator.testing.frames import Frames
 
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
 CLOSE_TIMEOUT_S = 5.0
 
 

@@ -14,6 +14,9 @@ from typing import Any, Literal, TypeAlias
 from coordinator.suggest import did_you_mean
 from coordinator.testing.errors import HarnessError
 
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
 Value: TypeAlias = str | int | bool | list[str] | dict[str, int]
 Role: TypeAlias = Literal["consumer", "producer"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]

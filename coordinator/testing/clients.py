@@ -37,10 +37,12 @@ class _Seen:
 class Clients:
     """Connections and their last requests, at most `CONNECTIONS_MAX`; those that have been quiet
     for longest are forgotten first. `groups`: the groups that requests have named, at most
-    `GROUPS_MAX`, the latest last. `now`: real time."""
+    `GROUPS_MAX`, the latest last. `now`: real time. `asked(client_id, request)` is told of every
+    request."""
 
-    def __init__(self, now: Callable[[], Instant]) -> None:
+    def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
         self._now = now
+        self._asked = asked
         self._seen: OrderedDict[Connection, _Seen] = OrderedDict()
         self.groups: OrderedDict[str, None] = OrderedDict()
 
@@ -65,6 +67,7 @@ class Clients:
             seen.software = " ".join(filter(None, software))
         if len(self._seen) > CONNECTIONS_MAX:
             self._seen.popitem(last=False)
+        self._asked(client_id, request)
         for group in groups_of(request):
             self.groups[group] = None
             self.groups.move_to_end(group)

@@ -8,14 +8,13 @@ process, or HTTP. A restart makes a new daemon around the same clock, store and 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from coordinator.config import CoordinatorConfig, with_settings
+from coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from coordinator.core.group import Group
-from coordinator.core.types import NO_TOKEN, Event, EventKind, RequestContext
+from coordinator.core.types import NO_TOKEN, Event, RequestContext
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.host import Host
 from coordinator.profiles import PROFILES
@@ -24,32 +23,34 @@ from coordinator.runtime.clock import SystemClock
 from coordinator.runtime.inspecting import inspect
 from coordinator.runtime.shard_state import ShardState
 from coordinator.server.connection import Requests
+from coordinator.suggest import did_you_mean
+from coordinator.testing.answers import GroupDescription
 from coordinator.testing.clients import Clients
 from coordinator.testing.controlled_clock import ControlledClock
 from coordinator.testing.errors import RequestRefused
 from coordinator.testing.fault_spec import FaultSpec
-from coordinator.testing.faults import FaultLayer, FaultTable
+from coordinator.testing.faults import Fault, FaultLayer, FaultTable
+from coordinator.testing.history import History
 from coordinator.testing.invariants import Invariants
 from coordinator.testing.liveness import Liveness
+from coordinator.testing.observer import OBSERVED, Observer
 from coordinator.testing.report import timeline_text
 from coordinator.testing.store import WatchedStore
 from coordinator.testing.traffic import Traffic
 from coordinator.testing.watch import Watch
-from coordinator.topics.catalogue import Topic
+from coordinator.topics.catalogue import Topic, TopicCatalogue
 from coordinator.topics.partition import ReadableLog
 from protocol.errors import ErrorCode
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from protocol.wire.registry import Api
 
 if TYPE_CHECKING:
     from coordinator.server.admin_http import ControlHandler
 
 SOCKET_CLOCK = SystemClock()
 """Real time, whatever the clock of the groups does."""
-REBALANCES = frozenset({EventKind.TARGET_INSTALLED, EventKind.REBALANCE_COMPLETED})
 SETTLE_TURNS = 3
 """Turns of the loop in which what has come in over sockets is read and what was put off is run."""
-GROUPS_MAX = 2000
-"""Groups whose rebalances are counted; the one that has been quiet for longest goes first."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,14 @@ class Engine:
         self.watch = Watch()
         self.liveness = Liveness(lambda: self.broker)
         self.faults = FaultTable(self.watch.changed)
-        self.clients = Clients(SOCKET_CLOCK.now)
-        self.invariants = Invariants(self.group, lambda group: timeline_text(self.events(group)))
+        self.history = History()
+        self._observer = Observer(self.history, self.clock.now, self._catalogue, self._owns)
+        self.clients = Clients(SOCKET_CLOCK.now, self._observer.asked)
+        self.invariants = Invariants(
+            self.group, lambda group: timeline_text(self.history.of(group))
+        )
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
         """Committed offsets as they are durable, by group, topic and partition."""
-        self.rebalances: Counter[str] = Counter()
-        """Target assignments of consumer groups, completed generations of classic ones."""
-        self.seen: OrderedDict[str, None] = OrderedDict()
-        """Groups that had events, the latest last."""
         self.kafka = options.listen
         self.admin = options.admin
         self.control: ControlHandler | None = None
@@ -173,10 +174,10 @@ class Engine:
 
     def _wrap(self, requests: Requests) -> Requests:
         epochs = {} if self._traffic is None else self._traffic.epochs
-        self._traffic = Traffic(requests, self.liveness, self.watch.changed)
+        self._traffic = Traffic(requests, self.liveness, self.watch.changed, self._observer.replied)
         self._traffic.epochs = epochs
         clock = self.host.clock(self.clock)
-        faulty = FaultLayer(self._traffic, self.faults, clock, self.liveness)
+        faulty = FaultLayer(self._traffic, self.faults, clock, self.liveness, self._on_fault)
         return self.clients.wrap(faulty)
 
     def _attach_store(self) -> None:
@@ -206,12 +207,13 @@ class Engine:
             return None
         return shard.shard.state.groups.get(group_id)
 
-    def describe(self, group_id: str) -> dict[str, Any] | None:
+    def describe(self, group_id: str) -> GroupDescription | None:
         """As `/groups/{id}` of the admin port."""
         shard = self.broker.own_shard_of(group_id)
         if shard.state is not ShardState.ACTIVE:
             return None
-        return inspect(shard, group_id, self.clock.now())
+        found = inspect(shard, group_id, self.clock.now())
+        return cast("GroupDescription | None", found)
 
     def rests(self, group_id: str) -> bool:
         """All that is known of the group is durable."""
@@ -222,8 +224,13 @@ class Engine:
         """The highest epoch that the member has named in a heartbeat; 0 = none."""
         return 0 if self._traffic is None else self._traffic.epochs.get((group_id, member_id), 0)
 
-    def events(self, group_id: str) -> list[dict[str, Any]]:
-        return [] if self._daemon is None else self.broker.timeline.of(group_id)
+    def _catalogue(self) -> TopicCatalogue:
+        return self.daemon.data_plane.catalogue
+
+    def _owns(self, group_id: str, topic: str, partition: int) -> bool:
+        shown = self.describe(group_id)
+        members = [] if shown is None else shown["members"]
+        return any(partition in member["owned"].get(topic, ()) for member in members)
 
     async def ask(self, request: Any, api_version: int) -> Any:
         """A request by the way that those of clients take. Raises RequestRefused."""
@@ -240,6 +247,8 @@ class Engine:
         reply = await future
         if isinstance(reply, RequestRefused):
             raise reply
+        if isinstance(request, OBSERVED):
+            self._observer.replied(request, reply)
         return reply
 
     async def settle(self) -> None:
@@ -319,14 +328,12 @@ class Engine:
             self.host.call("renew", lambda: self.liveness.renew(monotonic_ms), ms=monotonic_ms)
 
     def _on_events(self, _: int, events: Sequence[Event]) -> None:
+        wall_ms = self.clock.now().wall_ms
         for event in events:
-            if event.kind in REBALANCES:
-                self.rebalances[event.group_id] += 1
-            self.seen[event.group_id] = None
-            self.seen.move_to_end(event.group_id)
-        while len(self.seen) > GROUPS_MAX:
-            quiet, _value = self.seen.popitem(last=False)
-            self.rebalances.pop(quiet, None)
+            self.history.add(event, wall_ms)
+
+    def _on_fault(self, fault: Fault, api: Api, request: Any) -> None:
+        self._observer.faulted(request, fault.number, fault.spec, api.name)
 
     def _note_offsets(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -340,6 +347,9 @@ class Engine:
 
 def make_config(options: HarnessOptions) -> CoordinatorConfig:
     """The profile, then `config`. Raises ConfigError."""
+    if options.profile not in PROFILES:
+        hint = did_you_mean(options.profile, PROFILES)
+        raise ConfigError(f"profile {options.profile!r}{hint}: must be {' or '.join(PROFILES)}")
     settings = dict(PROFILES[options.profile])
     for key, value in options.config.items():
         settings[key] = str(value).lower() if isinstance(value, bool) else str(value)

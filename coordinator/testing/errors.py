@@ -9,6 +9,10 @@ class HarnessError(Exception):
     """The harness was used in a way that cannot work, or its broker is gone."""
 
 
+class WrongType(HarnessError, TypeError):
+    """An argument that is missing, too much, or of the wrong type; `str()` names it."""
+
+
 class NotFound(HarnessError):
     """A topic, fault or the like that is not there."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from coordinator.suggest import there_are
+from coordinator.testing.answers import GroupDescription
 from coordinator.testing.engine import Engine
 from coordinator.testing.known import group_meant, group_names, topic_names
 from coordinator.testing.report import group_text, timeline_text
@@ -31,14 +29,14 @@ def explain_group(engine: Engine, group: str, wanted: str, members: int | None =
         lines.append(group_text(shown))
         if shown["state"] == "Stable" and (silent := unacknowledged(engine, group, shown)):
             lines.append(f"  not acknowledged yet by {', '.join(silent)}")
-    events = engine.events(group)[-EVENTS_SHOWN:]
+    events = engine.history.of(group)[-EVENTS_SHOWN:]
     if events:
         lines += ["last events:", timeline_text(events)]
     lines.append(what_is_there(engine))
     return "\n".join(lines)
 
 
-def unacknowledged(engine: Engine, group: str, shown: Mapping[str, Any]) -> list[str]:
+def unacknowledged(engine: Engine, group: str, shown: GroupDescription) -> list[str]:
     """Members that have not acknowledged where the group is."""
     wanted = shown.get("group_epoch", shown.get("generation", 0))
     return [

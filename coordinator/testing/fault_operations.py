@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinator.testing.answers import FaultState
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import HarnessError
 from coordinator.testing.explain import what_is_there
@@ -22,11 +23,11 @@ class FaultOperations:
         """Its number. See `coordinator.testing.fault_spec.FaultSpec` for what may be given."""
         return self._engine.add_fault(make_spec(action, given))
 
-    async def fault(self, number: int) -> dict[str, Any]:
+    async def fault(self, number: int) -> FaultState:
         """What was given, and `hits`, `held`, `over`."""
         return self._engine.faults.get(number).shown()
 
-    async def faults(self) -> list[dict[str, Any]]:
+    async def faults(self) -> list[FaultState]:
         """All of them, oldest first."""
         return [fault.shown() for fault in self._engine.faults.faults.values()]
 

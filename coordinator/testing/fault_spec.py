@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from coordinator.testing.errors import HarnessError
+from coordinator.suggest import did_you_mean
+from coordinator.testing.errors import HarnessError, WrongType
 from protocol.errors import ErrorCode
 from protocol.wire.apis import API_BY_KEY
 
@@ -97,6 +98,7 @@ class FaultSpec:
         return found
 
 
+_MATCHES = frozenset(entry.name for entry in fields(FaultSpec)) - {"action"}
 _DEFAULTS = {entry.name: entry.default for entry in fields(FaultSpec)}
 _NEEDS = {ERROR: ("code",), DELAY: ("ms",), REDIRECT: ("node",)}
 _ONLY = {"code": ERROR, "message": ERROR, "ms": DELAY, "node": REDIRECT}
@@ -106,10 +108,12 @@ def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
     """Raises HarnessError, which says what is wrong. None means not given."""
     options = {name: value for name, value in given.items() if value is not None}
     if action not in ACTIONS:
-        raise HarnessError(f"fault {action!r}: must be one of {', '.join(ACTIONS)}")
+        hint = did_you_mean(action, ACTIONS)
+        raise HarnessError(f"fault {action!r}{hint}: must be one of {', '.join(ACTIONS)}")
     unknown = options.keys() - _DEFAULTS.keys()
     if unknown:
-        raise HarnessError(f"a fault has no {', '.join(sorted(unknown))}")
+        shown = ", ".join(f"{name}{did_you_mean(name, _MATCHES)}" for name in sorted(unknown))
+        raise HarnessError(f"a fault has no {shown}")
     for name in _NEEDS.get(action, ()):
         if name not in options:
             raise HarnessError(f"fault {action!r} needs {name}")
@@ -135,7 +139,8 @@ def error_code(name: str, value: Any) -> ErrorCode:
             return ErrorCode(value)
     except (KeyError, ValueError):
         pass
-    raise HarnessError(f"{name} {value!r}: no error of Kafka's")
+    hint = did_you_mean(value, ErrorCode.__members__)
+    raise HarnessError(f"{name} {value!r}: no error of Kafka's{hint}")
 
 
 def _apis(name: str, value: Any) -> tuple[int, ...]:
@@ -159,18 +164,25 @@ def _api(name: str, value: Any) -> frozenset[int]:
                 return frozenset({key})
     elif isinstance(value, int) and not isinstance(value, bool) and value in API_BY_KEY:
         return frozenset({value})
-    raise HarnessError(f"{name} {value!r}: neither an API that is served nor {', '.join(ALIASES)}")
+    hint = did_you_mean(value, [*(api.name for api in API_BY_KEY.values()), *ALIASES])
+    raise HarnessError(
+        f"{name} {value!r}: neither an API that is served nor {', '.join(ALIASES)}{hint}"
+    )
 
 
 def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > TEXT_MAX:
+    if not isinstance(value, str):
+        raise WrongType(f"{name} must be text, not {type(value).__name__}")
+    if len(value) > TEXT_MAX:
         raise HarnessError(f"{name} must be text of up to {TEXT_MAX} characters")
     return value
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """An int within bounds, or HarnessError."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WrongType(f"{name} must be a whole number, not {type(value).__name__}")
+    if not low <= value <= high:
         raise HarnessError(f"{name} must be a whole number from {low} to {high}")
     return value
 
@@ -183,7 +195,7 @@ def _probability(name: str, value: Any) -> float:
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise HarnessError(f"{name} must be true or false")
+        raise WrongType(f"{name} must be true or false, not {type(value).__name__}")
     return value
 
 

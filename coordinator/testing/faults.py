@@ -14,16 +14,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.routes import failure_for
 from coordinator.server.connection import Requests
 from coordinator.server.slot import Slot
 from coordinator.testing import fault_spec as spec_of
+from coordinator.testing.answers import FaultState
 from coordinator.testing.errors import HarnessError, NotFound
 from coordinator.testing.fault_facts import matches
 from coordinator.testing.fault_spec import FaultSpec
+from coordinator.testing.intercepted import InterceptedSlot
 from coordinator.testing.liveness import Liveness
 from protocol.errors import ErrorCode
 from protocol.messages.groups import FindCoordinatorReply, FoundCoordinator
@@ -58,9 +60,9 @@ class Fault:
         self.hits += 1
         return True
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> FaultState:
         state = {"hits": self.hits, "held": len(self.held), "over": self.over}
-        return {"id": self.number, **self.spec.shown(), **state}
+        return cast("FaultState", {"id": self.number, **self.spec.shown(), **state})
 
 
 class FaultTable:
@@ -122,32 +124,23 @@ class FaultTable:
             fault.held.pop(slot, None)
 
 
-class InterceptedSlot(Slot):
-    """Stands for another slot towards the broker: the reply goes to `on_reply` first."""
-
-    __slots__ = ("on_reply",)
-
-    def __init__(self, slot: Slot, on_reply: Callable[[Any], None]) -> None:
-        super().__init__(slot.connection, slot.api, slot.header, b"")
-        self.on_reply = on_reply
-
-    def resolve(self, reply: Any, copies: int = 1) -> None:
-        self.on_reply(reply)
-
-    def on_steady(self, lease: Any) -> None:
-        """A reply that was tampered with is not repeated."""
-
-
 class FaultLayer:
-    """A `Requests` that does to requests and replies what the table says."""
+    """A `Requests` that does to requests and replies what the table says. `hit` is told of each
+    request that a fault takes."""
 
     def __init__(
-        self, inner: Requests, table: FaultTable, clock: Clock, liveness: Liveness
+        self,
+        inner: Requests,
+        table: FaultTable,
+        clock: Clock,
+        liveness: Liveness,
+        hit: Callable[[Fault, Api, Any], None] | None = None,
     ) -> None:
         self._inner = inner
         self._table = table
         self._clock = clock
         self._liveness = liveness
+        self._hit = hit
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         if not self._table.faults:
@@ -157,6 +150,8 @@ class FaultLayer:
         if fault is None:
             self._pass(slot, api, request)
             return
+        if self._hit is not None:
+            self._hit(fault, api, request)
         if fault.spec.applied:
             on_reply = partial(self._tamper, fault, slot, api, request)
             self._pass(slot, api, request, InterceptedSlot(slot, on_reply))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
+from coordinator.testing.answers import RecipeResult
 from coordinator.testing.watch import TIMEOUT_S
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
 
 Call = Callable[..., Any]
 """Calls one of `Operations` by name."""
@@ -32,11 +36,16 @@ class Removable(ABC):
 
 
 class FaultHandle(Removable):
-    """One fault; at the end of a `with` block it is removed."""
+    """One fault; at the end of a `with` block it is removed. `what`: what it was given, for its
+    repr."""
 
-    def __init__(self, call: Call, number: int) -> None:
+    def __init__(self, call: Call, number: int, what: str = "") -> None:
         self._call = call
         self.number = number
+        self._what = what
+
+    def __repr__(self) -> str:
+        return f"<Fault {self.number}{self._what}>"
 
     @property
     def hits(self) -> int:
@@ -61,17 +70,39 @@ class FaultHandle(Removable):
         self._call("remove_fault", self.number)
 
 
+class FaultOptions(TypedDict, total=False):
+    """What a fault may be given; see `coordinator.testing.fault_spec.FaultSpec`."""
+
+    api: str | int | Sequence[str | int]
+    group: str | None
+    member: str | None
+    client_id: str | None
+    transactional_id: str | None
+    count: int | None
+    skip: int
+    probability: float
+    seed: int
+    after: FaultHandle | int | None
+    applied: bool
+    code: str | int
+    message: str | None
+    ms: int
+    node: tuple[int, str, int]
+
+
 class Faults:
     """`c.faults`."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
 
-    def add(self, action: str, **given: Any) -> FaultHandle:
+    def add(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
         """See `coordinator.testing.fault_spec.FaultSpec`; `after` may be a handle."""
         if isinstance(after := given.get("after"), FaultHandle):
             given["after"] = after.number
-        return FaultHandle(self._call, self._call("add_fault", action, **given))
+        number = self._call("add_fault", action, **given)
+        options = "".join(f" {name}={value}" for name, value in given.items())
+        return FaultHandle(self._call, number, f" {action}{options}")
 
     def clear(self) -> None:
         """Remove all."""
@@ -108,9 +139,12 @@ class Faults:
 class Incident(Removable):
     """What a recipe has set up: its `faults`, and `result`, all that it says."""
 
-    def __init__(self, call: Call, result: dict[str, Any]) -> None:
+    def __init__(self, call: Call, result: RecipeResult) -> None:
         self.result = result
         self.faults = [FaultHandle(call, number) for number in result["faults"]]
+
+    def __repr__(self) -> str:
+        return f"<Incident {self.result}>"
 
     @property
     def hits(self) -> int:

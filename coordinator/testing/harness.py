@@ -8,48 +8,31 @@ loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, Unpack, cast
 
+from coordinator.testing.answers import GroupDescription, GroupEvent, GroupSummary
+from coordinator.testing.arguments import check_arguments
+from coordinator.testing.calls import Coroutines, Host, on_a_loop, result_of
 from coordinator.testing.child_process import ChildProcess
 from coordinator.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from coordinator.testing.engine import HarnessOptions
 from coordinator.testing.errors import HarnessError
-from coordinator.testing.handles import FaultHandle, Faults, RecipeCalls
+from coordinator.testing.handles import FaultHandle, FaultOptions, Faults, RecipeCalls
 from coordinator.testing.loop_thread import LoopThread
 from coordinator.testing.offset_operations import Places
 from coordinator.testing.operations import Operations
 from coordinator.testing.records import RecordLike, TestRecord
+from coordinator.testing.starting import Starting, StartOptions
 from coordinator.testing.topic_reader import READ_COMMITTED, Isolation
 from coordinator.testing.watch import TIMEOUT_S
 
-
-class Host(Protocol):
-    """Where the broker runs."""
-
-    def start(self) -> Future[Any]: ...
-    def call(self, name: str, *args: Any, **options: Any) -> Future[Any]: ...
-    def close(self) -> None: ...
-
-
-class _Coroutines:
-    """`Operations` from another loop, by name."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(Operations, name):
-            raise AttributeError(name)
-
-        async def call(*args: Any, **options: Any) -> Any:
-            return await asyncio.wrap_future(self._host.call(name, *args, **options))
-
-        return call
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
 
 
 class Clock:
@@ -57,6 +40,13 @@ class Clock:
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
+
+    def __repr__(self) -> str:
+        if self._coordinator.closed:
+            return "<Clock of a closed broker>"
+        factor = self._coordinator._call("clock_factor")
+        mode = {0: "frozen", 1: "real"}.get(factor, f"{factor:g} times as fast")
+        return f"<Clock {mode}, {datetime.fromtimestamp(self.now_ms / 1000, UTC):%F %T} UTC>"
 
     def advance(self, ms: int, *, keep_connected: bool = True) -> int:
         """See `Operations.advance`."""
@@ -90,8 +80,12 @@ class GroupCoordinator:
         self.clock = Clock(self)
         self.faults = Faults(self._call)
         self.recipes = RecipeCalls(self._call)
-        self.aio = cast(Operations, _Coroutines(self._host))
+        self.aio = cast(Operations, Coroutines(self._host))
         """The same methods as coroutines: `await c.aio.wait_stable("billing", members=2)`."""
+
+    def __repr__(self) -> str:
+        where = "closed" if self._closed else self.bootstrap_servers
+        return f"<GroupCoordinator {where}>"
 
     # Life
 
@@ -117,6 +111,16 @@ class GroupCoordinator:
         free port if no other is given. `record`: a new file for the recording. Raises
         coordinator.daemon.CannotStart, coordinator.config.ConfigError.
         """
+        given = {
+            "clock": clock,
+            "profile": profile,
+            "process": process,
+            "listen": listen,
+            "admin": admin,
+            "control": control,
+            "record": record,
+        }
+        check_arguments(START, (topics, config), given)
         if control and admin is None:
             admin = ("127.0.0.1", 0)
         options = HarnessOptions(
@@ -129,9 +133,12 @@ class GroupCoordinator:
             control=control,
             record=None if record is None else str(Path(record).absolute()),
         )
-        made = cls(options, process=process)
         try:
-            made._host.start().result()
+            made = cls(options, process=process)
+        except ValueError as error:  # a setting, the clock
+            raise error.with_traceback(None) from None
+        try:
+            result_of(made._host.start())
             made._addresses = made._call("addresses")
         except BaseException:
             made.close()
@@ -143,11 +150,11 @@ class GroupCoordinator:
         cls,
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
-        **options: Any,
+        **options: Unpack[StartOptions],
     ) -> Starting:
         """`start` for coroutines: `async with GroupCoordinator.start_async(...) as c:`, or `await`
         it and call `close_async` yourself."""
-        return Starting(cls, topics, config, options)
+        return Starting(lambda: cls.start(topics, config, **options))
 
     @property
     def closed(self) -> bool:
@@ -224,6 +231,7 @@ class GroupCoordinator:
         return cast("dict[str, int]", self._call("topics"))
 
     def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
+        check_arguments(Operations.produce, (topic, records), {})
         return cast("list[TestRecord]", self._call("produce", topic, list(records)))
 
     def records(
@@ -243,14 +251,14 @@ class GroupCoordinator:
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         return cast("dict[tuple[str, int], int]", self._call("lag", group))
 
-    def groups(self) -> list[dict[str, Any]]:
-        return cast("list[dict[str, Any]]", self._call("groups"))
+    def groups(self) -> list[GroupSummary]:
+        return cast("list[GroupSummary]", self._call("groups"))
 
-    def describe(self, group: str) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._call("describe", group))
+    def describe(self, group: str) -> GroupDescription:
+        return cast("GroupDescription", self._call("describe", group))
 
-    def events(self, group: str) -> list[dict[str, Any]]:
-        return cast("list[dict[str, Any]]", self._call("events", group))
+    def events(self, group: str) -> list[GroupEvent]:
+        return cast("list[GroupEvent]", self._call("events", group))
 
     def rebalances(self, group: str) -> int:
         return cast(int, self._call("rebalances", group))
@@ -262,8 +270,8 @@ class GroupCoordinator:
 
     def wait_stable(
         self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
-    ) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._wait("wait_stable", group, members, timeout))
+    ) -> GroupDescription:
+        return cast("GroupDescription", self._wait("wait_stable", group, members, timeout))
 
     def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
         return cast("list[str]", self._wait("wait_members", group, count, timeout))
@@ -316,7 +324,7 @@ class GroupCoordinator:
     def check(self) -> None:
         self._call("check")
 
-    def fault(self, action: str, **given: Any) -> FaultHandle:
+    def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
         """`faults.add`, for `with c.fault("drop", api="OffsetCommit") as fault:`."""
         return self.faults.add(action, **given)
 
@@ -327,51 +335,17 @@ class GroupCoordinator:
         self._call("restart", lose_memory=lose_memory)
 
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        return self._host.call(name, *args, **options).result()
+        check_arguments(getattr(Operations, name), args, options)
+        return result_of(self._host.call(name, *args, **options))
 
     def _wait(self, name: str, *args: Any, **options: Any) -> Any:
         """A wait blocks; on a loop it would block the very clients that it waits for."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._call(name, *args, **options)
-        raise HarnessError(f"{name} would block the running event loop: await c.aio.{name}(...)")
+        if on_a_loop():
+            raise HarnessError(
+                f"{name} would block the running event loop: await c.aio.{name}(...)"
+            )
+        return self._call(name, *args, **options)
 
 
-class Starting:
-    """A broker that is about to start; await it, or use it in `async with`."""
-
-    def __init__(
-        self,
-        cls: type[GroupCoordinator],
-        topics: Mapping[str, int] | None,
-        config: Mapping[str, object] | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._start = lambda: cls.start(topics, config, **options)
-        self._started: GroupCoordinator | None = None
-
-    def __await__(self) -> Generator[Any, None, GroupCoordinator]:
-        return self._begin().__await__()
-
-    async def __aenter__(self) -> GroupCoordinator:
-        self._started = await self._begin()
-        return self._started
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        started = self._started
-        if started is None:
-            return
-        try:
-            if error is None:
-                await started.aio.check()
-        finally:
-            await started.close_async()
-
-    async def _begin(self) -> GroupCoordinator:
-        return await asyncio.to_thread(self._start)
+START: Callable[..., Any] = vars(GroupCoordinator)["start"].__func__
+"""`GroupCoordinator.start` as a function of the class, for `check_arguments`."""

@@ -40,7 +40,7 @@ def group_names(engine: Engine) -> set[str]:
 def check_group(engine: Engine, name: str) -> None:
     """Raises NotFound for a group that never was: that had no events, and that no client has
     named."""
-    was_there = name in engine.seen or name in engine.clients.groups
+    was_there = name in engine.history or name in engine.clients.groups
     if not was_there and name not in group_names(engine):
         raise no_group(engine, name)
 

@@ -14,14 +14,17 @@ from coordinator.testing.engine import Engine, HarnessOptions
 from coordinator.testing.errors import HarnessError
 from coordinator.testing.operations import Operations
 
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
 
 class LoopThread:
     """`start`, any number of `call`s from any threads, `close`."""
 
     def __init__(self, options: HarnessOptions) -> None:
         log_through_stdlib()
-        self._loop = uvloop.new_event_loop()
         self._engine = Engine(options)
+        self._loop = uvloop.new_event_loop()
         self._operations = Operations(self._engine)
         if options.control:
             from coordinator.testing.control_api import ControlApi

@@ -111,9 +111,12 @@ class OffsetOperations:
 
     def _subscribed(self, group: str) -> set[str]:
         """Topics that members own something of or are to get, by name and by regular expression."""
-        shown = self._engine.describe(group) or {}
-        found = {topic for topics in shown.get("resolved_regexes", {}).values() for topic in topics}
-        for member in shown.get("members", ()):
+        shown = self._engine.describe(group)
+        if shown is None:
+            return set()
+        resolved = shown.get("resolved_regexes", {})
+        found = {topic for topics in resolved.values() for topic in topics}
+        for member in shown["members"]:
             found |= {*member["owned"], *member["subscribed_topic_names"]}
         return found
 

@@ -7,10 +7,12 @@ to another process or over HTTP. Waits take their timeout in seconds of real tim
 
 from __future__ import annotations
 
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 from coordinator.core.inspection.group import list_group_summaries
 from coordinator.runtime.shard_state import ShardState
+from coordinator.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from coordinator.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import InvariantViolation
@@ -31,7 +33,7 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
 
     # Groups
 
-    async def groups(self) -> list[dict[str, Any]]:
+    async def groups(self) -> list[GroupSummary]:
         """`group_id`, `type` and `state` of every group, by id."""
         found = [
             summary
@@ -39,9 +41,9 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
             if shard.state is ShardState.ACTIVE
             for summary in list_group_summaries(shard.shard.state)
         ]
-        return sorted(found, key=lambda summary: str(summary["group_id"]))
+        return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))
 
-    async def describe(self, group: str) -> dict[str, Any]:
+    async def describe(self, group: str) -> GroupDescription:
         """A group as `/groups/{id}` of the admin port shows it. Raises NotFound when it is not
         there (any more)."""
         shown = self._engine.describe(group)
@@ -49,23 +51,23 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
             raise no_group(self._engine, group)
         return shown
 
-    async def events(self, group: str) -> list[dict[str, Any]]:
+    async def events(self, group: str) -> list[GroupEvent]:
         """The last events of a group, oldest first (docs/operating.md); also of one that is gone.
         Raises NotFound for a group that never was."""
         check_group(self._engine, group)
-        return self._engine.events(group)
+        return self._engine.history.of(group)
 
     async def rebalances(self, group: str) -> int:
         """How many there were: target assignments of a consumer group, completed generations of
         a classic one. Raises NotFound for a group that never was."""
         check_group(self._engine, group)
-        return self._engine.rebalances[group]
+        return self._engine.history.rebalances(group)
 
     async def report(self) -> str:
         """The latest events of the groups that were active last, as text."""
-        groups = list(self._engine.seen)[-GROUPS_MAX:]
+        groups = self._engine.history.latest(GROUPS_MAX)
         return "\n".join(
-            f"group {group}:\n{timeline_text(self._engine.events(group))}" for group in groups
+            f"group {group}:\n{timeline_text(self._engine.history.of(group))}" for group in groups
         )
 
     # Invariants

@@ -8,14 +8,18 @@ for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
 if TYPE_CHECKING:
     from coordinator.testing.harness import GroupCoordinator
+    from coordinator.testing.starting import GroupCoordinatorFactory, StartOptions
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
 
 MARKER = (
     "groupd(topics=None, config=None, **options): what the broker of the fixture `groupd` is "
@@ -28,8 +32,6 @@ REPORT_MAX = 20_000
 _BROKERS = pytest.StashKey[list["GroupCoordinator"]]()
 
 _RECORDINGS = pytest.StashKey["Recordings"]()
-
-Factory = Callable[..., "GroupCoordinator"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def groupd_factory(request: pytest.FixtureRequest) -> Iterator[Factory]:
+def groupd_factory(request: pytest.FixtureRequest) -> Iterator[GroupCoordinatorFactory]:
     """Starts as many brokers as the test wants: `groupd_factory(topics={"orders": 6})`. At the end
     all are checked and closed."""
     started = request.node.stash.setdefault(_BROKERS, [])
@@ -60,9 +62,17 @@ def groupd_factory(request: pytest.FixtureRequest) -> Iterator[Factory]:
 
 
 @pytest.fixture
-def groupd(request: pytest.FixtureRequest, groupd_factory: Factory) -> GroupCoordinator:
+def groupd(
+    request: pytest.FixtureRequest, groupd_factory: GroupCoordinatorFactory
+) -> GroupCoordinator:
     """A fresh broker, in memory, on a port of its own; see the marker `groupd`."""
-    return groupd_factory(**_options(request.node))
+    from coordinator.testing.calls import EXPECTED
+
+    try:
+        return groupd_factory(**_options(request.node))
+    except (*EXPECTED, ValueError) as error:
+        reason = f"the broker of {request.node.nodeid}: {error}"
+    pytest.fail(reason, pytrace=False)  # the line to be mended is that of the marker
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +92,10 @@ def pytest_runtest_makereport(
     """A failed test says what the groups of its brokers did."""
     report: pytest.TestReport = (yield).get_result()
     if report.failed and call.when != "teardown":
+        said = "" if call.excinfo is None else str(call.excinfo.value)
         for broker in _used_by(item):
-            report.sections.append((SECTION, _history(broker)))
+            if history := _history(broker, said):
+                report.sections.append((SECTION, history))
     if report.failed:
         kept = item.stash.get(_RECORDINGS, None)
         if kept is not None and kept.keep():
@@ -92,13 +104,18 @@ def pytest_runtest_makereport(
 
 def _options(node: pytest.Item) -> dict[str, Any]:
     """The marker nearest to the test wins, key by key; topics and configs add up."""
+    from coordinator.testing.arguments import check_arguments
+    from coordinator.testing.errors import WrongType
+    from coordinator.testing.harness import START
+
     options: dict[str, Any] = {"topics": {}, "config": {}}
     for marker in reversed(list(node.iter_markers("groupd"))):
         if marker.args:
-            raise pytest.UsageError(f"{node.nodeid}: the marker groupd takes keywords only")
+            raise WrongType("the marker groupd takes keywords only")
+        check_arguments(START, (), marker.kwargs)
         for key, value in marker.kwargs.items():
             merges = key in ("topics", "config")
-            options[key] = {**options[key], **value} if merges else value
+            options[key] = {**options[key], **(value or {})} if merges else value
     return options
 
 
@@ -144,13 +161,19 @@ class Recordings:
         return "\n".join(f"groupd replay {path}" for path in self._paths)
 
 
-def _starter(started: list[GroupCoordinator], recordings: Recordings) -> Factory:
-    def start(**options: Any) -> GroupCoordinator:
-        from coordinator.testing.harness import GroupCoordinator
+def _starter(started: list[GroupCoordinator], recordings: Recordings) -> GroupCoordinatorFactory:
+    def start(
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> GroupCoordinator:
+        from coordinator.testing.arguments import check_arguments
+        from coordinator.testing.harness import START, GroupCoordinator
 
+        check_arguments(START, (topics, config), options)
         if options.get("record") is None:
             options["record"] = recordings.next()
-        broker = GroupCoordinator.start(**options)
+        broker = GroupCoordinator.start(topics, config, **options)
         started.append(broker)
         return broker
 
@@ -159,18 +182,18 @@ def _starter(started: list[GroupCoordinator], recordings: Recordings) -> Factory
 
 def _end(started: list[GroupCoordinator]) -> None:
     """Close all; the first violation fails the test."""
-    failures: list[BaseException] = []
+    violations: list[str] = []
     for broker in started:
         try:
             if not broker.closed:
                 broker.check()
         except AssertionError as violation:
-            failures.append(violation)
+            violations.append(f"{type(violation).__name__}: {violation}")
         finally:
             broker.close()
     started.clear()
-    if failures:
-        raise failures[0]
+    if violations:
+        pytest.fail(violations[0], pytrace=False)
 
 
 def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
@@ -179,8 +202,12 @@ def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
     return [*own, *([shared] if shared is not None else [])]
 
 
-def _history(broker: GroupCoordinator) -> str:
+def _history(broker: GroupCoordinator, said: str) -> str:
+    """The events of its groups, without the lines that the failure itself has `said`."""
     if broker.closed:
-        return "(the broker is closed)"
-    text = broker.report() or "(no group has done anything)"
+        return ""
+    shown = set(said.splitlines())
+    text = "\n".join(line for line in broker.report().splitlines() if line not in shown)
+    if all(not line.startswith(" ") for line in text.splitlines()):
+        return ""  # nothing but the names of groups
     return text if len(text) <= REPORT_MAX else "...\n" + text[-REPORT_MAX:]

@@ -15,6 +15,7 @@ from coordinator.core.classic_group.group import ClassicGroup
 from coordinator.core.consumer_group.group import ConsumerGroup
 from coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from coordinator.core.group_configs import session_timeout_ms
+from coordinator.testing.answers import RecipeResult
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import HarnessError, RequestRefused
 from coordinator.testing.fault_spec import FIND_COORDINATOR, make_spec, whole
@@ -44,7 +45,7 @@ class Recipes:
 
     _engine: Engine
 
-    async def zombie_member(self, group: str, member: str | None = None) -> dict[str, Any]:
+    async def zombie_member(self, group: str, member: str | None = None) -> RecipeResult:
         """A member that hung for longer than its session: nothing that it sends gets through, the
         clock moves on by its session timeout, the others take over its partitions, and it still
         believes to own them. `release` lets its late requests through; they must be refused.
@@ -59,7 +60,7 @@ class Recipes:
         await self._engine.advance(self._session_ms(group, member_id), keep_connected=True)
         return {"faults": [fault], "members": [member_id]}
 
-    async def slow_rebalance(self, group: str, ms: int | None = None) -> dict[str, Any]:
+    async def slow_rebalance(self, group: str, ms: int | None = None) -> RecipeResult:
         """Everything that a rebalance consists of takes long: JoinGroup, SyncGroup and consumer
         heartbeats of the group take `ms` longer, on the coordinator's clock; None = they are
         held until `release`."""
@@ -69,7 +70,7 @@ class Recipes:
 
     async def coordinator_failover(
         self, group: str, *, applied: bool = True, outage: int = 3
-    ) -> dict[str, Any]:
+    ) -> RecipeResult:
         """The coordinator dies in the middle of the group's next commit: the connection breaks
         before the answer, and then `outage` requests of the group meet NOT_COORDINATOR and the
         next FindCoordinator nobody. `applied`: whether the commit was written before."""
@@ -82,7 +83,7 @@ class Recipes:
         nobody = {**after, "api": FIND_COORDINATOR, "code": code, "count": 1}
         return {"faults": [dies, self._add("error", gone), self._add("error", nobody)]}
 
-    async def offset_expiry(self, group: str) -> dict[str, Any]:
+    async def offset_expiry(self, group: str) -> RecipeResult:
         """The group was empty for longer than `offsets.retention.minutes`: the clock moves on by
         that and one check, and its offsets are gone. `expired`: which those were. A group with
         members keeps its offsets, so that is refused."""
@@ -97,9 +98,9 @@ class Recipes:
         pause_ms = config.offsets_retention_check_interval_ms
         await self._engine.advance(retention_ms + pause_ms + 1, keep_connected=True)
         gone = sorted(before - self._engine.offsets.keys())
-        return {"faults": [], "expired": [[topic, partition] for _, topic, partition in gone]}
+        return {"faults": [], "expired": [(topic, partition) for _, topic, partition in gone]}
 
-    async def static_member_conflict(self, group: str, instance: str) -> dict[str, Any]:
+    async def static_member_conflict(self, group: str, instance: str) -> RecipeResult:
         """A second process with the same group.instance.id takes the member's place, as after a
         copied configuration: the first meets FENCED_INSTANCE_ID. The second one never speaks
         again; its session ends after its timeout. `members`: the fenced one and the impostor."""
@@ -119,7 +120,7 @@ class Recipes:
 
     async def fatal_heartbeat_error(
         self, group: str, code: str | None = None, member: str | None = None
-    ) -> dict[str, Any]:
+    ) -> RecipeResult:
         """A heartbeat of the group (of `member`) is refused with an error that clients do not get
         over. `code`: exactly that, once, to the next heartbeat. None = what is fatal to those who
         are there, as `code` in the result says:
@@ -146,7 +147,7 @@ class Recipes:
         fault = self._add("error", {**given, "code": code})
         return {"faults": [fault], "code": code}
 
-    async def unknown_member_storm(self, group: str) -> dict[str, Any]:
+    async def unknown_member_storm(self, group: str) -> RecipeResult:
         """The coordinator has forgotten every member at once, so that each meets UNKNOWN_MEMBER_ID
         and all of them join anew. `members`: whom it forgot."""
         live = self._live(group)

@@ -34,6 +34,13 @@ class TestRecord:
     offset: int = -1
     timestamp_ms: int = -1
 
+    def __repr__(self) -> str:
+        """Without what it does not have: <TestRecord 0@5 b'k'=b'v'>."""
+        place = f"{self.partition}@{self.offset} " if self.offset >= 0 else ""
+        key = "" if self.key is None else f"{self.key!r:.60}="
+        headers = f" {dict(self.headers)!r:.60}" if self.headers else ""
+        return f"<TestRecord {place}{key}{self.value!r:.60}{headers}>"
+
     def at(self, offset: int) -> TestRecord:
         """The same record where the log has put it."""
         return replace(self, offset=offset)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coordinator.plain_text import fields_text
+from coordinator.testing.answers import GroupDescription
 
 EVENTS_MAX = 60
 GROUPS_MAX = 5
@@ -37,7 +38,7 @@ def _line(event: Mapping[str, Any]) -> str:
     return line if len(line) <= LINE_MAX else line[: LINE_MAX - 3] + "..."
 
 
-def group_text(group: Mapping[str, Any]) -> str:
+def group_text(group: GroupDescription) -> str:
     """State, members, who waits for whom: the view of `/groups/{id}` in a few lines."""
     if group is None:
         return "there is no such group"

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from coordinator.suggest import did_you_mean
 from coordinator.testing.engine import Engine
-from coordinator.testing.errors import HarnessError, check_code
+from coordinator.testing.errors import check_code
 from coordinator.testing.explain import what_is_there
 from coordinator.testing.known import find_topic, topic_names
 from coordinator.testing.records import RecordLike, TestRecord, encode, placed
 from coordinator.testing.topic_reader import (
-    ISOLATIONS,
     READ_COMMITTED,
     Isolation,
     PartitionReader,
@@ -88,7 +87,6 @@ class TopicOperations:
         transactions and all that comes after the first open one, "read_uncommitted" does not. The
         end of a transaction counts once its producer has been told.
         """
-        check_isolation(isolation)
         await self._engine.end_transactions()
         known = find_topic(self._engine, topic)
         found: list[TestRecord] = []
@@ -107,7 +105,6 @@ class TopicOperations:
     ) -> list[TestRecord]:
         """Until the topic (the partition) has at least `count` records, as `records` reads them;
         all that it has then. A topic that is not there yet is waited for."""
-        check_isolation(isolation)
         waiting = _Waiting(self._engine, topic, partition, isolation)
 
         async def look(changed: asyncio.Event) -> list[TestRecord] | None:
@@ -174,10 +171,3 @@ class _Waiting:
     def close(self) -> None:
         for reader in self._readers:
             reader.close()
-
-
-def check_isolation(isolation: str) -> None:
-    """Raises HarnessError for what is no isolation level."""
-    if isolation not in ISOLATIONS:
-        hint = did_you_mean(isolation, ISOLATIONS)
-        raise HarnessError(f"isolation {isolation!r}{hint}: must be {' or '.join(ISOLATIONS)}")

@@ -11,7 +11,9 @@ from typing import Any
 
 from coordinator.server.connection import Requests
 from coordinator.server.slot import Slot
+from coordinator.testing.intercepted import InterceptedSlot
 from coordinator.testing.liveness import Liveness, MemberKey
+from coordinator.testing.observer import OBSERVED
 from protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from protocol.wire.registry import Api
@@ -19,23 +21,45 @@ from protocol.wire.registry import Api
 
 class Traffic:
     """A `Requests`. `epochs`: the highest epoch (or generation) that each member has named in a
-    heartbeat, which is how a client acknowledges it."""
+    heartbeat, which is how a client acknowledges it. `replied` is told what the broker answers
+    to requests of the types in `OBSERVED`."""
 
-    def __init__(self, inner: Requests, liveness: Liveness, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        inner: Requests,
+        liveness: Liveness,
+        changed: Callable[[], None],
+        replied: Callable[[Any, Any], None] | None = None,
+    ) -> None:
         self._inner = inner
         self._liveness = liveness
         self._changed = changed
+        self._replied = replied
         self.epochs: dict[MemberKey, int] = {}
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         self._liveness.heard(request, slot.connection)
         said = _epoch(request)
-        self._inner.submit(slot, api, request)
+        if self._replied is not None and isinstance(request, OBSERVED):
+            self._observe(self._replied, slot, api, request)
+        else:
+            self._inner.submit(slot, api, request)
         if said is not None:
             key = (request.group_id, request.member_id)
             if said > self.epochs.get(key, 0):
                 self.epochs[key] = said
                 self._changed()
+
+    def _observe(
+        self, replied: Callable[[Any, Any], None], slot: Slot, api: Api, request: Any
+    ) -> None:
+        def on_reply(reply: Any) -> None:
+            replied(request, reply)
+            slot.resolve(reply)
+
+        observed = InterceptedSlot(slot, on_reply)
+        self._inner.submit(observed, api, request)
+        slot.token = observed.token  # whoever forgets the slot forgets the request
 
     def forget(self, slot: Slot) -> None:
         self._inner.forget(slot)

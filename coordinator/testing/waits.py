@@ -7,8 +7,7 @@ was waited for, how the group stands, who is missing and what blocks.
 
 from __future__ import annotations
 
-from typing import Any
-
+from coordinator.testing.answers import GroupDescription
 from coordinator.testing.engine import Engine
 from coordinator.testing.explain import explain_group, unacknowledged
 from coordinator.testing.known import check_group, find_topic
@@ -24,14 +23,14 @@ class Waits:
 
     async def wait_stable(
         self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
-    ) -> dict[str, Any]:
+    ) -> GroupDescription:
         """Until the group is Stable and everybody has acknowledged the epoch (the generation),
         with `members` members if given. The group, as `describe` shows it.
 
         That is the coordinator's view: a client calls its listener about when it acknowledges.
         """
 
-        def ready() -> dict[str, Any] | None:
+        def ready() -> GroupDescription | None:
             shown = self._settled(group)
             if (
                 shown is None
@@ -116,7 +115,8 @@ class Waits:
         """Until some member owns the partition; which one."""
 
         def ready() -> str | None:
-            for member in (self._settled(group) or {}).get("members", ()):
+            shown = self._settled(group)
+            for member in [] if shown is None else shown["members"]:
                 if partition in member["owned"].get(topic, ()):
                     return str(member["member_id"])
             return None
@@ -150,18 +150,18 @@ class Waits:
         there were. Follow it with `wait_stable` to see the last one through."""
 
         def ready() -> int | None:
-            seen = self._engine.rebalances[group]
+            seen = self._engine.history.rebalances(group)
             return seen if seen >= count and self._engine.rests(group) else None
 
         def explain() -> str:
-            seen = self._engine.rebalances[group]
+            seen = self._engine.history.rebalances(group)
             return explain_group(self._engine, group, f"{count} rebalances; there were {seen}")
 
         return await self._engine.watch.until(ready, timeout, explain)
 
     # What is, and what to say of it
 
-    def _settled(self, group: str) -> dict[str, Any] | None:
+    def _settled(self, group: str) -> GroupDescription | None:
         """The group, if all of it is durable."""
         return self._engine.describe(group) if self._engine.rests(group) else None
 

@@ -148,3 +148,93 @@ def test_the_plugin_imports_nothing_of_the_broker() -> None:
     assert done.stdout.strip() == str(
         ["coordinator", "coordinator.testing", "coordinator.testing.pytest_plugin"]
     )
+
+
+TIMEOUT = """
+from confluent_kafka import Consumer
+import pytest
+
+@pytest.mark.groupd(topics={"orders": 3})
+def test_it(groupd):
+    groupd.produce("orders", ["a"])
+    consumer = Consumer({"group.id": "billing", "auto.offset.reset": "earliest",
+                         "enable.auto.commit": False,
+                         **groupd.client_config("confluent-kafka", protocol="consumer")})
+    consumer.subscribe(["orders"])
+    message = consumer.poll(10)
+    consumer.commit(message, asynchronous=False)
+    try:
+        groupd.wait_stable("billing", members=2, timeout=0.2)
+    finally:
+        consumer.close()
+"""
+MISTAKES = """
+import pytest
+
+def test_type(groupd):
+    groupd.wait_members("billing", "2")
+def test_group(groupd):
+    groupd.lag("biling")
+def test_fault(groupd):
+    groupd.fault("error", api="OffsetComit", code="NOT_COORDINATOR")
+def test_option(groupd):
+    with groupd.fault("drop", grup="billing"):
+        pass
+def test_recipe(groupd):
+    groupd.recipes.zombie_member("billing")
+def test_handle(groupd):
+    groupd.fault("drop", api="OffsetCommit").wait(1, timeout=0.05)
+def test_clock(groupd):
+    groupd.clock.advance("45 s")
+def test_records(groupd):
+    groupd.create_topic("orders")
+    groupd.produce("orders", "abc")
+def test_factory(groupd_factory):
+    groupd_factory(topcs={"orders": 1})
+async def test_coroutine(groupd):
+    await groupd.aio.wait_members("billing", 1, timeout=0.05)
+@pytest.mark.groupd(topic={"orders": 3})
+def test_marker(groupd): pass
+@pytest.mark.groupd(config={"num.partition": 3})
+def test_config(groupd): pass
+@pytest.mark.groupd(topics={"orders": "3"})
+def test_topics(groupd): pass
+@pytest.mark.groupd(profile="tset")
+def test_profile(groupd): pass
+"""
+SAID = [
+    "wait_members(): count must be a whole number, not str",
+    "no group biling; groups: none",
+    "did you mean OffsetCommit?",
+    "a fault has no grup; did you mean group?",
+    "group billing has no member",
+    "not within 0.05 s: 1 hits of fault",
+    "advance(): ms must be a whole number, not str",
+    "produce(): records must be a list, not str",
+    "start() has no argument topcs; did you mean topics?",
+    "not within 0.05 s: group billing with 1 members",
+    "start() has no argument topic; did you mean topics?",
+    "unknown config key 'num.partition'; did you mean num.partitions?",
+    "start(): topics['orders'] must be a whole number, not str",
+    "profile 'tset'; did you mean test?: must be default or test",
+]
+
+
+def test_a_timeout_is_one_page_that_says_each_event_once(pytester: pytest.Pytester) -> None:
+    result = run(pytester, TIMEOUT)
+    result.assert_outcomes(failed=1)
+    shown = result.stdout.str()
+    assert "coordinator/testing/" not in shown
+    assert len(result.outlines) < 70
+    for event in ("member-joined", "target-installed", "offsets-fetched", "offsets-committed"):
+        assert shown.count(f" {event} ") == 1, shown
+
+
+def test_mistakes_end_in_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    result = run(pytester, MISTAKES, "-o", "asyncio_mode=auto", "-o", SCOPE)
+    result.assert_outcomes(failed=10, errors=4)
+    shown = result.stdout.str()
+    assert "coordinator/testing/" not in shown
+    assert "During handling" not in shown
+    for line in SAID:
+        assert line in shown, line

@@ -121,7 +121,7 @@ def test_offset_expiry_starts_the_consumer_over(c: GroupCoordinator) -> None:
     c.produce("orders", [{"value": b"old", "partition": 0}, {"value": b"new", "partition": 0}])
     c.commit("billing", {("orders", 0): 1})
     incident = c.recipes.offset_expiry("billing")
-    assert incident.result["expired"] == [["orders", 0]]
+    assert incident.result["expired"] == [("orders", 0)]
     with Member(c.bootstrap_servers, "billing") as member:
         member.wait(owned=6, values=2)
         assert member.values == [b"old", b"new"], "it reads what it had done already"

@@ -231,6 +231,19 @@ async def test_a_long_poll_ends_with_its_time(filled):
     assert (fetched.error, fetched.records, fetched.high_watermark) == (ErrorCode.NONE, b"", 5)
 
 
+async def test_the_broker_may_end_a_long_poll_before_its_time(make_cluster):
+    cluster = await make_cluster(MemoryStore(), fetch_max_wait_ms=25).start()
+    await cluster.create("t")
+    poll = asyncio.create_task(cluster.fetch("t", 0, max_wait_ms=60000))
+    await cluster.settle()
+    cluster.clock.advance(24)
+    await cluster.settle()
+    assert not poll.done()
+    cluster.clock.advance(1)
+    assert (await poll).error == ErrorCode.NONE
+    await cluster.stop()
+
+
 async def test_min_bytes_waits_for_more(filled):
     size = len(filled.batch(b"a"))
     poll = asyncio.create_task(filled.fetch("t", 5, max_wait_ms=1000, min_bytes=2 * size))

@@ -93,7 +93,8 @@ func (g *Groupd) Produce(topic string, records ...Record) {
 	g.Post("/control/topics/"+url.PathEscape(topic)+"/records", JSON{"records": records}, nil)
 }
 
-// Records is what is in a topic: at most 10,000.
+// Records is what a consumer with read_committed gets of a topic: at most 10,000. With isolation=read_uncommitted it
+// would be all.
 func (g *Groupd) Records(topic string) []Record {
 	g.t.Helper()
 	var found struct{ Records []Record }
@@ -113,8 +114,8 @@ func (g *Groupd) Advance(by time.Duration) {
 	g.Post("/control/clock/advance", JSON{"ms": by.Milliseconds()}, nil)
 }
 
-// Wait until "stable", "members", "owned", "released", "committed" and so on; given holds what that needs. The
-// result goes to result, a pointer or nil.
+// Wait until "stable", "members", "owned", "released", "committed", "lag" and so on; given holds what that needs.
+// The result goes to result, a pointer or nil.
 func (g *Groupd) Wait(group, until string, given JSON, result any) {
 	g.t.Helper()
 	body := JSON{"until": until, "timeout": patience.Seconds()}

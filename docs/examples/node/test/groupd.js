@@ -69,7 +69,7 @@ export class Groupd {
     await this.post(`/control/topics/${encodeURIComponent(topic)}/records`, { records })
   }
 
-  /** What is in a topic: at most 10,000. */
+  /** What a consumer with read_committed gets of a topic: at most 10,000; `isolation=read_uncommitted` gives all. */
   async records(topic) {
     return (await this.get(`/control/topics/${encodeURIComponent(topic)}/records?limit=10000`)).records
   }
@@ -84,7 +84,7 @@ export class Groupd {
     await this.post('/control/clock/advance', { ms })
   }
 
-  /** Until 'stable', 'members', 'owned', 'released', 'committed' and so on; `given`: what that needs. */
+  /** Until 'stable', 'members', 'owned', 'released', 'committed', 'lag' and so on; `given`: what that needs. */
   async wait(group, until, given = {}) {
     const body = { timeout: PATIENCE_S, ...given, until }
     return (await this.post(`/control/groups/${encodeURIComponent(group)}/wait`, body)).result

@@ -146,7 +146,7 @@ public final class Groupd implements AutoCloseable {
         post("/control/topics/" + encoded(topic) + "/records", Map.of("records", given));
     }
 
-    /** What is in a topic: at most 10,000. */
+    /** What a consumer with read_committed gets of a topic: at most 10,000; isolation=read_uncommitted gives all. */
     public List<Record> records(String topic) {
         List<Record> found = new ArrayList<>();
         for (JsonNode one : get("/control/topics/" + encoded(topic) + "/records?limit=10000").path("records")) {
@@ -166,7 +166,7 @@ public final class Groupd implements AutoCloseable {
         post("/control/clock/advance", Map.of("ms", by.toMillis()));
     }
 
-    /** Until "stable", "members", "owned", "released", "committed" and so on; {@code given}: what that needs. */
+    /** Until "stable", "members", "owned", "released", "committed", "lag" and so on; {@code given}: what that needs. */
     public JsonNode await(String group, String until, Map<String, Object> given) {
         Map<String, Object> body = new HashMap<>(given);
         body.put("until", until);

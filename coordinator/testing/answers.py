@@ -1,0 +1,140 @@
+"""What the harness answers with, as dictionaries: the same names in Python, on the admin port and
+over the control API.
+
+`NotRequired` entries are those of one type of group only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NotRequired, TypedDict
+
+
+class GroupEvent(TypedDict):
+    """One thing that happened in a group. `event`: "member-fenced", "offsets-committed" and so on
+    (docs/testing.md); `member_id` "" and `epoch` -1: it has none; `cause`: why, in words;
+    `details`: facts that depend on `event`."""
+
+    sequence: int
+    timestamp_ms: int
+    event: str
+    member_id: str
+    epoch: int
+    cause: str
+    details: Mapping[str, object]
+
+
+class GroupSummary(TypedDict):
+    """One of `groups()`. `type`: "consumer", "classic" or what Kafka calls it otherwise."""
+
+    group_id: str
+    type: str
+    state: str
+
+
+class Deadline(TypedDict):
+    """A timer that runs. `member_id` "": it is the group's."""
+
+    kind: str
+    member_id: str
+    in_ms: int
+
+
+class Blocked(TypedDict):
+    """`member_id` waits for a partition that `held_by` still holds; `revoking`: that one has been
+    told to give it up."""
+
+    member_id: str
+    topic: str
+    partition: int
+    held_by: str
+    revoking: bool
+
+
+class Member(TypedDict):
+    """A member of a group. `protocol`: "consumer" or "classic"; `owned` and the other partitions:
+    topic -> partitions."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    protocol: str
+    rebalance_timeout_ms: int
+    subscribed_topic_names: list[str]
+    owned: dict[str, list[int]]
+    # Of consumer groups
+    rack_id: NotRequired[str | None]
+    state: NotRequired[str]
+    member_epoch: NotRequired[int]
+    previous_member_epoch: NotRequired[int]
+    subscribed_topic_regex: NotRequired[str | None]
+    server_assignor: NotRequired[str | None]
+    pending_revocation: NotRequired[dict[str, list[int]]]
+    target: NotRequired[dict[str, list[int]]]
+    # Of classic groups
+    session_timeout_ms: NotRequired[int]
+    protocols: NotRequired[list[str]]
+    join_parked: NotRequired[bool]
+    sync_parked: NotRequired[bool]
+
+
+class GroupDescription(TypedDict):
+    """A group as the coordinator sees it. `blocked`: who waits for whom; `waiting_for`: members
+    whose request a classic group waits for."""
+
+    group_id: str
+    type: str
+    state: str
+    members: list[Member]
+    config_overrides: dict[str, str]
+    deadlines: list[Deadline]
+    # Of consumer groups
+    group_epoch: NotRequired[int]
+    assignment_epoch: NotRequired[int]
+    assignment_timestamp_ms: NotRequired[int]
+    resolved_regexes: NotRequired[dict[str, list[str]]]
+    blocked: NotRequired[list[Blocked]]
+    # Of classic groups
+    generation: NotRequired[int]
+    protocol_type: NotRequired[str]
+    protocol_name: NotRequired[str | None]
+    leader: NotRequired[str | None]
+    pending_members: NotRequired[list[str]]
+    waiting_for: NotRequired[list[str]]
+
+
+class FaultState(TypedDict):
+    """A fault. `hits`: requests that it took; `held`: those that it keeps back; `over`: it takes
+    no more. The others are what it was given."""
+
+    id: int
+    action: Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
+    hits: int
+    held: int
+    over: bool
+    api: NotRequired[list[str]]
+    group: NotRequired[str]
+    member: NotRequired[str]
+    client_id: NotRequired[str]
+    transactional_id: NotRequired[str]
+    count: NotRequired[int]
+    skip: NotRequired[int]
+    probability: NotRequired[float]
+    seed: NotRequired[int]
+    after: NotRequired[int]
+    applied: NotRequired[bool]
+    code: NotRequired[str]
+    message: NotRequired[str]
+    ms: NotRequired[int]
+    node: NotRequired[tuple[int, str, int]]
+
+
+class RecipeResult(TypedDict):
+    """What a recipe did. `faults`: the numbers of those that it added; `members`: whom it hit;
+    `expired`: partitions whose offsets are gone, [topic, partition]; `code`: the error."""
+
+    faults: list[int]
+    members: NotRequired[list[str]]
+    expired: NotRequired[list[tuple[str, int]]]
+    code: NotRequired[str]
