@@ -24,6 +24,7 @@ from protocol.messages import NO_TOPIC_ID
 from protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
+from protocol.records.batch import parse_header
 
 Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
 """Offsets: {("orders", 0): 5} or {"orders": {0: 5}}."""
@@ -104,11 +105,11 @@ class Operations(Waits, FaultOperations, Recipes):
             start = offset = log.start_offset
             while offset < log.high_watermark:
                 payloads = await log.read(offset, READ_BYTES, min_one=True)
-                batch = [record for payload in payloads for record in decode(payload, number)]
                 if not payloads:
                     break
+                batch = [record for payload in payloads for record in decode(payload, number)]
                 found += [record for record in batch if record.offset >= start]
-                offset = max([offset, *(record.offset for record in batch)]) + 1
+                offset = parse_header(payloads[-1]).next_offset
         return found
 
     # Groups and offsets
