@@ -41,14 +41,18 @@ class Deadline(TypedDict):
 
 
 class Blocked(TypedDict):
-    """`member_id` waits for a partition that `held_by` still holds; `revoking`: that one has been
-    told to give it up."""
+    """Something that the group waits for: `why`, in words. `member_id`: who waits or is waited for,
+    "" = the group as a whole. `in_ms`: when the coordinator stops waiting, whatever happens; None =
+    there is no such time. Where a member waits for a partition: which one, who holds it, and
+    whether that one has been told to give it up."""
 
     member_id: str
-    topic: str
-    partition: int
-    held_by: str
-    revoking: bool
+    why: str
+    in_ms: int | None
+    topic: NotRequired[str]
+    partition: NotRequired[int]
+    held_by: NotRequired[str]
+    revoking: NotRequired[bool]
 
 
 class Member(TypedDict):

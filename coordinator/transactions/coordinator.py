@@ -26,7 +26,7 @@ from coordinator.transactions.state_log import StateLog
 from coordinator.transactions.states import PREPARED, TransactionState
 from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
 from coordinator.transactions.table import TransactionTable
-from coordinator.transactions.trimmer import Trimmer
+from coordinator.transactions.trimmer import CHUNK, Trimmer
 from coordinator.transactions.turns import Turns
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import InitProducerIdRequest
@@ -268,7 +268,17 @@ class TransactionCoordinator:
 
     def _expire(self) -> None:
         if self.active:
-            for change in self.log.table.expired(self._clock.now().wall_ms):
-                self.log.append(change)
+            self._spawn(self._forget_unused(self.log.table))
         interval_ms = self._config.transaction_expiration_interval_ms
         self._expire_alarm.at_latest(self._clock.now().monotonic_ms + interval_ms)
+
+    async def _forget_unused(self, table: TransactionTable) -> None:
+        """Some ids at a time, with turns for others in between."""
+        ids = list(table.entries)
+        for start in range(0, len(ids), CHUNK):
+            if not self.log.serves(table):
+                return
+            some = ids[start : start + CHUNK]
+            for change in table.expired(some, self._clock.now().wall_ms):
+                self.log.append(change)
+            await asyncio.sleep(0)

@@ -205,19 +205,20 @@ class TransactionTable:
         self._begin(change)
         return change
 
-    def expired(self, now_ms: int) -> list[Change]:
-        """Tombstones of the ids that nobody has used for `transactional.id.expiration.ms`."""
+    def expired(self, transactional_ids: Iterable[str], now_ms: int) -> list[Change]:
+        """Tombstones of those of the ids that nobody has used for
+        `transactional.id.expiration.ms`. Unknown ones are passed over."""
         before_ms = now_ms - self._config.transactional_id_expiration_ms
-        gone = sorted(
-            transactional_id
-            for transactional_id, entry in self.entries.items()
-            if entry.pending is None
-            and entry.metadata.state in AT_REST
-            and entry.metadata.last_update_ms <= before_ms
-        )
-        changes = [Change(transactional_id, None) for transactional_id in gone]
-        for change in changes:
-            self._begin(change)
+        changes = []
+        for transactional_id in transactional_ids:
+            entry = self.entries.get(transactional_id)
+            if (
+                entry is not None
+                and entry.pending is None
+                and entry.metadata.state in AT_REST
+                and entry.metadata.last_update_ms <= before_ms
+            ):
+                changes.append(self._begin(Change(transactional_id, None)))
         return changes
 
     # Markers ------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ RECORDS_PER_ID = 4
 """A log is trimmed once it has more records than both allow."""
 
 CHUNK = 200
-"""Ids that are written again before other work gets a turn."""
+"""Ids that are worked on before other work gets a turn."""
 
 
 class Trimmer:

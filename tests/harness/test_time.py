@@ -102,6 +102,27 @@ async def test_coroutines_move_the_clock_of_their_own_consumer(groupd: GroupCoor
         assert record.timestamp == produced.timestamp_ms == before[1] + 10_000
 
 
+@pytest.mark.groupd(clock="frozen")
+def test_old_records_are_gone_when_advance_returns(c: GroupCoordinator) -> None:
+    c.produce("orders", [{"value": "old", "partition": 0}])
+    c.clock.advance(6 * 86_400_000)
+    c.produce("orders", [{"value": "young", "partition": 0}])
+    assert [record.value for record in c.records("orders", 0)] == [b"old", b"young"]
+    c.clock.advance(2 * 86_400_000)
+    assert [(r.offset, r.value) for r in c.records("orders", 0)] == [(1, b"young")]
+
+
+@pytest.mark.groupd(clock="frozen")
+def test_a_topic_is_compacted_when_advance_returns(c: GroupCoordinator) -> None:
+    config = {"cleanup.policy": "compact", "segment.ms": "1000"}
+    c.create_topic("state", config=config)
+    c.produce("state", [{"key": key, "value": "1"} for key in "abc"])
+    c.produce("state", [{"key": "a", "value": "2"}])
+    c.clock.advance(60_000)
+    left = [(r.offset, r.key, r.value) for r in c.records("state")]
+    assert left == [(1, b"b", b"1"), (2, b"c", b"1"), (3, b"a", b"2")]
+
+
 @pytest.mark.groupd(config={"group.initial.rebalance.delay.ms": 3000}, clock="frozen")
 def test_the_initial_delay_is_over_when_the_clock_says_so(c: GroupCoordinator) -> None:
     with Member(c.bootstrap_servers, "billing", "classic") as member:

@@ -12,6 +12,7 @@ import pytest
 from coordinator.transactions import trimmer
 from coordinator.transactions.metadata import LAST_EPOCH
 from coordinator.transactions.state_log import LOG_NAME
+from coordinator.transactions.steps import Change
 from protocol.errors import ErrorCode
 from protocol.messages.transactions import EndTxnReply, ListTransactionsRequest
 from protocol.records.batch import encode_batch
@@ -405,6 +406,27 @@ async def test_unused_ids_are_forgotten(start: Start) -> None:
     assert await fresh.add(1000, 0, T0, name="unused") is MAPPING
     assert await fresh.init(1000, 0, name="unused") == (NONE, 1002, 0)
     await fresh.stop()
+
+
+async def test_many_unused_ids_are_forgotten_some_at_a_time(start: Start) -> None:
+    bench = await start(transactional_id_expiration_ms=7_200_000)
+    for number in range(2 * trimmer.CHUNK + 1):
+        await bench.init(name=f"unused-{number}")
+    pending: list[int] = []
+    append = bench.coordinator.log.append
+
+    def counted(change: Change) -> asyncio.Future[None]:
+        pending[-1] += 1
+        return append(change)
+
+    bench.coordinator.log.append = counted  # type: ignore[method-assign]
+    bench.clock.advance(7_200_000)
+    while bench.coordinator.counts["expired"] != 2 * trimmer.CHUNK + 1:
+        pending.append(0)
+        await asyncio.sleep(0)
+    assert [count for count in pending if count] == [trimmer.CHUNK, trimmer.CHUNK, 1]
+    assert bench.coordinator.log.table.entries == {}
+    await bench.stop()
 
 
 # Verification -------------------------------------------------------------------------------

@@ -415,8 +415,9 @@ EXPIRING = {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}
 def test_ids_at_rest_expire(state: S) -> None:
     made = table(state)
     due_ms = 1_000 + CoordinatorConfig().transactional_id_expiration_ms
-    assert made.expired(due_ms - 1) == []
-    changes = made.expired(due_ms)
+    assert made.expired(["x"], due_ms - 1) == []
+    changes = made.expired(["unknown", "x"], due_ms)
+    assert made.expired(["x"], due_ms) == [], "it is on its way out"
     assert [change.transactional_id for change in changes] == ["x"] * (state in EXPIRING)
     for change in changes:
         assert outcome(made, init(made)) == CONCURRENT
