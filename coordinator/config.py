@@ -188,6 +188,13 @@ class CoordinatorConfig:
     message_max_bytes: int = setting(
         "message.max.bytes", 1048588, "Largest record batch of a topic.", low=0
     )
+    fetch_session_slots: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        "Most fetch sessions, in which consumers name only what has changed (KIP-227); 0 = none.",
+        low=0,
+        high=100000,
+    )
     produce_unpacked_max_bytes: int = setting(
         "groupd.produce.unpacked.max.bytes",
         33554432,

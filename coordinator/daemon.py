@@ -193,6 +193,7 @@ class Daemon:
             self._config,
             self._store,
             new_topic_id=self._host.new_topic_id,
+            new_id=self._host.new_id,
             now=self._clock.now,
             nodes=self._nodes,
             group_configs=GroupConfigFunctions(group_configs.describe, group_configs.alter),

@@ -25,6 +25,7 @@ from coordinator.topics.describe_configs import DescribeConfigs
 from coordinator.topics.describe_producers import DescribeProducers
 from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
+from coordinator.topics.fetch_sessions import FetchSessions
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
 from coordinator.topics.layout import Layout
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
@@ -72,12 +73,12 @@ class DataPlane:
     """Topics, records and their administration on this node.
 
     `store` must be started. `writer` has the signature of `store.append` and serves calls in
-    order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
-    request. `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
-    `verifier` knows the open transactions. `offsets_leader(partition)`: the node that serves a
-    shard, by default this one. `elapsed` measures long polls (default: `now`), which are a matter
-    between sockets and stay in real time when `now` does
-    not. `wait` is for tests.
+    order (default: `store.append`). `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID.
+    `nodes` is read at every request. `offsets_view` shows the shards' logs, `offsets_markers` takes
+    the markers for them. `verifier` knows the open transactions. `offsets_leader(partition)`: the
+    node that serves a shard, by default this one. `elapsed` measures long polls and the use of
+    fetch sessions (default: `now`), which are a matter between sockets and stay in real time when
+    `now` does not. `wait` is for tests.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class DataPlane:
         store: Store,
         *,
         new_topic_id: Callable[[], TopicId],
+        new_id: Callable[[], str],
         now: Callable[[], Instant],
         nodes: Sequence[Node],
         group_configs: GroupConfigFunctions,
@@ -103,11 +105,11 @@ class DataPlane:
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
         self._verifying = Verifying(verifier or NoTransactions(), config)
-        produce = Produce(self.partitions, self._appends, self._verifying, config, now)
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )
         self.producer_ids = ProducerIds(store)
+        self.fetch_sessions = FetchSessions(config, new_id)
         metadata = Metadata(self.catalogue, config, layout)
         self.handlers: Mapping[type, Handler] = MappingProxyType(
             {
@@ -128,16 +130,31 @@ class DataPlane:
                 ListConfigResourcesRequest: ListConfigResources(
                     self.catalogue, self.group_overrides, layout
                 ).handle,
-                ProduceRequest: produce.handle,
-                FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
-                ListOffsetsRequest: ListOffsets(self.partitions).handle,
-                OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
-                DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
-                InitProducerIdRequest: self.producer_ids.init,
-                DescribeProducersRequest: DescribeProducers(self.partitions).handle,
-                WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
+                **self._of_records(config, store, now, elapsed or now, wait),
             }
         )
+
+    def _of_records(
+        self,
+        config: CoordinatorConfig,
+        store: Store,
+        now: Callable[[], Instant],
+        elapsed: Callable[[], Instant],
+        wait: Wait,
+    ) -> dict[type, Handler]:
+        """The handlers of requests about records and their producers."""
+        produce = Produce(self.partitions, self._appends, self._verifying, config, now)
+        fetch = Fetch(self.partitions, self.fetch_sessions, config, elapsed, wait)
+        return {
+            ProduceRequest: produce.handle,
+            FetchRequest: fetch.handle,
+            ListOffsetsRequest: ListOffsets(self.partitions).handle,
+            OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
+            DeleteRecordsRequest: DeleteRecords(self.partitions, store, config).handle,
+            InitProducerIdRequest: self.producer_ids.init,
+            DescribeProducersRequest: DescribeProducers(self.partitions).handle,
+            WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
+        }
 
     def verify_with(self, verifier: TransactionVerifier) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`."""

@@ -51,6 +51,11 @@ class ReadableLog(Protocol):
     def closed(self) -> bool: ...
 
     @property
+    def changes(self) -> int:
+        """How often something has changed that readers see; -1 where that is not counted."""
+        ...
+
+    @property
     def producers(self) -> ProducerStates: ...
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
@@ -84,6 +89,7 @@ class PartitionLog:
         "_cache",
         "_logs",
         "_waiters",
+        "changes",
         "closed",
         "high_watermark",
         "name",
@@ -112,6 +118,7 @@ class PartitionLog:
         self.high_watermark = state.next_offset
         self.producers = ProducerStates()
         self.closed = False
+        self.changes = 0
         self._logs = logs
         self._cache = cache
         self._waiters: set[asyncio.Event] = set()
@@ -213,6 +220,7 @@ class PartitionLog:
         self._waiters.discard(event)
 
     def _wake(self) -> None:
+        self.changes += 1
         for event in self._waiters:
             event.set()
 
