@@ -208,6 +208,18 @@ class CoordinatorConfig:
     fetch_max_bytes: int = setting(
         "fetch.max.bytes", 57671680, "Largest answer to one Fetch.", low=1024
     )
+    producer_id_expiration_ms: int = setting(
+        "producer.id.expiration.ms",
+        86400000,
+        "A producer that has not written to a partition for so long is forgotten there.",
+        low=1,
+    )
+    producer_id_expiration_check_interval_ms: int = setting(
+        "producer.id.expiration.check.interval.ms",
+        600000,
+        "How often idle producers are forgotten.",
+        low=1,
+    )
     # Transactions
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms", 900000, "Largest transaction timeout.", low=1

@@ -204,6 +204,7 @@ class Daemon:
             offsets_leader=None if cluster is None else cluster.offsets_leader,
         )
         transactions = self._make_transactions()
+        self._broker.expiry.logs.append(self._data_plane.partitions.producers)
         self._broker.start_writer()
         self._assembled = True
         await self._data_plane.start()

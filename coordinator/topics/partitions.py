@@ -8,6 +8,7 @@ from typing import Protocol
 import structlog
 
 from coordinator.core.metadata_image import MetadataDelta
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.topics.catalogue import MetadataListener, Topic
 from coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC, log_name
 from coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
@@ -93,6 +94,10 @@ class Partitions:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return offsets
         return await self.open(topic, partition)
+
+    def producers(self) -> list[ProducerStates]:
+        """Of every open log."""
+        return [log.producers for log in self._open.values()]
 
     def drop(self, log: PartitionLog) -> None:
         """Forget a log after a failed append: its next user reads the store."""
