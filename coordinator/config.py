@@ -261,6 +261,13 @@ class CoordinatorConfig:
     message_max_bytes: int = setting(
         "message.max.bytes", 1048588, "Largest record batch of a topic.", low=0
     )
+    fetch_session_slots: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        "Most fetch sessions, in which consumers name only what has changed (KIP-227); 0 = none.",
+        low=0,
+        high=100000,
+    )
     produce_unpacked_max_bytes: int = setting(
         "groupd.produce.unpacked.max.bytes",
         33554432,
@@ -281,6 +288,18 @@ class CoordinatorConfig:
         "the same connection are answered after it.",
         low=0,
         high=2147483647,
+    )
+    producer_id_expiration_ms: int = setting(
+        "producer.id.expiration.ms",
+        86400000,
+        "A producer that has not written to a partition for so long is forgotten there.",
+        low=1,
+    )
+    producer_id_expiration_check_interval_ms: int = setting(
+        "producer.id.expiration.check.interval.ms",
+        600000,
+        "How often idle producers are forgotten.",
+        low=1,
     )
     # Transactions
     transaction_max_timeout_ms: int = setting(

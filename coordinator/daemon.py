@@ -192,6 +192,7 @@ class Daemon:
             self._config,
             self._store,
             new_topic_id=self._host.new_topic_id,
+            new_id=self._host.new_id,
             now=self._clock.now,
             nodes=self._nodes,
             group_configs=GroupConfigFunctions(
@@ -205,6 +206,7 @@ class Daemon:
         )
         self.topic_cleaner = TopicCleaner(self._data_plane, self._store, self._config, self._clock)
         transactions = self._make_transactions()
+        self._broker.expiry.logs.append(self._data_plane.partitions.producers)
         self._broker.start_writer()
         self._assembled = True
         await self._data_plane.start()

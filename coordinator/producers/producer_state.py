@@ -11,8 +11,8 @@ is still valid (`coordinator.producers.verification`). A marker ends the transac
 transaction version 2 it carries an epoch that is one higher, so that no late marker can end a
 later transaction (KIP-890, KIP-1228).
 
-The least recently seen producers without an open transaction are forgotten beyond
-`PRODUCERS_MAX` of a log.
+Producers without an open transaction are forgotten when their last batch is old (`expire`), and
+the least recently seen ones beyond `PRODUCERS_MAX` of a log.
 """
 
 from __future__ import annotations
@@ -236,6 +236,18 @@ class ProducerStates:
             if entry.transaction_offset is None:
                 return
             self._entries[producer_id] = entry
+
+    def expire(self, before_ms: int) -> int:
+        """Forget the producers whose last record has a timestamp of `before_ms` or less, but none
+        with an open transaction. How many they were."""
+        idle = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if entry.last_timestamp_ms <= before_ms and entry.transaction_offset is None
+        ]
+        for producer_id in idle:
+            del self._entries[producer_id]
+        return len(idle)
 
     # Markers ------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from coordinator.producers.verification import NoTransactions
 from coordinator.runtime.clock import Clock, elapsed_ns
 from coordinator.runtime.event_log import log_event
 from coordinator.runtime.foreign_shard import ForeignShard
+from coordinator.runtime.producer_expiry import ProducerExpiry
 from coordinator.runtime.shard_log import open_shard_logs
 from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from coordinator.runtime.stats import Durations
@@ -106,6 +107,9 @@ class Broker:
             for partition in partitions
         ]
         """All of them, by partition."""
+        self.expiry = ProducerExpiry(
+            config, clock, lambda: [shard.producers for shard in self.shards]
+        )
 
     def _shard(self, partition: int) -> ShardRuntime:
         return ShardRuntime(
@@ -128,6 +132,7 @@ class Broker:
 
     def start_writer(self) -> None:
         self.writer.start()
+        self.expiry.start()
 
     async def load(self) -> None:
         """Load every shard; those that cannot be loaded are tried again later. Raises
@@ -159,6 +164,7 @@ class Broker:
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""
         self.started = False
+        await self.expiry.close()
         for shard in self.shards:
             shard.close()
         for shard in self.shards:

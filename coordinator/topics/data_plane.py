@@ -30,6 +30,7 @@ from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
 from coordinator.topics.elect_leaders import ElectLeaders
 from coordinator.topics.features import UpdateFeatures
 from coordinator.topics.fetch import Fetch, Wait, wait_for_event
+from coordinator.topics.fetch_sessions import FetchSessions
 from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
 from coordinator.topics.layout import Layout
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
@@ -91,12 +92,12 @@ class DataPlane:
     """Topics, records and their administration on this node.
 
     `store` must be started. `writer` has the signature of `store.append` and serves calls in
-    order (default: `store.append`). `new_topic_id()`: 16 random bytes. `nodes` is read at every
-    request. `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
-    `verifier` knows the open transactions. `offsets_leader(partition)`: the node that serves a
-    shard, by default this one. `elapsed` measures long polls (default: `now`), which are a matter
-    between sockets and stay in real time when `now` does
-    not. `wait` is for tests.
+    order (default: `store.append`). `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID.
+    `nodes` is read at every request. `offsets_view` shows the shards' logs, `offsets_markers` takes
+    the markers for them. `verifier` knows the open transactions. `offsets_leader(partition)`: the
+    node that serves a shard, by default this one. `elapsed` measures long polls and the use of
+    fetch sessions (default: `now`), which are a matter between sockets and stay in real time when
+    `now` does not. `wait` is for tests.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class DataPlane:
         store: Store,
         *,
         new_topic_id: Callable[[], TopicId],
+        new_id: Callable[[], str],
         now: Callable[[], Instant],
         nodes: Sequence[Node],
         group_configs: GroupConfigFunctions,
@@ -125,11 +127,11 @@ class DataPlane:
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
         self._verifying = Verifying(verifier or NoTransactions(), config)
-        produce = Produce(self.partitions, self._appends, self._verifying, self.broker_configs, now)
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )
         self.producer_ids = ProducerIds(store)
+        self.fetch_sessions = FetchSessions(config, new_id)
         metadata = Metadata(self.catalogue, config, layout)
         self.handlers: Mapping[type, Handler] = MappingProxyType(
             {
@@ -141,13 +143,7 @@ class DataPlane:
                 **self._topic_handlers(store, layout),
                 **self._config_handlers(layout),
                 **self._node_handlers(config, store, layout, now),
-                ProduceRequest: produce.handle,
-                FetchRequest: Fetch(self.partitions, config, elapsed or now, wait).handle,
-                ListOffsetsRequest: ListOffsets(self.partitions).handle,
-                OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
-                InitProducerIdRequest: self.producer_ids.init,
-                DescribeProducersRequest: DescribeProducers(self.partitions).handle,
-                WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
+                **self._record_handlers(config, now, elapsed or now, wait),
             }
         )
 
@@ -196,6 +192,25 @@ class DataPlane:
             ListPartitionReassignmentsRequest: reassignments.list,
             DescribeQuorumRequest: DescribeQuorum(self.catalogue, layout, now).handle,
             UpdateFeaturesRequest: UpdateFeatures(config).handle,
+        }
+
+    def _record_handlers(
+        self,
+        config: CoordinatorConfig,
+        now: Callable[[], Instant],
+        elapsed: Callable[[], Instant],
+        wait: Wait,
+    ) -> Mapping[type, Handler]:
+        produce = Produce(self.partitions, self._appends, self._verifying, self.broker_configs, now)
+        fetch = Fetch(self.partitions, self.fetch_sessions, config, elapsed, wait)
+        return {
+            ProduceRequest: produce.handle,
+            FetchRequest: fetch.handle,
+            ListOffsetsRequest: ListOffsets(self.partitions).handle,
+            OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(self.partitions).handle,
+            InitProducerIdRequest: self.producer_ids.init,
+            DescribeProducersRequest: DescribeProducers(self.partitions).handle,
+            WriteTxnMarkersRequest: WriteTxnMarkers(self.markers).handle,
         }
 
     def verify_with(self, verifier: TransactionVerifier, log: TransactionsLogView) -> None:

@@ -4,9 +4,7 @@ Rules: only data below the high watermark, for READ_COMMITTED below the last sta
 with the aborted transactions in it; as many bytes as asked for, the last batch cut where a limit
 says so, but the first batch of a reply is whole however large it is. An error, enough bytes, a
 limit that is reached or the end of the wait completes the request. Waiting costs nothing: appends
-set an event. Fetch sessions (KIP-227) are not kept: every full fetch is answered with session id
-0, which tells clients to send full fetches, and a request inside any session gets
-FETCH_SESSION_ID_NOT_FOUND.
+set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -18,12 +16,13 @@ from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Instant, Operation, RequestContext, Resource
 from coordinator.topics.catalogue import Topic
 from coordinator.topics.epochs import check_leader_epoch, end_of_epoch
+from coordinator.topics.fetch_sessions import Answer, FetchContext, FetchSessions
+from coordinator.topics.fetch_target import FetchTarget
 from coordinator.topics.partition import ReadableLog
 from coordinator.topics.partitions import Partitions
 from protocol.errors import ApiError, ErrorCode
 from protocol.messages.data import (
     READ_COMMITTED,
-    FetchDataTopic,
     FetchedDataTopic,
     FetchedPartition,
     FetchPartition,
@@ -33,8 +32,8 @@ from protocol.messages.data import (
 from protocol.records.batch import parse_header
 from storage.log import LogCorrupt, LogError
 
-FULL_FETCH_EPOCHS = (0, -1)
-"""Session epochs of a fetch that names everything: 0 asks for a session, -1 for none."""
+BY_ID_FROM = 13
+"""Fetch versions that name topics by id."""
 
 Wait = Callable[[asyncio.Event, int], Awaitable[None]]
 """`wait(event, timeout_ms)`: return when the event is set or the time is over."""
@@ -52,13 +51,17 @@ async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
 class _Pass:
     """One reading of all partitions of a request."""
 
-    __slots__ = ("immediate", "room", "size", "topics", "watched")
+    __slots__ = ("allowed", "answers", "exhausted", "immediate", "room", "size", "watched")
 
     def __init__(self, max_bytes: int) -> None:
         self.room = max_bytes
         self.size = 0
         self.immediate = False
-        self.topics: list[FetchedDataTopic] = []
+        self.allowed: dict[str, bool] = {}
+        """By topic."""
+        self.answers: list[Answer] = []
+        self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
+        """Where the reader has seen all of a log, after so many changes."""
         self.watched: list[tuple[ReadableLog, int]] = []
         """Logs without an error and the high watermark that was seen."""
 
@@ -67,28 +70,58 @@ class Fetch:
     def __init__(
         self,
         partitions: Partitions,
+        sessions: FetchSessions,
         config: CoordinatorConfig,
         elapsed: Callable[[], Instant],
         wait: Wait = wait_for_event,
     ) -> None:
         self._partitions = partitions
+        self._sessions = sessions
         self._config = config
         self._elapsed = elapsed
         self._wait = wait
 
     async def handle(self, context: RequestContext, request: FetchRequest) -> FetchReply:
-        if request.session_epoch not in FULL_FETCH_EPOCHS:
-            return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        now_ms = self._elapsed().monotonic_ms
+        try:
+            by_id = context.api_version >= BY_ID_FROM
+            asked = self._sessions.begin(request, by_id=by_id, now_ms=now_ms)
+        except ApiError as error:
+            return FetchReply(error.code)
         max_bytes = min(request.max_bytes, self._config.fetch_max_bytes)
         enough = min(request.min_bytes, max_bytes)
-        max_wait_ms = min(request.max_wait_ms, self._config.fetch_max_wait_ms)
-        deadline_ms = self._elapsed().monotonic_ms + max_wait_ms
+        deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
         while True:
-            reading = await self._read(context, request, max_bytes)
-            left_ms = deadline_ms - self._elapsed().monotonic_ms
+            reading = await self._read(context, request, asked, max_bytes)
+            now_ms = self._elapsed().monotonic_ms
+            left_ms = deadline_ms - now_ms
             if reading.immediate or reading.size >= enough or left_ms <= 0 or not reading.watched:
-                return FetchReply(topics=tuple(reading.topics))
+                return self._reply(request, asked, reading, now_ms)
             await self._wait_for_data(reading, left_ms)
+
+    @staticmethod
+    def _reply(
+        request: FetchRequest, asked: FetchContext, reading: _Pass, now_ms: int
+    ) -> FetchReply:
+        try:
+            session_id, answers = asked.finish(reading.answers, now_ms)
+        except ApiError as error:
+            return FetchReply(error.code, asked.session_id)
+        for target, log, changes in reading.exhausted:
+            target.exhausted(log, changes, request.isolation_level)
+        topics: list[tuple[FetchTarget, list[FetchedPartition]]] = []
+        for target, answer in answers:
+            last = topics[-1][0] if topics else None
+            if last is None or (last.name, last.topic_id) != (target.name, target.topic_id):
+                topics.append((target, []))
+            topics[-1][1].append(answer)
+        return FetchReply(
+            session_id=session_id,
+            topics=tuple(
+                FetchedDataTopic(target.name, target.topic_id, tuple(fetched))
+                for target, fetched in topics
+            ),
+        )
 
     async def _wait_for_data(self, reading: _Pass, timeout_ms: int) -> None:
         event = asyncio.Event()
@@ -102,21 +135,24 @@ class Fetch:
             for log, _ in reading.watched:
                 log.remove_waiter(event)
 
-    async def _read(self, context: RequestContext, request: FetchRequest, max_bytes: int) -> _Pass:
+    async def _read(
+        self, context: RequestContext, request: FetchRequest, asked: FetchContext, max_bytes: int
+    ) -> _Pass:
         reading = _Pass(max_bytes)
-        for topic in request.topics:
-            fetched = []
-            for asked in topic.partitions:
-                try:
-                    answer = await self._partition(context, request, topic, asked, reading)
-                except ApiError as error:
-                    answer = FetchedPartition(asked.partition, error.code)
-                except LogError as failed:
-                    answer = self._cannot_read(asked, failed)
-                if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
-                    reading.immediate = True
-                fetched.append(answer)
-            reading.topics.append(FetchedDataTopic(topic.name, topic.topic_id, tuple(fetched)))
+        for target in asked.targets:
+            log = target.unchanged(request.isolation_level)
+            if log is not None and self._allowed(context, reading, target.topic_name):
+                reading.watched.append((log, log.high_watermark))
+                continue
+            try:
+                answer = await self._partition(context, request, target, reading)
+            except ApiError as error:
+                answer = FetchedPartition(target.asked.partition, error.code)
+            except LogError as failed:
+                answer = self._cannot_read(target.asked, failed)
+            if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
+                reading.immediate = True
+            reading.answers.append((target, answer))
         return reading
 
     def _cannot_read(self, asked: FetchPartition, error: LogError) -> FetchedPartition:
@@ -130,11 +166,11 @@ class Fetch:
         self,
         context: RequestContext,
         request: FetchRequest,
-        topic: FetchDataTopic,
-        asked: FetchPartition,
+        target: FetchTarget,
         reading: _Pass,
     ) -> FetchedPartition:
-        found = self._authorized(context, topic, asked.partition)
+        asked = target.asked
+        found = self._authorized(context, reading, target)
         log = await self._partitions.readable(found, asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
         start_offset, high_watermark = log.start_offset, log.high_watermark
@@ -147,6 +183,8 @@ class Fetch:
         records, next_offset = b"", asked.fetch_offset
         if diverging is None and asked.fetch_offset < end_offset:
             records, next_offset = await self._records(log, asked, end_offset, reading)
+        elif diverging is None and log.changes >= 0:
+            reading.exhausted.append((target, log, log.changes))
         reading.watched.append((log, high_watermark))
         if committed and asked.fetch_offset < log.start_offset:
             # Deleted while it was read, and with it what is known of aborted transactions.
@@ -196,13 +234,22 @@ class Fetch:
         reading.room -= len(records)
         return records, next_offset
 
-    def _authorized(self, context: RequestContext, topic: FetchDataTopic, partition: int) -> Topic:
-        if topic.name and not context.allows(Operation.READ, Resource.TOPIC, topic.name):
+    def _authorized(self, context: RequestContext, reading: _Pass, target: FetchTarget) -> Topic:
+        if target.name and not self._allowed(context, reading, target.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        found = self._partitions.resolve(topic.name, topic.topic_id, partition)
-        if not context.allows(Operation.READ, Resource.TOPIC, found.name):
+        found = self._partitions.resolve(target.name, target.topic_id, target.asked.partition)
+        target.topic_name = found.name
+        if not self._allowed(context, reading, found.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return found
+
+    @staticmethod
+    def _allowed(context: RequestContext, reading: _Pass, name: str) -> bool:
+        allowed = reading.allowed.get(name)
+        if allowed is None:
+            allowed = context.allows(Operation.READ, Resource.TOPIC, name)
+            reading.allowed[name] = allowed
+        return allowed
 
 
 def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:

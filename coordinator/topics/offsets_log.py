@@ -102,6 +102,10 @@ class OffsetsLog:
         return self.name, folded_end
 
     @property
+    def changes(self) -> int:
+        return -1
+
+    @property
     def producers(self) -> ProducerStates:
         return self._view.producers(self._partition) or ProducerStates()
 

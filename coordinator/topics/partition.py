@@ -52,6 +52,11 @@ class ReadableLog(Protocol):
     def closed(self) -> bool: ...
 
     @property
+    def changes(self) -> int:
+        """How often something has changed that readers see; -1 where that is not counted."""
+        ...
+
+    @property
     def producers(self) -> ProducerStates: ...
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
@@ -86,6 +91,7 @@ class PartitionLog:
         "_compactions",
         "_logs",
         "_waiters",
+        "changes",
         "clean_offset",
         "closed",
         "high_watermark",
@@ -116,6 +122,7 @@ class PartitionLog:
         self.high_watermark = state.next_offset
         self.producers = ProducerStates()
         self.closed = False
+        self.changes = 0
         self._logs = logs
         self._cache = cache
         self._compactions = 0
@@ -233,6 +240,7 @@ class PartitionLog:
         self._waiters.discard(event)
 
     def _wake(self) -> None:
+        self.changes += 1
         for event in self._waiters:
             event.set()
 

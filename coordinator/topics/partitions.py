@@ -8,6 +8,7 @@ from typing import Protocol
 import structlog
 
 from coordinator.core.metadata_image import MetadataDelta
+from coordinator.producers.producer_state import ProducerStates
 from coordinator.topics.catalogue import MetadataListener, Topic
 from coordinator.topics.names import (
     COMPACTED_TOPIC,
@@ -119,6 +120,10 @@ class Partitions:
         log = await self.open(topic, partition)
         log.truncated(offset)
         return log
+
+    def producers(self) -> list[ProducerStates]:
+        """Of every open log."""
+        return [log.producers for log in self._open.values()]
 
     def drop(self, log: PartitionLog) -> None:
         """Forget a log after a failed append: its next user reads the store."""

@@ -53,6 +53,10 @@ class TransactionsLog:
         return (self._view.readable() or (0, 0))[1]
 
     @property
+    def changes(self) -> int:
+        return -1
+
+    @property
     def next_offset(self) -> int:
         return self.high_watermark
 

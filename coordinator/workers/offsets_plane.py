@@ -14,12 +14,14 @@ from typing import Any
 from coordinator.config import CoordinatorConfig
 from coordinator.core.types import RequestContext
 from coordinator.runtime.broker import Broker
+from coordinator.runtime.ids import new_id
 from coordinator.runtime.offsets_view import OffsetsView
 from coordinator.runtime.transactions import OffsetsMarkers
 from coordinator.topics.broker_keys import LOG_DIR
 from coordinator.topics.catalogue import Topic
 from coordinator.topics.describe_producers import DescribeProducers
 from coordinator.topics.fetch import Fetch
+from coordinator.topics.fetch_sessions import FetchSessions
 from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
 from coordinator.topics.list_offsets import ListOffsets
 from coordinator.topics.markers import WriteTxnMarkers
@@ -64,7 +66,9 @@ def offsets_handlers(
     not_leader = _refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     not_coordinator = _refuse(ErrorCode.NOT_COORDINATOR)
     return {
-        FetchRequest: Fetch(partitions, config, broker.clock.now).handle,
+        FetchRequest: Fetch(
+            partitions, FetchSessions(config, new_id), config, broker.clock.now
+        ).handle,
         ListOffsetsRequest: ListOffsets(partitions).handle,
         OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(partitions).handle,
         DescribeProducersRequest: DescribeProducers(partitions).handle,

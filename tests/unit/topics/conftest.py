@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -185,6 +186,7 @@ class Cluster:
             self.config,
             self.store,
             new_topic_id=self.new_topic_id,
+            new_id=lambda: str(uuid.uuid4()),
             now=self.clock.now,
             nodes=self.nodes,
             group_configs=GroupConfigFunctions(

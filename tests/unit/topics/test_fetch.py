@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -132,18 +131,6 @@ async def test_last_fetched_epochs(filled):
     assert (await ask(4, 1)).error == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_sessions_are_not_kept(filled):
-    for session_id, epoch in ((0, 0), (0, -1), (77, 0), (77, -1)):
-        request = replace(
-            filled.fetch_request("t", (0, 0)), session_id=session_id, session_epoch=epoch
-        )
-        reply = await filled.ask(request)
-        assert (reply.error, reply.session_id, len(reply.topics)) == (ErrorCode.NONE, 0, 1)
-    request = replace(filled.fetch_request("t", (0, 0)), session_id=77, session_epoch=1)
-    reply = await filled.ask(request)
-    assert (reply.error, reply.topics) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ())
-
-
 async def test_limits_over_partitions(filled):
     for n in range(3):
         await filled.produce("t", filled.batch(b"x%d" % n), 1)
@@ -267,7 +254,7 @@ async def test_an_error_answers_at_once(filled):
 
 
 async def test_nothing_asked_nothing_waited_for(filled):
-    assert (await filled.ask(filled.fetch_request("t", max_wait_ms=60000))).topics[0] is not None
+    assert (await filled.ask(filled.fetch_request("t", max_wait_ms=60000))).topics == ()
 
 
 async def test_an_append_during_the_reading_is_not_missed(filled):

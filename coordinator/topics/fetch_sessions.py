@@ -1,0 +1,234 @@
+"""Fetch sessions (KIP-227): a consumer names its partitions once, then only what has changed.
+
+Rules are Kafka's. A full fetch of epoch 0 opens a session, if there is room; each later request
+carries the next epoch (1, 2, ... 2^31-1, 1) and names only the partitions that are new, that it
+reads from another place, or that it forgets. The reply to it leaves out partitions about which
+there is nothing new. A full fetch ends the session that it names; a session without partitions
+ends.
+
+Room: when all slots are taken, a new session takes that of one that was not used for two minutes,
+or of the smallest one that is older than that, if the new one has more partitions. Besides, the
+partitions of all sessions together are limited; where they would be too many the client is told to
+go on with full fetches.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+from coordinator.config import CoordinatorConfig
+from coordinator.topics.fetch_target import FetchTarget, TargetKey
+from protocol.errors import ApiError, ErrorCode
+from protocol.messages.data import FetchDataTopic, FetchedPartition, FetchRequest, ForgottenTopic
+
+NO_SESSION = 0
+NEW_SESSION_EPOCH = 0
+NO_SESSION_EPOCH = -1
+FULL_FETCH_EPOCHS = (NEW_SESSION_EPOCH, NO_SESSION_EPOCH)
+"""Session epochs of a fetch that names everything."""
+
+EVICTION_MS = 120_000
+PARTITIONS_MAX = 500_000
+"""Of all sessions together, some 300 bytes each."""
+
+_INT_MAX = 2**31 - 1
+
+Answer = tuple[FetchTarget, FetchedPartition]
+
+
+class FetchSession:
+    """`targets`: what is read next, in order; who got records goes to the end."""
+
+    __slots__ = ("by_id", "created_ms", "epoch", "last_used_ms", "session_id", "targets")
+
+    def __init__(
+        self, session_id: int, by_id: bool, targets: dict[TargetKey, FetchTarget], now_ms: int
+    ) -> None:
+        self.session_id = session_id
+        self.by_id = by_id
+        self.targets = targets
+        self.epoch = next_epoch(NEW_SESSION_EPOCH)
+        self.created_ms = self.last_used_ms = now_ms
+
+
+def next_epoch(epoch: int) -> int:
+    return 1 if epoch == _INT_MAX else epoch + 1
+
+
+class FetchSessions:
+    """All sessions of this broker, by id. `new_id()` gives a random UUID. Times are monotonic."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        new_id: Callable[[], str],
+        partitions_max: int = PARTITIONS_MAX,
+    ) -> None:
+        self._slots = config.fetch_session_slots
+        self._new_id = new_id
+        self._partitions_max = partitions_max
+        # By last use, the longest unused one first.
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partitions = 0
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """Of all sessions."""
+        return self._partitions
+
+    def begin(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> FetchContext:
+        """What a request is to read. `by_id`: topics are named by id. Raises ApiError
+        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+        named = _targets(request.topics)
+        if request.session_epoch in FULL_FETCH_EPOCHS:
+            self._end(request.session_id)
+            opens = request.session_epoch == NEW_SESSION_EPOCH
+            return FetchContext(self, named, opens=opens, by_id=by_id)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._update(session, named, _keys(request.forgotten))
+        if not session.targets:
+            self._end(session.session_id)
+            return FetchContext(self, named, opens=False, by_id=by_id)
+        if self._partitions > self._partitions_max:
+            self._end(session.session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        session.epoch = next_epoch(session.epoch)
+        return FetchContext(self, session.targets, opens=False, by_id=by_id, session=session)
+
+    def _update(
+        self,
+        session: FetchSession,
+        named: dict[TargetKey, FetchTarget],
+        forgotten: Iterable[TargetKey],
+    ) -> None:
+        targets = session.targets
+        before = len(targets)
+        for key, target in named.items():
+            known = targets.get(key)
+            if known is None:
+                targets[key] = target
+            else:
+                known.read_from(target.asked)
+        for key in forgotten:
+            targets.pop(key, None)
+        self._partitions += len(targets) - before
+
+    def open(self, targets: dict[TargetKey, FetchTarget], *, by_id: bool, now_ms: int) -> int:
+        """The id of a new session; NO_SESSION if there is no room for it."""
+        if not targets or not self._make_room(len(targets), now_ms):
+            return NO_SESSION
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = int(self._new_id()[:8], 16) & _INT_MAX
+        self._sessions[session_id] = FetchSession(session_id, by_id, targets, now_ms)
+        self._partitions += len(targets)
+        return session_id
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        if self._slots == 0 or size > self._partitions_max:
+            return False
+        if len(self._sessions) >= self._slots and not self._evict(size, now_ms):
+            return False
+        return self._partitions + size <= self._partitions_max
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms <= EVICTION_MS:
+            settled = [
+                session
+                for session in self._sessions.values()
+                if session.last_used_ms - session.created_ms > EVICTION_MS
+            ]
+            if not settled:
+                return False
+            oldest = min(settled, key=lambda session: (len(session.targets), session.session_id))
+            if size <= len(oldest.targets):
+                return False
+        self._end(oldest.session_id)
+        self.evicted += 1
+        return True
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.targets)
+
+
+class FetchContext:
+    """One request: what it reads, and what of that its reply says."""
+
+    __slots__ = ("_by_id", "_epoch", "_opens", "_session", "_sessions", "targets")
+
+    def __init__(
+        self,
+        sessions: FetchSessions,
+        targets: dict[TargetKey, FetchTarget],
+        *,
+        opens: bool,
+        by_id: bool,
+        session: FetchSession | None = None,
+    ) -> None:
+        self.targets = list(targets.values())
+        self._sessions = sessions
+        self._opens = opens
+        self._by_id = by_id
+        self._session = session
+        self._epoch = NO_SESSION_EPOCH if session is None else session.epoch
+
+    def finish(self, answers: Sequence[Answer], now_ms: int) -> tuple[int, Sequence[Answer]]:
+        """The session id of the reply and what stands in it. Raises ApiError
+        INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
+        if self._session is not None:
+            return self._session.session_id, self._news(self._session, answers)
+        if not self._opens:
+            return NO_SESSION, answers
+        for target, answer in answers:
+            target.told(answer)
+        targets = {target.key: target for target in self.targets}
+        return self._sessions.open(targets, by_id=self._by_id, now_ms=now_ms), answers
+
+    def _news(self, session: FetchSession, answers: Sequence[Answer]) -> Sequence[Answer]:
+        if session.epoch != self._epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        news = []
+        for target, answer in answers:
+            if target.told(answer):
+                news.append((target, answer))
+                if answer.records and session.targets.pop(target.key, None) is not None:
+                    session.targets[target.key] = target
+        return news
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self._session is None else self._session.session_id
+
+
+def _targets(topics: Iterable[FetchDataTopic]) -> dict[TargetKey, FetchTarget]:
+    """In the order of the request; a partition that is named twice counts as the last says."""
+    found: dict[TargetKey, FetchTarget] = {}
+    for topic in topics:
+        for asked in topic.partitions:
+            target = FetchTarget(topic.name, topic.topic_id, asked)
+            found[target.key] = target
+    return found
+
+
+def _keys(forgotten: Iterable[ForgottenTopic]) -> list[TargetKey]:
+    return [
+        (topic.name or topic.topic_id, partition)
+        for topic in forgotten
+        for partition in topic.partitions
+    ]
