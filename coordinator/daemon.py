@@ -40,7 +40,6 @@ from coordinator.topics.group_overrides import GroupConfigFunctions
 from coordinator.topics.shard_count import fix_shard_count
 from coordinator.transactions.coordinator import TransactionCoordinator
 from coordinator.transactions.handlers import TransactionHandlers
-from protocol.errors import ApiError
 from protocol.messages.cluster import Node
 from storage.log import LogError, Store, StoreRefused
 from storage.open import create_store
@@ -230,7 +229,7 @@ class Daemon:
         if self._hosting is not None:
             await self._hosting.cluster.start()
         await self._transactions.load()
-        await self._create_topics(topics)
+        await self._data_plane.create_missing(topics)
         self.topic_cleaner.start()
 
     def _make_transactions(self) -> TransactionHandlers:
@@ -320,15 +319,6 @@ class Daemon:
             raise cannot_listen(*address, "--admin", error) from error
         shown["admin"] = list(self.admin_address)
         self._admin = admin
-
-    async def _create_topics(self, topics: Iterable[tuple[str, int]]) -> None:
-        catalogue = self._data_plane.catalogue
-        for name, partitions in topics:
-            try:
-                if catalogue.topic(name) is None:
-                    await catalogue.create(name, partitions, {})
-            except ApiError as error:
-                raise CannotStart(f"--topic {name}:{partitions}: {error.message}") from error
 
     def _shown_options(self, admin: tuple[str, int]) -> dict[str, Any]:
         return {

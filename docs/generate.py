@@ -28,7 +28,7 @@ from coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
 from protocol.wire.apis import API_BY_KEY  # noqa: E402
 
-CONFIG_SOURCE = ROOT / "coordinator" / "config.py"
+CONFIG_SOURCES = [ROOT / "coordinator" / name for name in ("config.py", "data_settings.py")]
 TESTING_PAGE = ROOT / "docs" / "testing.md"
 TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
 TRACE = re.compile(r"(<!-- trace -->\n```\n).*?(```\n<!-- /trace -->)", re.DOTALL)
@@ -154,12 +154,14 @@ def client_table() -> str:
 
 
 def settings_without_effect() -> list[str]:
-    """Fields that nothing outside `config.py` reads. Bounds are read there by composed names."""
+    """Fields that nothing but the configuration reads. Bounds are read there by composed names."""
     sources = "\n".join(
-        path.read_text() for path in (ROOT / "coordinator").rglob("*.py") if path != CONFIG_SOURCE
+        path.read_text()
+        for path in (ROOT / "coordinator").rglob("*.py")
+        if path not in CONFIG_SOURCES
     )
     # A property of the config may read a field on behalf of others.
-    sources += CONFIG_SOURCE.read_text().partition("@property")[2]
+    sources += CONFIG_SOURCES[0].read_text().partition("@property")[2]
     names = [entry.name for entry in fields(CoordinatorConfig)]
     return [
         name
@@ -188,7 +190,8 @@ def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:
     """Sections are the comment lines between the fields of the dataclass."""
     by_name = {entry.name: entry for entry in fields(CoordinatorConfig)}
     title, entries = "", list[Field[Any]]()
-    for line in CONFIG_SOURCE.read_text().splitlines():
+    text = "\n".join(source.read_text() for source in CONFIG_SOURCES)
+    for line in text.splitlines():
         if heading := re.fullmatch(r"    # (.+)", line):
             if entries:
                 yield title, entries

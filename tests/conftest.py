@@ -6,12 +6,17 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from coordinator.testing import pytest_plugin
 from tests.support.compiled import check_build
 from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
+
+# How long one example takes says more about what else the machine does than about groupd.
+settings.register_profile("groupd", deadline=None)
+settings.load_profile("groupd")
 
 
 def pytest_configure(config: pytest.Config) -> None:

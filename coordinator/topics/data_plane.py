@@ -7,11 +7,11 @@ the whole request; everything else that is foreseen is inside the reply.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
+from coordinator.config import ConfigError, CoordinatorConfig
 from coordinator.core.types import Instant, RequestContext
 from coordinator.producers.verification import NoTransactions
 from coordinator.topics.alter_configs import AlterConfigs
@@ -48,6 +48,7 @@ from coordinator.topics.telemetry import Telemetry
 from coordinator.topics.transactions_log import TransactionsLogView
 from coordinator.topics.verifying import Verifying
 from coordinator.transactions.api import MarkerTarget, TransactionVerifier
+from protocol.errors import ApiError
 from protocol.messages import TopicId
 from protocol.messages.cluster import (
     DescribeClusterRequest,
@@ -225,6 +226,15 @@ class DataPlane:
         await self.broker_configs.load()
         await self.group_overrides.load()
         await self.client_metrics.load()
+
+    async def create_missing(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Create those of (name, partitions) that are not there. Raises ConfigError, LogError."""
+        for name, partitions in topics:
+            try:
+                if self.catalogue.topic(name) is None:
+                    await self.catalogue.create(name, partitions, {})
+            except ApiError as error:
+                raise ConfigError(f"--topic {name}:{partitions}: {error.message}") from error
 
     async def close(self) -> None:
         """Let appends under way finish and wake every waiting fetch. The store stays open."""
