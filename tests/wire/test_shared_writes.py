@@ -1,0 +1,61 @@
+"""Requests take effect one after the other, and yet those of one lane are written together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.metrics import samples
+from tests.support.process import wait_until
+from tests.support.wire_client import Request, WireClient
+from tests.support.wire_requests import commit, fetch_offset, fetched, list_offsets, produce
+
+COUNT = 60
+TOGETHER_MIN = 10
+"""Of `COUNT`, on average; the first ones may be written before the last ones are read."""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    started = Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": 1})
+    try:
+        started.start()
+        yield started
+        started.stop()
+    finally:
+        started.close()
+
+
+def writes(daemon: Daemon) -> float:
+    (found,) = samples(daemon.admin_url, "groupd_log_transactions_total")
+    return found.value
+
+
+def written(daemon: Daemon, requests: list[Request]) -> float:
+    """In how many transactions of the store."""
+    with WireClient(daemon.host, daemon.port) as client:
+        api, version, fields = fetch_offset("t")
+        wait_until(
+            lambda: fetched(client.call(api, version, **fields))[1] == 0, 30, "the group's shard"
+        )
+        before = writes(daemon)
+        client.pipeline(requests)
+        return writes(daemon) - before
+
+
+@pytest.mark.parametrize("kind", ["commits", "produces", "commits and fetches"])
+def test_pipelined_requests_share_transactions(daemon: Daemon, kind: str) -> None:
+    commits = [commit("t", offset) for offset in range(COUNT)]
+    requests = {
+        "commits": commits,
+        "produces": [produce("t")] * COUNT,
+        "commits and fetches": [one for each in commits for one in (each, fetch_offset("t"))],
+    }[kind]
+    assert 1 <= written(daemon, requests) <= COUNT / TOGETHER_MIN
+
+
+def test_what_reads_in_between_keeps_them_apart(daemon: Daemon) -> None:
+    requests = [one for _ in range(COUNT) for one in (produce("t"), list_offsets("t", -1))]
+    assert written(daemon, requests) == COUNT
