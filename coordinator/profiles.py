@@ -1,7 +1,9 @@
 """Named sets of settings, below those that are given one by one.
 
 `test`: for integration tests. Groups form and move at once, and sessions may be short or long; the
-session timeout itself stays Kafka's, so that a slow machine or a breakpoint fences nobody.
+session timeout itself stays Kafka's, so that a slow machine or a breakpoint fences nobody. Records
+stay until a topic says otherwise: a test that moves the clock by a week for something else would
+lose them.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "groupd.consumer.target.linger.ms": "0",
                 "groupd.consumer.assignor.order": "canonical",
                 "groupd.steady.replies.enable": "false",
+                "log.retention.ms": "-1",
             }
         ),
     }

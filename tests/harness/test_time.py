@@ -104,12 +104,16 @@ async def test_coroutines_move_the_clock_of_their_own_consumer(groupd: GroupCoor
 
 @pytest.mark.groupd(clock="frozen")
 def test_old_records_are_gone_when_advance_returns(c: GroupCoordinator) -> None:
-    c.produce("orders", [{"value": "old", "partition": 0}])
-    c.clock.advance(6 * 86_400_000)
-    c.produce("orders", [{"value": "young", "partition": 0}])
-    assert [record.value for record in c.records("orders", 0)] == [b"old", b"young"]
-    c.clock.advance(2 * 86_400_000)
-    assert [(r.offset, r.value) for r in c.records("orders", 0)] == [(1, b"young")]
+    day_ms = 86_400_000
+    c.create_topic("week", config={"retention.ms": str(7 * day_ms)})
+    for topic in ("week", "orders"):
+        c.produce(topic, [{"value": "old", "partition": 0}])
+    c.clock.advance(6 * day_ms)
+    c.produce("week", [{"value": "young", "partition": 0}])
+    assert [record.value for record in c.records("week")] == [b"old", b"young"]
+    c.clock.advance(2 * day_ms)
+    assert [(r.offset, r.value) for r in c.records("week")] == [(1, b"young")]
+    assert len(c.records("orders", 0)) == 1, "the profile keeps what does not say otherwise"
 
 
 @pytest.mark.groupd(clock="frozen")

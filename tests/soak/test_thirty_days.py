@@ -55,7 +55,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "offsets.retention.minutes": "2880",
     "groupd.history.retention.ms": str(3 * 24 * HOUR_MS),
-    "log.retention.hours": "72",
+    "log.retention.ms": str(3 * 24 * HOUR_MS),
     "log.roll.hours": "12",
     "transactional.id.expiration.ms": str(2 * 24 * HOUR_MS),
     # Fewer timers than by default, so that a day takes two seconds.

@@ -44,4 +44,5 @@ def test_the_table_in_the_reference_is_the_profile() -> None:
     for key, value in PROFILES["test"].items():
         entry = FIELDS_BY_KEY[key]
         default = str(entry.default).lower() if isinstance(entry.default, bool) else entry.default
+        default = "not set" if default is None else default
         assert f"| `{key}` | {default} | {value} |" in page
