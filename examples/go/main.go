@@ -11,16 +11,20 @@ import (
 )
 
 func main() {
+	bootstrap, protocol := "127.0.0.1:9092", "consumer"
+	if len(os.Args) > 2 {
+		bootstrap, protocol = os.Args[1], os.Args[2]
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	options := []kgo.Opt{
-		kgo.SeedBrokers(os.Args[1]),
-		kgo.ConsumerGroup("billing-go-" + os.Args[2]),
+		kgo.SeedBrokers(bootstrap),
+		kgo.ConsumerGroup("billing-go-" + protocol),
 		kgo.ConsumeTopics("orders"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
 	}
-	if os.Args[2] == "consumer" {
+	if protocol == "consumer" {
 		options = append(options, kgo.ServerSideBalancer())
 	}
 	client, err := kgo.NewClient(options...)

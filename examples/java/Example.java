@@ -10,7 +10,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 public class Example {
     public static void main(String[] args) {
-        String bootstrap = args[0], protocol = args[1];
+        String bootstrap = args.length > 0 ? args[0] : "127.0.0.1:9092";
+        String protocol = args.length > 1 ? args[1] : "consumer";
         try (var producer = new KafkaProducer<>(
                 Map.<String, Object>of("bootstrap.servers", bootstrap),
                 new StringSerializer(), new StringSerializer())) {

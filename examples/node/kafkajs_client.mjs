@@ -1,7 +1,7 @@
 // kafkajs, which speaks the classic protocol.
 import { Kafka } from "kafkajs";
 
-const kafka = new Kafka({ clientId: "example", brokers: [process.argv[2]] });
+const kafka = new Kafka({ clientId: "example", brokers: [process.argv[2] ?? "127.0.0.1:9092"] });
 
 const producer = kafka.producer();
 await producer.connect();

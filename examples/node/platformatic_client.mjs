@@ -1,7 +1,7 @@
 // @platformatic/kafka; the group protocol is "consumer" (KIP-848) or "classic".
 import { Consumer, Producer, stringDeserializers, stringSerializers } from "@platformatic/kafka";
 
-const [bootstrap, groupProtocol] = process.argv.slice(2);
+const [bootstrap = "127.0.0.1:9092", groupProtocol = "consumer"] = process.argv.slice(2);
 const common = { clientId: "example", bootstrapBrokers: [bootstrap] };
 
 const producer = new Producer({ ...common, serializers: stringSerializers });

@@ -24,4 +24,4 @@ async def main(bootstrap: str) -> None:
         await consumer.commit()
 
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"))

@@ -4,7 +4,7 @@ import sys
 
 from confluent_kafka import Consumer, Producer
 
-bootstrap, protocol = sys.argv[1], sys.argv[2]
+bootstrap, protocol = sys.argv[1:] or ("127.0.0.1:9092", "consumer")
 
 producer = Producer({"bootstrap.servers": bootstrap})
 for number in range(10):

@@ -4,7 +4,7 @@ import sys
 
 from kafka import KafkaConsumer, KafkaProducer
 
-bootstrap = sys.argv[1]
+bootstrap = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"
 
 producer = KafkaProducer(bootstrap_servers=bootstrap)
 for number in range(10):
