@@ -25,6 +25,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "groupd.consumer.target.linger.ms": "0",
                 "groupd.consumer.assignor.order": "canonical",
                 "groupd.steady.replies.enable": "false",
+                "groupd.telemetry.enable": "false",
             }
         ),
     }
