@@ -19,14 +19,17 @@ LOG_DIR = "/groupd"
 
 DYNAMIC_KEYS = frozenset(
     {
-        "message.max.bytes",
-        "log.retention.ms",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignor.offload.enable",
         "log.retention.bytes",
+        "log.retention.ms",
+        "message.max.bytes",
+        "transaction.partition.verification.enable",
     }
     & FIELDS_BY_KEY.keys()
 )
-"""Settings that clients may change while the broker runs: the data plane asks for them at each
-use. All of them are settings of the process that leads the topics."""
+"""Settings that clients may change while the broker runs, all of them dynamic in Kafka, too. Who
+uses them asks for them at each use; shards and workers are told (`BrokerConfigs.follow`)."""
 
 TOPIC_SYNONYMS: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
