@@ -251,6 +251,12 @@ class CoordinatorConfig(DataSettings):
         low=1,
     )
 
+    telemetry_enable: bool = setting(
+        "groupd.telemetry.enable",
+        True,
+        "Whether clients are told that they can push metrics (KIP-714). Those that can then ask "
+        "for subscriptions, each once in five minutes.",
+    )
     telemetry_max_bytes: int = setting(
         "telemetry.max.bytes", 1048576, "Largest push of a client's metrics (KIP-714).", low=1
     )

@@ -214,6 +214,7 @@ class Daemon:
         self._data_plane.group_overrides.add_listener(self._broker.on_group_configs)
         for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
+        self._data_plane.broker_configs.follow(self._broker.on_broker_configs)
         self._broker.serve_data(self._data_plane.handlers)
         self._broker.serve_data(transactions.handlers)
         self.requests = Frontend(self._broker, self._data_plane.catalogue.cluster_id)

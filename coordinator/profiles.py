@@ -29,6 +29,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "groupd.consumer.assignor.order": "canonical",
                 "groupd.steady.replies.enable": "false",
                 "log.retention.ms": "-1",
+                "groupd.telemetry.enable": "false",
             }
         ),
     }

@@ -78,11 +78,12 @@ the bounds above, survive a restart, and take effect at the group's next heartbe
 
 ## Settings of the broker, set while running
 
-IncrementalAlterConfigs and AlterConfigs on resource type BROKER accept {dynamic},
+IncrementalAlterConfigs and AlterConfigs on resource type BROKER accept
+{dynamic},
 for the cluster (empty name) or for this broker, whose own value wins. Both survive a restart, win
-over `--set` and the file, and take effect at the next request. Everything else is refused with
-"Cannot update these configs dynamically". With `--workers` these are settings of the main process,
-which leads the topics; the workers have none of their own.
+over `--set` and the file, and take effect at the next use. Everything else is refused with "Cannot
+update these configs dynamically". With `--workers` they hold for all processes; a worker has no
+configs of its own.
 
 ## Metrics that clients push
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
+from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from coordinator.core.partitioning import partition_for
 from coordinator.core.shard import GroupCoordinatorShard
@@ -284,11 +284,20 @@ class Broker:
         self.group_configs[group_id] = configs
         self.shard_of(group_id).set_group_configs(group_id, configs)
 
+    def on_broker_configs(self, values: Mapping[str, str]) -> None:
+        """Settings of the broker that clients can change, as they stand now."""
+        self.config = with_settings(self.config, values)
+        for shard in self.shards:
+            shard.shard.state.config = self.config
+
     def _fresh_shard(self) -> GroupCoordinatorShard:
-        return self._make_shard(self.image, self.group_configs)
+        shard = self._make_shard(self.image, self.group_configs)
+        shard.state.config = self.config
+        return shard
 
     def _bring_up_to_date(self, shard: GroupCoordinatorShard) -> None:
         shard.state.image = self.image
+        shard.state.config = self.config
         for group, configs in self.group_configs.items():
             shard.set_group_configs(group, configs)
 

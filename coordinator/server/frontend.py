@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from coordinator.config import CoordinatorConfig
 from coordinator.core.types import NO_TOKEN, RequestContext
 from coordinator.runtime.broker import Broker
 from coordinator.server.slot import Slot
 from coordinator.topics.features import features_of
 from protocol.errors import ErrorCode
-from protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest
+from protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
+from protocol.wire.api import get_telemetry_subscriptions, push_telemetry
 from protocol.wire.apis import API_RANGES
 from protocol.wire.header import RequestHeader
 from protocol.wire.registry import Api
@@ -29,6 +31,9 @@ def request_context(header: RequestHeader, host: str) -> RequestContext:
     )
 
 
+_TELEMETRY = (get_telemetry_subscriptions.API.key, push_telemetry.API.key)
+
+
 class Frontend:
     """Builds the request context; answers ApiVersions itself, because it is about the wire."""
 
@@ -36,7 +41,7 @@ class Frontend:
         self._broker = broker
         self._cluster_id = cluster_id
         self._api_versions = ApiVersionsReply(
-            api_keys=API_RANGES,
+            api_keys=_served(broker.config),
             features=features_of(broker.config),
             features_epoch=0,
         )
@@ -71,3 +76,9 @@ class Frontend:
     def forget(self, slot: Slot) -> None:
         if slot.token is not None:
             self._broker.forget(slot.token)
+
+
+def _served(config: CoordinatorConfig) -> tuple[ApiRange, ...]:
+    """Which APIs clients are told of."""
+    hidden = () if config.telemetry_enable else _TELEMETRY
+    return tuple(served for served in API_RANGES if served.api_key not in hidden)

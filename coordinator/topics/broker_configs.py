@@ -8,7 +8,7 @@ those of Kafka's ConfigHelper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import dropwhile
 
@@ -59,6 +59,18 @@ class BrokerConfigs(Overrides):
         self._own = str(config.node_id)
         self.config = config
         self.add_listener(lambda name, overrides: self._apply())
+
+    def values(self) -> dict[str, str]:
+        """The settings that can change, as they are now."""
+        return {
+            key: setting_text(getattr(self.config, FIELDS_BY_KEY[key].name))
+            for key in sorted(DYNAMIC_KEYS)
+        }
+
+    def follow(self, listener: Callable[[Mapping[str, str]], None]) -> None:
+        """`listener(values)` now and after every change. It must not raise."""
+        listener(self.values())
+        self.add_listener(lambda name, overrides: listener(self.values()))
 
     def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
         """Where the value of a key comes from, the one that counts first. As in Kafka nothing that

@@ -17,9 +17,18 @@ from protocol.messages.cluster import Node
 LOG_DIR = "/groupd"
 """The one log directory that clients are told, whatever the store is."""
 
-DYNAMIC_KEYS = frozenset({"log.retention.bytes", "log.retention.ms", "message.max.bytes"})
-"""Settings that clients may change while the broker runs: the data plane asks for them at each
-use. All of them are settings of the process that leads the topics."""
+DYNAMIC_KEYS = frozenset(
+    {
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignor.offload.enable",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "message.max.bytes",
+        "transaction.partition.verification.enable",
+    }
+)
+"""Settings that clients may change while the broker runs, all of them dynamic in Kafka, too. Who
+uses them asks for them at each use; shards and workers are told (`BrokerConfigs.follow`)."""
 
 TOPIC_SYNONYMS: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",

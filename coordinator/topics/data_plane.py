@@ -127,7 +127,7 @@ class DataPlane:
         self.group_overrides = GroupOverrides(store, self.broker_configs, group_configs)
         self.partitions = Partitions(self.catalogue, store, offsets_view or NoOffsetsLog())
         self._appends = Appends(self.partitions, writer or store.append)
-        self._verifying = Verifying(verifier or NoTransactions(), config)
+        self._verifying = Verifying(verifier or NoTransactions(), self.broker_configs)
         self.markers = TransactionMarkers(
             self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
         )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.config import CoordinatorConfig
 from coordinator.core.types import Operation, RequestContext, Resource
+from coordinator.topics.broker_configs import BrokerConfigs
 from coordinator.topics.produce_entry import ProduceEntry
 from coordinator.transactions.api import TransactionVerifier
 from protocol.errors import ApiError, ErrorCode
@@ -40,14 +40,14 @@ Place = tuple[str, int]
 class Verifying:
     """Asks `verifier`, which may be set later."""
 
-    def __init__(self, verifier: TransactionVerifier, config: CoordinatorConfig) -> None:
+    def __init__(self, verifier: TransactionVerifier, broker: BrokerConfigs) -> None:
         self.verifier = verifier
-        self._config = config
+        self._broker = broker
 
     @property
     def enforced(self) -> bool:
         """Nothing is appended to a transaction that was not verified."""
-        return self._config.transaction_partition_verification_enable
+        return self._broker.config.transaction_partition_verification_enable
 
     def check_access(self, context: RequestContext, request: ProduceRequest) -> None:
         """Raises ApiError TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request."""

@@ -119,6 +119,11 @@ class Cluster:
         for link in self.links:
             link.tell(Operation.GROUP_CONFIGS, body)
 
+    def on_broker_configs(self, values: Mapping[str, str]) -> None:
+        body = messages.encode_broker_configs(values)
+        for link in self.links:
+            link.tell(Operation.BROKER_CONFIGS, body)
+
     def behind(self) -> set[asyncio.Future[bytes]]:
         """News that serving workers have not taken in yet."""
         return {future for link in self.links for future in link.behind()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from coordinator.config import ConfigError, CoordinatorConfig
+from coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from coordinator.runtime.broker import Broker
 from coordinator.runtime.clock import Clock
@@ -87,6 +87,7 @@ class Hosting:
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
+        data_plane.broker_configs.follow(self.cluster.on_broker_configs)
         return self.frontend
 
     def add_routes(self, routes: AdminRoutes, scrapes: Scrapes, ends: Ends) -> None:
@@ -103,7 +104,7 @@ class Hosting:
             host=place.node.host,
             port=place.node.port,
             shards=place.shards,
-            config=self._config,
+            config=with_settings(self._config, self._data_plane.broker_configs.values()),
             image=catalogue.image,
             group_configs=self._data_plane.group_overrides.all(),
             log_format=self._options.log_format,

@@ -132,6 +132,15 @@ def decode_group_configs(body: bytes) -> tuple[str, dict[str, str]]:
     return group_id, configs
 
 
+def encode_broker_configs(values: Mapping[str, str]) -> bytes:
+    return _dump(dict(values))
+
+
+def decode_broker_configs(body: bytes) -> dict[str, str]:
+    values: dict[str, str] = json.loads(body)
+    return values
+
+
 # Transactions -------------------------------------------------------------------------------
 
 

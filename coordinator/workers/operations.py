@@ -29,6 +29,8 @@ class Operation(IntEnum):
     """What has changed in the topics -> once the shards know."""
     GROUP_CONFIGS = 34
     """The overrides of one group -> once the shard knows."""
+    BROKER_CONFIGS = 40
+    """The settings of the broker that clients can change -> once the shards know."""
     MARKER = 35
     """`Marker` and partitions -> a code each, once durable."""
     PING = 36

@@ -92,6 +92,9 @@ class Worker:
             case Operation.GROUP_CONFIGS:
                 self._broker.on_group_configs(*messages.decode_group_configs(body))
                 return b""
+            case Operation.BROKER_CONFIGS:
+                self._broker.on_broker_configs(messages.decode_broker_configs(body))
+                return b""
             case Operation.MARKER:
                 return self._marker(body)
             case Operation.METRICS:

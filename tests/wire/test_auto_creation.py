@@ -5,6 +5,7 @@ With GROUPD_PEER=kafka the second way is compared with a real broker.
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 from confluent_kafka import Producer
 
 from protocol.errors import ErrorCode
+from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.peer import Peer, make_peer, peer_kind
 from tests.support.process import wait_until
+from tests.support.toolchain import driver_classpath, java
 from tests.support.wire_client import WireClient
 
 AT_ONCE = "groupd.auto.create.topics.at.once"
@@ -63,17 +66,31 @@ def test_our_own_way_has_the_topic_at_once(start: Callable[[bool], Peer]) -> Non
         assert ask(client, uuid.uuid4().hex) == (0, 1)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_producer_makes_its_topic_either_way(
-    start: Callable[[bool], Peer], at_once: bool
-) -> None:
-    peer = start(at_once)
-    producer = Producer({"bootstrap.servers": peer.bootstrap, "log_level": 0})
+def send_confluent(bootstrap: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     failures: list[object] = []
     producer.produce(
-        uuid.uuid4().hex,
-        b"first",
-        on_delivery=lambda error, _: failures.append(error) if error else None,
+        topic, b"first", on_delivery=lambda error, _: failures.append(error) if error else None
     )
     assert producer.flush(30) == 0
     assert failures == []
+
+
+def send_java(bootstrap: str, topic: str) -> None:
+    arguments = ["produce", "--bootstrap", bootstrap, "--topic", topic]
+    done = subprocess.run(
+        [java(), *JVM_FLAGS, JVM_LOG, "-cp", driver_classpath(), "groupd.clients.Main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert '"event":"produced"' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("send", [send_confluent, send_java])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_producer_makes_its_topic_either_way(
+    start: Callable[[bool], Peer], at_once: bool, send: Callable[[str, str], None]
+) -> None:
+    send(start(at_once).bootstrap, uuid.uuid4().hex)

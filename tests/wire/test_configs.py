@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode
+from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer, peer_kind
 from tests.support.process import wait_until
+from tests.support.raw_member import admin_json
 from tests.support.wire_client import WireClient
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -344,3 +347,65 @@ def test_a_setting_takes_effect_and_survives(client: WireClient, peer: Peer) -> 
     with WireClient(peer.host, peer.port) as again:
         assert describe(again, BROKER, "")["message.max.bytes"][0] == "2500"
         assert alter(again, BROKER, "", ("message.max.bytes", DELETE, None)) == (0, None)
+
+
+def join(client: WireClient, group: str, member: str) -> None:
+    """A new member of a consumer group."""
+    reply = client.call(
+        "ConsumerGroupHeartbeat",
+        1,
+        group_id=group,
+        member_id=member,
+        member_epoch=0,
+        rebalance_timeout=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    assert reply["error_code"] == 0, reply
+
+
+def coordinator(client: WireClient, group: str) -> tuple[str, int]:
+    """(host, port) of the node that serves a group."""
+    found: list[Any] = []
+
+    def serves() -> bool:
+        reply = client.call("FindCoordinator", 6, key_type=0, coordinator_keys=[group])
+        found[:] = reply["coordinators"]
+        return bool(found[0]["error_code"] == 0)
+
+    wait_until(serves, 20, "a coordinator")
+    return found[0]["host"], found[0]["port"]
+
+
+def epochs(daemon: Daemon, group: str) -> tuple[int, int]:
+    """(group epoch, assignment epoch)."""
+    shown = admin_json(daemon, f"/groups/{group}")
+    return shown["group_epoch"], shown["assignment_epoch"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_groups_follow_the_assignment_interval_of_the_broker(tmp_path: Path, workers: int) -> None:
+    if peer_kind() == "kafka":
+        return  # What is behind the interval is seen on the admin port.
+    key = "group.consumer.assignment.interval.ms"
+    linger = {"groupd.consumer.target.linger.ms": "0"}
+    daemon = Daemon(tmp_path, topics={"t": 2}, settings={key: "0", **linger}, workers=workers)
+    try:
+        daemon.start()
+        with WireClient(daemon.host, daemon.port) as client:
+            for group, value in (("quick", None), ("slow", "15000")):
+                if value is not None:
+                    assert alter(client, BROKER, "", (key, SET, value)) == (0, None)
+                with WireClient(*coordinator(client, group)) as node:
+                    join(node, group, "first-member-of-this")
+                    join(node, group, "second-member-of-this")
+            now, assigned = epochs(daemon, "quick")
+            assert assigned == now
+            now, assigned = epochs(daemon, "slow")
+            assert assigned < now
+            name = "consumer.assignment.interval.ms"
+            of_broker = [(key, "15000", 3), (key, "0", 4), (key, "1000", 5)]
+            assert describe(client, GROUP, "slow", name) == {name: ("15000", 3, of_broker)}
+        daemon.stop()
+    finally:
+        daemon.close()

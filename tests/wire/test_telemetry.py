@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,3 +211,19 @@ def test_librdkafka_pushes(peer: Peer, client: WireClient) -> None:
     wait_until(pushed, 20, "a push")
     assert any("librdkafka" in one["client_id"] or one["client_id"] for one in pushed())
     assert alter(client, name, metrics=None, interval_ms=None) == (0, None)
+
+
+def test_telemetry_can_be_hidden_from_clients(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, settings={"groupd.telemetry.enable": "false"})
+    try:
+        daemon.start()
+        with WireClient(daemon.host, daemon.port) as client:
+            reply = client.call(
+                "ApiVersions", 3, client_software_name="wire", client_software_version="1"
+            )
+            keys = {found["api_key"] for found in reply["api_keys"]}
+            assert keys.isdisjoint({71, 72})
+            assert 74 in keys
+        daemon.stop()
+    finally:
+        daemon.close()

@@ -247,6 +247,32 @@ async def test_what_clients_set_of_the_broker(make_cluster):
     await cluster.stop()
 
 
+async def test_verification_of_transactions_is_switched_off_while_running(cluster):
+    await cluster.create("t")
+
+    async def send():
+        cluster.verifier.answers = [ErrorCode.INVALID_TXN_STATE]
+        return (await cluster.send("t", b"a", version=11))[0]
+
+    assert await send() == ErrorCode.INVALID_TXN_STATE
+    key = "transaction.partition.verification.enable"
+    assert await alter(cluster, RESOURCE_BROKER, "0", (key, SET, "false")) == ErrorCode.NONE
+    assert await send() == ErrorCode.NONE
+
+
+async def test_followers_are_told_of_the_settings_that_change(cluster):
+    told = []
+    cluster.plane.broker_configs.follow(told.append)
+    key = "group.consumer.assignment.interval.ms"
+    assert [values[key] for values in told] == ["1000"]
+    assert await alter(cluster, RESOURCE_BROKER, "", (key, SET, "7")) == ErrorCode.NONE
+    assert await alter(cluster, RESOURCE_BROKER, "", (key, DELETE, None)) == ErrorCode.NONE
+    assert [values[key] for values in told] == ["1000", "7", "1000"]
+    assert set(told[0]) == DYNAMIC_KEYS
+    too_much = (key, SET, "15001")  # above group.consumer.max.assignment.interval.ms
+    assert await alter(cluster, RESOURCE_BROKER, "", too_much) == ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize("name", ["", "0"])
 async def test_other_settings_of_the_broker_stay(cluster, name):
     for key in ("num.partitions", "log.dirs", "no.such"):

@@ -140,6 +140,12 @@ def test_the_rest() -> None:
     )
 
 
+def test_broker_configs() -> None:
+    values = {"message.max.bytes": "5", "group.consumer.assignor.offload.enable": "false"}
+    body = messages.encode_broker_configs(values)
+    assert messages.decode_broker_configs(body) == values
+
+
 def test_logs() -> None:
     rows = [StoredBatch(0, 4, -1, b""), StoredBatch(5, 5, 2**60, b"payload")]
     assert log_bytes.decode_rows(log_bytes.encode_rows(rows)) == rows
