@@ -24,7 +24,7 @@ from coordinator.config_values import (
     ValueRule,
     check_value,
 )
-from coordinator.settings import ConfigError
+from coordinator.settings import ConfigError, setting_text
 from coordinator.topics.broker_keys import (
     DYNAMIC_KEYS,
     FIXED_KEYS,
