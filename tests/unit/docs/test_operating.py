@@ -22,7 +22,7 @@ COMMANDS = re.findall(r"^\$ groupd groups (.+)$", PAGE, flags=re.MULTILINE)
 def test_every_example_is_a_command(line: str) -> None:
     name, *arguments = shlex.split(line)
     group: Any = typer.main.get_command(app)
-    context = group.commands[name].make_context(name, arguments)
+    context = group.commands[name].make_context(name, list(arguments))
     assert context.params.get("group") == (arguments[0] if arguments else None)
 
 
