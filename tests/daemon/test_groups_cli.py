@@ -142,7 +142,7 @@ def test_the_timeline_of_one_group_and_of_all(c: GroupCoordinator, run: Run) -> 
     (left,) = (
         line for line in run("events", "billing", "--wide").splitlines() if " member-left " in line
     )
-    assert " billing member-left c1 (the member asked to leave) epoch=" in left
+    assert " member-left c1 (the member asked to leave) epoch=" in left
     assert left.endswith("client_id=c1 client_host=/127.0.0.1 freed=orders:[0,1,2,3]")
     everything = run("events")
     assert "billing group-created" in everything

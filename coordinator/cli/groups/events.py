@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,16 +35,16 @@ def _show(group: str | None, admin: str, follow: bool, as_json: bool, width: int
         events = get(admin, path)
         new = [event for event in events if _key(event) not in shown]
         for event in new:
-            of_group = {"group_id": group, **event}
             if as_json:
-                json_line(of_group)
-            else:
-                _print(of_group, width)
+                json_line({"group_id": group, **event})
+                continue
+            for line in wrapped(event_text(event), width):
+                print(line)
         if not follow:
             break
         # What the daemon has forgotten does not come again.
         shown = {_key(event) for event in events}
-        _flush()
+        sys.stdout.flush()
         time.sleep(FOLLOW_S)
     if not new:
         note("no events" if group is None else f"no events of group {group} since the start")
@@ -55,8 +56,10 @@ def _key(event: Event) -> Key:
 
 
 def event_text(event: Event) -> str:
-    """When, which group, what, who, why; then the details."""
-    parts = [show_time(event["timestamp_ms"]), event["group_id"], event["event"]]
+    """When, which group if that is told, what, who, why; then the details."""
+    parts = [show_time(event["timestamp_ms"])]
+    parts += [event["group_id"]] if "group_id" in event else []
+    parts.append(event["event"])
     if event["member_id"]:
         parts.append(event["member_id"])
     if event["cause"]:
@@ -65,13 +68,3 @@ def event_text(event: Event) -> str:
         parts.append(f"epoch={event['epoch']}")
     details = fields_text(event["details"])
     return " ".join([*parts, details] if details else parts)
-
-
-def _print(event: Event, width: int | None) -> None:
-    line = event_text(event)
-    for part in wrapped(line, width):
-        print(part)
-
-
-def _flush() -> None:
-    print(end="", flush=True)
