@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import HarnessError, check_code
@@ -53,7 +53,7 @@ class OffsetOperations:
         """
         check_group(self._engine, group)
         await self._engine.end_transactions()
-        found = await self._lag(group)
+        found = {reader.place: await reader.count() for reader in self._readers(group)}
         if not found:
             raise HarnessError(
                 f"group {group} has no lag: it has committed nothing, and nobody in it subscribes "
@@ -68,10 +68,16 @@ class OffsetOperations:
         are not yet committed. The lag then, as `lag`. A group without offsets and topics is
         waited for."""
         last: dict[tuple[str, int], int] = {}
+        readers: list[PartitionReader] = []
 
         async def look(changed: asyncio.Event) -> dict[tuple[str, int], int] | None:
+            if not self._engine.running:
+                return None
+            before = readers.copy()
+            readers[:] = self._readers(group, changed)
             last.clear()
-            last.update(await self._lag(group, changed))
+            last.update({reader.place: await reader.count() for reader in readers})
+            _close(before)
             return last if last and sum(last.values()) <= at_most else None
 
         def explain() -> str:
@@ -81,7 +87,10 @@ class OffsetOperations:
                 self._engine, group, what if last else f"at most {at_most} behind; it has no lag"
             )
 
-        return await self._engine.watch.until_read(look, timeout, explain)
+        try:
+            return await self._engine.watch.until_read(look, timeout, explain)
+        finally:
+            _close(readers)
 
     def _committed(self, group: str) -> dict[tuple[str, int], int]:
         return {
@@ -90,24 +99,25 @@ class OffsetOperations:
             if of == group
         }
 
-    async def _lag(
-        self, group: str, changed: asyncio.Event | None = None
-    ) -> dict[tuple[str, int], int]:
-        """Empty when it is not known of which topics. `changed` is set by what comes later."""
+    def _readers(self, group: str, changed: asyncio.Event | None = None) -> list[PartitionReader]:
+        """Of each partition from the committed offset on; none when it is not known of which
+        topics. `changed` is set by what happens to the logs later, until they are closed."""
         committed = self._committed(group)
         topics = {topic for topic, _ in committed} | self._subscribed(group)
         catalogue = self._engine.daemon.data_plane.catalogue
-        found = {}
-        for topic in sorted(topics):
-            known = catalogue.topic(topic)
-            for partition in range(known.partitions if known is not None else 0):
-                assert known is not None
-                place = (topic, partition)
-                reader = PartitionReader(
-                    self._engine, known, partition, READ_COMMITTED, committed.get(place)
-                )
-                found[place] = await reader.count()
-        return found
+        known = [found for name in sorted(topics) if (found := catalogue.topic(name)) is not None]
+        return [
+            PartitionReader(
+                self._engine,
+                topic,
+                partition,
+                READ_COMMITTED,
+                committed.get((topic.name, partition)),
+                changed,
+            )
+            for topic in known
+            for partition in range(topic.partitions)
+        ]
 
     def _subscribed(self, group: str) -> set[str]:
         """Topics that members own something of or are to get, by name and by regular expression."""
@@ -119,6 +129,11 @@ class OffsetOperations:
         for member in shown["members"]:
             found |= {*member["owned"], *member["subscribed_topic_names"]}
         return found
+
+
+def _close(readers: Iterable[PartitionReader]) -> None:
+    for reader in readers:
+        reader.close()
 
 
 def _flat(offsets: Places) -> dict[tuple[str, int], int]:

@@ -19,6 +19,7 @@ from coordinator.testing.answers import RecipeResult
 from coordinator.testing.engine import Engine
 from coordinator.testing.errors import HarnessError, RequestRefused
 from coordinator.testing.fault_spec import FIND_COORDINATOR, make_spec, whole
+from coordinator.testing.known import check_group
 from protocol.errors import ErrorCode
 from protocol.messages.classic_group import JoinGroupRequest, LeaveGroupRequest, LeavingMember
 from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -87,6 +88,7 @@ class Recipes:
         """The group was empty for longer than `offsets.retention.minutes`: the clock moves on by
         that and one check, and its offsets are gone. `expired`: which those were. A group with
         members keeps its offsets, so that is refused."""
+        check_group(self._engine, group)
         shown = self._engine.describe(group)
         if shown is not None and shown["members"]:
             raise HarnessError(f"group {group} has members: its offsets do not expire")
@@ -104,6 +106,7 @@ class Recipes:
         """A second process with the same group.instance.id takes the member's place, as after a
         copied configuration: the first meets FENCED_INSTANCE_ID. The second one never speaks
         again; its session ends after its timeout. `members`: the fenced one and the impostor."""
+        check_group(self._engine, group)
         live = self._live(group)
         old_id = live.static_members.get(instance) if live is not None else None
         if live is None or old_id is None:
@@ -150,6 +153,7 @@ class Recipes:
     async def unknown_member_storm(self, group: str) -> RecipeResult:
         """The coordinator has forgotten every member at once, so that each meets UNKNOWN_MEMBER_ID
         and all of them join anew. `members`: whom it forgot."""
+        check_group(self._engine, group)
         live = self._live(group)
         members = sorted(live.members) if live is not None else []
         if not members:
@@ -167,6 +171,7 @@ class Recipes:
         return live if isinstance(live, ClassicGroup | ConsumerGroup) else None
 
     def _member(self, group: str, wanted: str | None) -> str:
+        check_group(self._engine, group)
         live = self._live(group)
         members = sorted(live.members) if live is not None else []
         if live is not None and wanted is not None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
+from coordinator.suggest import did_you_mean
 from coordinator.testing.errors import HarnessError
 from protocol.records.batch import Batch, iter_records
 from protocol.records.build import NewRecord, build_batch
@@ -59,8 +60,10 @@ def as_record(given: RecordLike) -> TestRecord:
         return TestRecord(_bytes(given, "value"))
     unknown = given.keys() - _FIELDS
     if unknown or "value" not in given:
+        hint = "".join(did_you_mean(name, _FIELDS) for name in sorted(unknown))
         raise HarnessError(
-            f"a record has value, key, headers, partition and timestamp_ms, not {sorted(given)}"
+            "a record has value, key, headers, partition and timestamp_ms, "
+            f"not {sorted(given)}{hint}"
         )
     headers = given.get("headers", ())
     pairs = headers.items() if isinstance(headers, Mapping) else headers

@@ -49,6 +49,11 @@ class PartitionReader:
         self._changed = changed
         self._log: ReadableLog | None = None
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self._topic.name, self._partition
+
     async def records(self) -> list[TestRecord]:
         """What has come since the last call."""
         found: list[TestRecord] = []

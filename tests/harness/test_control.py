@@ -182,7 +182,7 @@ def test_coordinator_log_and_restart(control: Control, c: GroupCoordinator) -> N
         ("GET", "/control/faults/x", None, 404, "no such route"),
         ("POST", "/control/recipes/flood", {}, 404, "no recipe flood"),
         ("POST", "/control/recipes/zombie_member", {}, 400, "missing"),
-        ("POST", "/control/recipes/zombie_member", {"group": "g"}, 400, "has no member"),
+        ("POST", "/control/recipes/zombie_member", {"group": "g"}, 404, "no group g"),
         ("POST", "/control/recipes/offset_expiry", {"group": "g", "ms": 1}, 400, "unexpected"),
         ("POST", "/control/clock", {"mode": 0}, 400, "above 0"),
         ("POST", "/control/clock/advance", {"ms": -1}, 400, "from 0"),

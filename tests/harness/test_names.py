@@ -29,8 +29,11 @@ def c(groupd: GroupCoordinator) -> GroupCoordinator:
         lambda c: c.rebalances("biling"),
         lambda c: c.wait_members("biling", 0),
         lambda c: c.wait_released("biling", "orders", 0),
+        lambda c: c.recipes.zombie_member("biling"),
+        lambda c: c.recipes.offset_expiry("biling"),
+        lambda c: c.recipes.unknown_member_storm("biling"),
+        lambda c: c.recipes.static_member_conflict("biling", "one"),
     ],
-    ids=["lag", "committed", "describe", "events", "rebalances", "members", "released"],
 )
 def test_a_group_that_never_was(c: GroupCoordinator, ask: Callable[[GroupCoordinator], object]):
     with pytest.raises(NotFound) as caught:

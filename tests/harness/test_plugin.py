@@ -207,7 +207,7 @@ SAID = [
     "no group biling; groups: none",
     "did you mean OffsetCommit?",
     "a fault has no grup; did you mean group?",
-    "group billing has no member",
+    "no group billing; groups: none",
     "not within 0.05 s: 1 hits of fault",
     "advance(): ms must be a whole number, not str",
     "produce(): records must be a list, not str",

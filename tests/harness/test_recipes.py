@@ -170,7 +170,7 @@ def test_nobody_to_hit(c: GroupCoordinator) -> None:
         lambda: c.recipes.static_member_conflict("nobody", "i"),
         lambda: c.recipes.unknown_member_storm("nobody"),
     ):
-        with pytest.raises(HarnessError, match="group nobody has no"):
+        with pytest.raises(HarnessError, match="no group nobody"):
             call()
     with pytest.raises(HarnessError, match="no error of Kafka's"):
         c.recipes.fatal_heartbeat_error("billing", "NOT_AN_ERROR")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from coordinator.testing import GroupCoordinator, WaitTimeout
 from tests.harness.members import Member
@@ -25,6 +27,17 @@ def test_a_group_that_catches_up(c: GroupCoordinator) -> None:
         commit.start()
         assert c.wait_lag("billing") == {("orders", 0): 0, ("orders", 1): 0}
         commit.join()
+
+
+def test_records_that_are_deleted_are_no_lag(c: GroupCoordinator) -> None:
+    c.produce("orders", ["a", "b", "c"])
+    c.commit("billing", {("orders", 0): 0})
+    admin = AdminClient({"bootstrap.servers": c.bootstrap_servers})
+    gone = [TopicPartition("orders", 0, 2), TopicPartition("orders", 1, 1)]
+    late = threading.Timer(0.1, lambda: [f.result() for f in admin.delete_records(gone).values()])
+    late.start()
+    assert c.wait_lag("billing") == {("orders", 0): 0, ("orders", 1): 0}
+    late.join()
 
 
 def test_a_group_that_is_yet_to_come(c: GroupCoordinator) -> None:
