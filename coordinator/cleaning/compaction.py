@@ -52,9 +52,9 @@ class Dirty:
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """Rows that are not compacted yet: newer than `young_ms`, nor those newer than `active_ms` as
-    long as no more than `active_size` bytes follow. `urgent_ms`: what is older is compacted
-    whatever the dirty ratio is."""
+    """What compaction leaves alone: rows newer than `young_ms`, and those newer than `active_ms`
+    that lie within the last `active_size` bytes. `urgent_ms`: a partition with older rows that were
+    never compacted is compacted, whatever its dirty ratio is."""
 
     young_ms: int
     active_ms: int

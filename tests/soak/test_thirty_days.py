@@ -21,6 +21,8 @@ import pytest
 from coordinator.config import CoordinatorConfig, with_settings
 from coordinator.core.types import NO_TOKEN, RequestContext
 from coordinator.daemon import Daemon, DaemonOptions
+from coordinator.logtools.findings import Finding
+from coordinator.logtools.verify import verify_store
 from coordinator.producers.producer_state import PRODUCERS_MAX
 from coordinator.profiles import PROFILES
 from coordinator.runtime.clock import SystemClock
@@ -42,6 +44,7 @@ from protocol.messages.topics import (
 )
 from protocol.messages.transactions import EndTxnRequest
 from protocol.records.batch import encode_batch
+from storage.open import create_reader
 
 HOUR_MS = 3_600_000
 STEP_HOURS = 8
@@ -267,3 +270,16 @@ async def test_disk_and_memory_stay_bounded(tmp_path: Path) -> None:
         if name != "producers":
             assert after.counts[name] <= count * GROWTH + 2, name
     assert after.counts["producers"] <= PRODUCERS_MAX
+    assert await findings(tmp_path) == []
+
+
+async def findings(directory: Path) -> list[Finding]:
+    """What `groupd log verify` says."""
+    found: list[Finding] = []
+    reader = create_reader(None, directory)
+    await reader.start()
+    try:
+        await verify_store(reader, found.append)
+    finally:
+        await reader.close()
+    return found
