@@ -14,7 +14,7 @@ import hashlib
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from coordinator.core.types import Instant
 from coordinator.recording.turn_loop import TurnLoop
@@ -38,17 +38,15 @@ class World(ABC):
         """One input. What `act` raises comes out."""
         self.number, self.instant, self.real_ms = number, instant, real_ms
         self._made = 0
-        outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(self.loop)
-        self.inside = True
-        try:
+        with _running(self.loop):
+            self.inside = True
             try:
-                act()
+                try:
+                    act()
+                finally:
+                    self.loop.drain()
             finally:
-                self.loop.drain()
-        finally:
-            self.inside = False
-            asyncio._set_running_loop(outer)
+                self.inside = False
 
     def new_id(self) -> str:
         return str(self._uuid())
@@ -69,15 +67,26 @@ class World(ABC):
     def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
         """See `TimerSource`. `kind`: "clock" for the coordinator's time, "loop" for the real."""
 
-    @contextmanager
-    def real_loop(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    def real_loop(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
         """For a moment outside again."""
-        outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(loop)
-        try:
-            yield
-        finally:
-            asyncio._set_running_loop(outer)
+        return _running(loop)
+
+
+@contextmanager
+def _running(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """`loop` is the running one. The task that was running stands aside: from Python 3.14 on a
+    thread has one running task, not one for each loop."""
+    outer = asyncio._get_running_loop()
+    task = None if outer is None else asyncio.current_task(outer)
+    if outer is not None and task is not None:
+        asyncio.tasks._leave_task(outer, task)
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
+        if outer is not None and task is not None:
+            asyncio.tasks._enter_task(outer, task)
 
 
 class WorldTimer:

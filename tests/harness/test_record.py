@@ -31,7 +31,11 @@ def story(path: Path, number: int) -> None:
             if number % 3 == 0:
                 refused(c, protocol)
             one.commit()
-            with Member(c.bootstrap_servers, "billing", protocol):
+            with Member(c.bootstrap_servers, "billing", protocol) as two:
+                # Until the second cooperative rebalance is over: librdkafka waits 5 s where it
+                # closes within one.
+                one.wait(owned=2)
+                two.wait(owned=2)
                 c.wait_stable("billing", members=2)
                 if number % 4 == 1:
                     c.faults.fail_appends(applied=number % 8 == 1)
