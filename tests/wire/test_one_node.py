@@ -15,6 +15,7 @@ from protocol.errors import ErrorCode
 from tests.support.admin import create_topics, produce
 from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
 NOBODY = 7
@@ -70,8 +71,8 @@ def shown_dirs(client: WireClient, version: int, topics: Any) -> tuple[str, dict
 @pytest.mark.parametrize("version", range(1, 5))
 def test_log_dirs(client: WireClient, peer: Peer, topic: str, version: int) -> None:
     asked = [{"topic": topic, "partitions": [0, 9]}, {"topic": "nowhere", "partitions": [0]}]
-    _, sizes = shown_dirs(client, version, asked)
-    assert sizes == {topic: {0: 0}}
+    empty = {topic: {0: 0}}
+    wait_until(lambda: shown_dirs(client, version, asked)[1] == empty, 10, "the log is there")
     produce(peer.bootstrap, {topic: 1}, 10)
     _, sizes = shown_dirs(client, version, asked)
     assert sizes[topic][0] > 0
@@ -81,15 +82,17 @@ def test_log_dirs(client: WireClient, peer: Peer, topic: str, version: int) -> N
 
 
 def test_replicas_stay_in_their_log_dir(client: WireClient, topic: str) -> None:
+    asked = [{"topic": topic, "partitions": [0]}]
+    wait_until(lambda: topic in shown_dirs(client, 4, asked)[1], 10, "the log is there")
     path, _ = shown_dirs(client, 4, [])
 
     def alter(path: str) -> dict[str, list[tuple[int, int]]]:
         topics = [{"name": topic, "partitions": [0, 9]}, {"name": "nowhere", "partitions": [0]}]
         reply = client.call("AlterReplicaLogDirs", 2, dirs=[{"path": path, "topics": topics}])
         return {
-            found["topic_name"]: [
+            found["topic_name"]: sorted(
                 (part["partition_index"], part["error_code"]) for part in found["partitions"]
-            ]
+            )
             for found in reply["results"]
         }
 
