@@ -174,7 +174,7 @@ def test_a_run_over_few_columns_gives_the_same_and_so_does_the_next(
             tables[name] = sorted(rows, key=str)
         return tables
 
-    inputs, _ = read_inputs(spark, Origin(store=store))
+    inputs, _ = read_inputs(spark, Origin(store=store), job.ends_step(options))
     expected = {
         name: sorted(table.frame.toArrow().to_pylist(), key=str)
         for name, table in job.build(inputs, options).items()
