@@ -76,9 +76,11 @@ class TopicCompaction:
         logs: MeasuredLogs,
         now: Callable[[], Instant],
         rests: Rests,
+        producer_expiration_ms: int,
         keys_bytes_max: int = KEYS_BYTES_MAX,
     ) -> None:
         self._partitions = partitions
+        self._producer_expiration_ms = producer_expiration_ms
         self._logs = logs
         self._now = now
         self._rests = rests
@@ -168,6 +170,7 @@ class TopicCompaction:
             self._now().wall_ms,
             settings.number("delete.retention.ms"),
             opened.high_watermark - 1,
+            self._producer_expiration_ms,
         )
         cleaning = LogCleaning(
             self._logs, owned, owned, self._rests, plain_identity, self._keys_bytes_max

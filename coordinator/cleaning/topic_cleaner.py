@@ -57,7 +57,14 @@ class TopicCleaner:
         self._rests = Rests(sleep)
         partitions = data_plane.partitions
         self.retention = Retention(partitions, logs, clock.now, self._rests)
-        self.compaction = TopicCompaction(partitions, logs, clock.now, self._rests, keys_bytes_max)
+        self.compaction = TopicCompaction(
+            partitions,
+            logs,
+            clock.now,
+            self._rests,
+            config.producer_id_expiration_ms,
+            keys_bytes_max,
+        )
         self.failures = 0
         self._retention_alarm = Alarm(clock, self._retention_due)
         self._compaction_alarm = Alarm(clock, self._compaction_due)

@@ -179,6 +179,7 @@ class Cleaner:
             now_ms,
             self._config.log_cleaner_delete_retention_ms,
             log_end - 1,
+            self._config.producer_id_expiration_ms,
             NOWHERE if target is history else history.clean_offset,
         )
         turns = Turns(SLICE_MS, REST, self._sleep)

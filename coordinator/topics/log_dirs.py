@@ -16,6 +16,8 @@ from coordinator.topics.names import (
     CLUSTER_NAME,
     COMPACTED_TOPIC,
     OFFSETS_TOPIC,
+    TRANSACTIONS_LOG,
+    TRANSACTIONS_TOPIC,
     log_name,
     offsets_log_name,
 )
@@ -93,4 +95,6 @@ def _log_of(topic: Topic, partition: int) -> str:
         return offsets_log_name(partition)
     if topic.name == COMPACTED_TOPIC:
         return compacted_log_name(partition)
+    if topic.name == TRANSACTIONS_TOPIC:
+        return TRANSACTIONS_LOG
     return log_name(topic.topic_id, partition)

@@ -29,22 +29,20 @@ from protocol.records.compression import compress
 from protocol.records.scan import RawRecord, raw_records, records_data
 from protocol.records.survey import TURN_RECORDS, Survey
 
-PRODUCER_EXPIRATION_MS = 86_400_000
-"""A producer silent for so long is forgotten (Kafka: producer.id.expiration.ms)."""
-
-
 NOWHERE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`last_offset`: of the log; its last batch is never dropped whole. `aborted_from`: from here
+    """`last_offset`: of the log; its last batch is never dropped whole. `producer_expiration_ms`: a
+    producer that is silent for so long needs no batch that tells of it. `aborted_from`: from here
     on aborted batches leave their headers, and their markers stay, because the records can still
     be read elsewhere and readers must be told of them."""
 
     now_ms: int
     delete_retention_ms: int
     last_offset: int
+    producer_expiration_ms: int
     aborted_from: int = NOWHERE
 
 
@@ -144,7 +142,7 @@ class Compaction:
         rules = self._rules
         is_last = header.last_offset >= rules.last_offset
         remembered = (
-            header.max_timestamp_ms > rules.now_ms - PRODUCER_EXPIRATION_MS
+            header.max_timestamp_ms > rules.now_ms - rules.producer_expiration_ms
             and self._survey.is_last_of_producer(header)
         )
         if not is_last and not remembered:

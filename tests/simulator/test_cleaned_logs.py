@@ -16,7 +16,7 @@ from tests.simulator.compare import difference
 from tests.simulator.options import draw
 from tests.simulator.shadow import Shadow
 from tests.simulator.simulation import Simulation
-from tests.unit.records.test_compaction import RETENTION_MS, drain
+from tests.unit.records.test_compaction import PRODUCER_EXPIRATION_MS, RETENTION_MS, drain
 
 NOW_MS = 1_800_000_000_000
 STEPS = 6
@@ -26,7 +26,9 @@ def cleaned(batches: Sequence[Batch], dirty: int, now_ms: int) -> list[bytes]:
     found = Survey(offsets_identity)
     for batch in batches[dirty:]:
         drain(found.add(batch))
-    compaction = Compaction(found, Rules(now_ms, RETENTION_MS, batches[-1].header.last_offset))
+    last_offset = batches[-1].header.last_offset
+    rules = Rules(now_ms, RETENTION_MS, last_offset, PRODUCER_EXPIRATION_MS)
+    compaction = Compaction(found, rules)
     return [left for batch in batches if (left := drain(compaction.clean(batch))) is not None]
 
 

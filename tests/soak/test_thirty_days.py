@@ -23,7 +23,6 @@ from coordinator.core.types import NO_TOKEN, RequestContext
 from coordinator.daemon import Daemon, DaemonOptions
 from coordinator.logtools.findings import Finding
 from coordinator.logtools.verify import verify_store
-from coordinator.producers.producer_state import PRODUCERS_MAX
 from coordinator.profiles import PROFILES
 from coordinator.runtime.clock import SystemClock
 from coordinator.testing.controlled_clock import ControlledClock
@@ -267,9 +266,7 @@ async def test_disk_and_memory_stay_bounded(tmp_path: Path) -> None:
     assert after.rows <= before.rows * GROWTH
     assert after.objects <= before.objects * GROWTH
     for name, count in before.counts.items():
-        if name != "producers":
-            assert after.counts[name] <= count * GROWTH + 2, name
-    assert after.counts["producers"] <= PRODUCERS_MAX
+        assert after.counts[name] <= count * GROWTH + 2, name
     assert await findings(tmp_path) == []
 
 

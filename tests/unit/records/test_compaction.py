@@ -24,7 +24,7 @@ from protocol.records.batch import (
     parse_header,
 )
 from protocol.records.codec import decode_record, encode_key, encode_value
-from protocol.records.compaction import PRODUCER_EXPIRATION_MS, Compaction, Rules
+from protocol.records.compaction import Compaction, Rules
 from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from protocol.records.survey import (
@@ -40,6 +40,7 @@ T = TypeVar("T")
 NOW_MS = 1_700_000_000_000
 RETENTION_MS = 1000
 LATER_MS = NOW_MS + RETENTION_MS
+PRODUCER_EXPIRATION_MS = 86_400_000
 MUCH_LATER_MS = NOW_MS + PRODUCER_EXPIRATION_MS + RETENTION_MS
 
 KeyValue = tuple[bytes | None, bytes | None]
@@ -112,7 +113,7 @@ def clean_each(
         return []
     if last_offset is None:
         last_offset = parse_header(batches[-1]).last_offset
-    rules = Rules(now_ms, RETENTION_MS, last_offset)
+    rules = Rules(now_ms, RETENTION_MS, last_offset, PRODUCER_EXPIRATION_MS)
     compaction = Compaction(survey(batches[dirty:]), rules)
     return [drain(compaction.clean(whole(batch))) for batch in batches]
 
@@ -275,7 +276,7 @@ def test_a_marker_that_begins_an_epoch_leaves_its_header_instead() -> None:
 def test_aborted_batches_leave_headers_where_their_records_can_still_be_read() -> None:
     log = Log().txn(7, offset(0, 1)).marker(7, commit=False).txn(8, offset(1, 1))
     log.marker(8, commit=False).plain(offset(2, 1))
-    rules = Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, aborted_from=2)
+    rules = Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, PRODUCER_EXPIRATION_MS, aborted_from=2)
     compaction = Compaction(survey(log.batches), rules)
     left = [drain(compaction.clean(whole(batch))) for batch in log.batches]
     assert left[0] is None
@@ -285,7 +286,10 @@ def test_aborted_batches_leave_headers_where_their_records_can_still_be_read() -
     assert not header.is_control
     assert left[3] == log.batches[3], "the marker stays as it was"
     rest = [batch for batch in left if batch is not None]
-    again = Compaction(survey([]), Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, aborted_from=2))
+    again = Compaction(
+        survey([]),
+        Rules(MUCH_LATER_MS, RETENTION_MS, log.end - 1, PRODUCER_EXPIRATION_MS, aborted_from=2),
+    )
     assert [drain(again.clean(whole(batch))) for batch in rest][1:] == rest[1:]
     folded = clean(rest, len(rest), MUCH_LATER_MS)
     assert [parse_header(batch).base_offset for batch in folded][-1] == 4
@@ -330,7 +334,7 @@ def test_a_large_batch_gives_others_their_turn() -> None:
     batch = encode_batch(0, 0, NOW_MS, [offset(n, 1) for n in range(4 * TURN_RECORDS)])
     found = Survey(offsets_identity)
     assert sum(1 for _ in found.add(whole(batch))) == 4
-    rules = Rules(NOW_MS, RETENTION_MS, 0)
+    rules = Rules(NOW_MS, RETENTION_MS, 0, PRODUCER_EXPIRATION_MS)
     assert sum(1 for _ in Compaction(found, rules).clean(whole(batch))) == 4
 
 
