@@ -104,7 +104,9 @@ def _check_epoch(
     if metadata.state in PREPARED:
         valid = bumped
     elif metadata.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
-        valid = bumped or overflowed or current
+        # Nobody gets an epoch beyond the last one: that transaction was ended by shutting its
+        # producer out.
+        valid = (bumped or overflowed or current) and metadata.producer_epoch <= LAST_EPOCH
     else:
         valid = current
     if not valid:

@@ -391,6 +391,14 @@ def test_fencing_at_the_last_epoch() -> None:
     assert (after.producer_epoch, after.next_producer_id) == (EPOCH_MAX, -1)
 
 
+@pytest.mark.parametrize("state", [S.COMPLETE_ABORT, S.COMPLETE_COMMIT])
+@pytest.mark.parametrize("commit", [True, False])
+def test_v2_end_of_a_producer_that_was_shut_out_at_the_last_epoch(state: S, commit: bool) -> None:
+    """It is no retry: the answer would give the producer an epoch that nobody may use."""
+    made = table(state, producer_epoch=EPOCH_MAX)
+    assert outcome(made, end(made, commit, LAST_EPOCH, version=2)) == FENCED
+
+
 def test_transactions_time_out_after_their_own_timeout() -> None:
     made = table(S.ONGOING)
     due_ms = 900 + TIMEOUT_MS
