@@ -115,7 +115,7 @@ def test_one_log_line_tells_of_a_closed_connection(peer: Peer) -> None:
     assert len(lines()) == 1
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767])
+@pytest.mark.parametrize("version", [6, 99, 32767])
 def test_an_unknown_version_of_api_versions_is_answered_as_version_0(
     peer: Peer, version: int
 ) -> None:
