@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from coordinator.testing import pytest_plugin
@@ -41,3 +42,18 @@ def pytest_runtest_makereport(
     funcargs = getattr(item, "funcargs", {})
     if report.failed and "peer" in funcargs:
         report.sections.append(("peer", funcargs["peer"].logs()))
+
+
+@pytest.fixture(autouse=True)
+def _no_logs_on_stdout() -> Iterator[None]:
+    """`structlog.testing.capture_logs` leaves structlog configured with its defaults, so that the
+    brokers of later tests would print their logs among what those tests read."""
+    before = structlog.is_configured()
+    yield
+    factory = structlog.get_config()["logger_factory"]
+    if (
+        structlog.is_configured()
+        and not before
+        and isinstance(factory, structlog.PrintLoggerFactory)
+    ):
+        structlog.reset_defaults()
