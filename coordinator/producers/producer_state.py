@@ -82,7 +82,9 @@ class ProducerStates:
         self._verifications = Verifications(PRODUCERS_MAX)
         self.transactions = TransactionIndex()
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """Known producers. There may be none, and aborted transactions all the same."""
         return len(self._entries)
 
     def active(self) -> Iterator[tuple[int, ProducerEntry]]:

@@ -50,7 +50,7 @@ class ProducerExpiry:
         before_ms = self._clock.now().wall_ms - self._config.producer_id_expiration_ms
         looked_at = 0
         for producers in [each for logs in self.logs for each in logs()]:
-            looked_at += 1 + len(producers)
+            looked_at += 1 + producers.count
             self.expired += producers.expire(before_ms)
             if looked_at >= TURN_PRODUCERS:
                 looked_at = 0

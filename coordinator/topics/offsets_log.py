@@ -107,7 +107,8 @@ class OffsetsLog:
 
     @property
     def producers(self) -> ProducerStates:
-        return self._view.producers(self._partition) or ProducerStates()
+        known = self._view.producers(self._partition)
+        return ProducerStates() if known is None else known
 
     @property
     def last_stable_offset(self) -> int:

@@ -237,7 +237,7 @@ class Soak:
                 "aborted transactions": sum(
                     log.producers.transactions.aborted_count for log in logs
                 ),
-                "producers": max((len(log.producers) for log in logs), default=0),
+                "producers": max((log.producers.count for log in logs), default=0),
             },
         )
 

@@ -68,7 +68,7 @@ def test_a_producer_in_a_transaction_is_never_forgotten() -> None:
     states.written(1, 0, 0, 1, 0)
     for producer_id in range(2, producer_state.PRODUCERS_MAX + 10):
         states.marked(Marker(producer_id, 0, True, 0, 1), producer_id, 0)
-    assert len(states) == producer_state.PRODUCERS_MAX
+    assert states.count == producer_state.PRODUCERS_MAX
     assert states.in_transaction(1, 0)
     assert not states.in_transaction(2, 0)
 

@@ -131,6 +131,9 @@ async def test_readers_of_the_history_are_told_of_aborted_transactions_after_a_r
     history, compacted = view(bench, compacted=False), view(bench, compacted=True)
     assert end in await read_all(history)
     assert history.aborted(0, end + 2) == ((7, end),)
+    bench.shard.producers.expire(bench.clock.now().wall_ms)
+    assert bench.shard.producers.count == 0
+    assert history.aborted(0, end + 2) == ((7, end),), "also when its producer is forgotten"
     assert end not in await read_all(compacted)
     assert compacted.aborted(0, end + 2) == ()
     await bench.broker.close()

@@ -128,7 +128,7 @@ def test_the_oldest_producers_are_forgotten(monkeypatch):
 
     for producer in (1, 2, 1, 3):
         states.appended(header(producer, 5), 0)
-    assert len(states) == 2
+    assert states.count == 2
     with pytest.raises(ApiError):
         states.check(header(1, 9))
     assert states.check(header(2, 9)) is None
