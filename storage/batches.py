@@ -196,7 +196,6 @@ WITH_MAX_TIMESTAMP = _one(
 _LIVE = (
     log_batch.c.log_id == select(log.c.log_id).where(_OF_NAME).scalar_subquery(),
     log_batch.c.last_offset >= select(log.c.start_offset).where(_OF_NAME).scalar_subquery(),
-    log_batch.c.last_offset >= bindparam("from_offset"),
 )
 _EXTENTS = (
     select(
@@ -205,11 +204,13 @@ _EXTENTS = (
         log_batch.c.max_timestamp_ms,
         func.length(log_batch.c.payload),
     )
-    .where(*_LIVE)
+    .where(*_LIVE, log_batch.c.last_offset >= bindparam("from_offset"))
     .order_by(log_batch.c.last_offset)
     .limit(bindparam("rows", type_=Integer))
 )
-_SIZE = select(func.coalesce(func.sum(func.length(log_batch.c.payload)), 0)).where(*_LIVE)
+_SIZE = select(func.coalesce(func.sum(func.length(log_batch.c.payload)), 0)).where(
+    *_LIVE, log_batch.c.last_offset < bindparam("end_offset")
+)
 
 
 def extents(connection: Connection, name: str, from_offset: int, rows_max: int) -> list[RowExtent]:
@@ -219,6 +220,6 @@ def extents(connection: Connection, name: str, from_offset: int, rows_max: int) 
     return [RowExtent(*row) for row in found]
 
 
-def live_size(connection: Connection, name: str, from_offset: int) -> int:
+def live_size(connection: Connection, name: str, end_offset: int) -> int:
     """See `MeasuredLogs.size`."""
-    return int(connection.scalar(_SIZE, {"name": name, "from_offset": from_offset}) or 0)
+    return int(connection.scalar(_SIZE, {"name": name, "end_offset": end_offset}) or 0)

@@ -182,8 +182,8 @@ class MeasuredLogs(PartitionLogs, Protocol):
         payloads: none at the end of the log and for an unknown log."""
         ...
 
-    async def size(self, name: str, from_offset: int) -> int:
-        """Payload bytes of the rows from the one that contains `from_offset` on."""
+    async def size(self, name: str, end_offset: int) -> int:
+        """Payload bytes of the rows that end below `end_offset`."""
         ...
 
 

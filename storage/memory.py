@@ -204,8 +204,9 @@ class MemoryStore:
             for row in self._readable(name).live(from_offset)[:rows_max]
         ]
 
-    async def size(self, name: str, from_offset: int) -> int:
-        return sum(len(row.payload) for row in self._readable(name).live(from_offset))
+    async def size(self, name: str, end_offset: int) -> int:
+        rows = self._readable(name).live()
+        return sum(len(row.payload) for row in rows if row.last_offset < end_offset)
 
     async def truncate_before(self, name: str, offset: int) -> None:
         """Never beyond the log end and never backwards; nothing for an unknown log."""

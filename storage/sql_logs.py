@@ -198,8 +198,8 @@ class SqlLogs:
             lambda connection: extents(connection, name, from_offset, rows_max)
         )
 
-    async def size(self, name: str, from_offset: int) -> int:
-        return await self._backend.read(lambda connection: live_size(connection, name, from_offset))
+    async def size(self, name: str, end_offset: int) -> int:
+        return await self._backend.read(lambda connection: live_size(connection, name, end_offset))
 
     async def _one(self, query: Executable, name: str, **parameters: int) -> StoredBatch | None:
         def work(connection: Connection) -> StoredBatch | None:

@@ -19,11 +19,13 @@ from coordinator.topics.names import log_name
 from coordinator.topics.partitions import Partitions
 from coordinator.topics.topic_configs import TopicSettings
 from protocol.frozen import dataclass
-from storage.log import MeasuredLogs, RowExtent
+from storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
 
 log = structlog.get_logger("groupd.retention")
 
 NO_LIMIT = -1
+LOG_END = 2**63 - 1
+"""Of a log that nobody has opened, so that nobody appends to it."""
 
 
 @dataclass(slots=True)
@@ -80,17 +82,18 @@ class Retention:
         if not settings.has_policy("delete"):
             return
         name = log_name(topic.topic_id, partition)
-        oldest = await self._logs.extents(name, 0, 1)
-        limits = await self._limits(name, settings)
+        known = self._partitions.is_open(topic, partition)
+        end = LOG_END if known is None else known.high_watermark
+        oldest = await self._durable(name, end, 1)
+        limits = await self._limits(name, end, settings)
         if not oldest or (oldest[0].size and not limits.leading(oldest)):
             return
-        limits = await self._limits(name, settings)
         opened = await self._partitions.open(topic, partition)
+        limits = await self._limits(name, opened.high_watermark, settings)
         first, deleted = opened.start_offset, Deleted()
         while True:
-            rows = await self._logs.extents(name, 0)
-            durable = [row for row in rows if row.last_offset < opened.high_watermark]
-            gone = limits.leading(durable)
+            rows = await self._durable(name, opened.high_watermark)
+            gone = limits.leading(rows)
             if not gone:
                 break
             end = gone[-1].last_offset + 1
@@ -113,11 +116,19 @@ class Retention:
             bytes=deleted.size,
         )
 
-    async def _limits(self, name: str, settings: TopicSettings) -> Limits:
+    async def _durable(
+        self, name: str, end_offset: int, rows_max: int = EXTENTS_MAX
+    ) -> list[RowExtent]:
+        """The oldest rows below `end_offset`. An append that is under way does not count, whether
+        the store has it already or not, so that a replay sees the same rows."""
+        rows = await self._logs.extents(name, 0, rows_max)
+        return [row for row in rows if row.last_offset < end_offset]
+
+    async def _limits(self, name: str, end_offset: int, settings: TopicSettings) -> Limits:
         retention_ms = settings.number("retention.ms")
         retention_bytes = settings.number("retention.bytes")
         oldest_ms = None if retention_ms < 0 else self._now().wall_ms - retention_ms
         excess = NO_LIMIT
         if retention_bytes >= 0:
-            excess = await self._logs.size(name, 0) - retention_bytes
+            excess = await self._logs.size(name, end_offset) - retention_bytes
         return Limits(oldest_ms, excess)

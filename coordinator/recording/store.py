@@ -85,8 +85,8 @@ class OutsideStore:
     ) -> list[RowExtent]:
         return await self._do("extents", lambda: self._store.extents(name, from_offset, rows_max))
 
-    async def size(self, name: str, from_offset: int) -> int:
-        return await self._do("size", lambda: self._store.size(name, from_offset))
+    async def size(self, name: str, end_offset: int) -> int:
+        return await self._do("size", lambda: self._store.size(name, end_offset))
 
     async def truncate_before(self, name: str, offset: int) -> None:
         await self._do("truncate", lambda: self._store.truncate_before(name, offset))

@@ -220,13 +220,14 @@ async def test_extents_and_size(store: Store) -> None:
     assert await store.extents("a", 3, 1) == found[:1]
     rest = await store.extents("a", found[-1].last_offset + 1)
     assert rest[0].base_offset == found[-1].last_offset + 1
-    assert await store.size("a", 1396) == 1397 + 1399
+    assert await store.size("a", 5) == 1 + 3
     await store.truncate_before("a", 1399)
     assert await store.extents("a", 0) == [RowExtent(1398, 1399, 1398, 1399)]
-    assert await store.size("a", 0) == 1399
+    assert await store.size("a", 1400) == 1399
     for name, offset in (("a", 1400), ("unknown", 0)):
         assert await store.extents(name, offset) == []
-        assert await store.size(name, offset) == 0
+    for name, end_offset in (("a", 1399), ("unknown", 1400)):
+        assert await store.size(name, end_offset) == 0
 
 
 async def test_truncate(disk: Disk) -> None:
