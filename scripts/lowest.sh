@@ -24,7 +24,7 @@ fi
 # One call, so that pip sees all that has to fit together.
 $out/venv/bin/python -m pip install --quiet --force-reinstall --no-deps $out/wheel/*.whl
 $out/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt "$(echo $out/wheel/*.whl)[postgres]" \
-    pytest pytest-asyncio pytest-timeout pytest-xdist anyio confluent-kafka aiokafka
+    pytest pytest-asyncio pytest-timeout pytest-xdist anyio hypothesis confluent-kafka aiokafka
 $out/venv/bin/python -m pip check
 cp constraints-lowest.txt $out/installed.txt
 
