@@ -5,15 +5,13 @@ A resource is replaced: what is not named goes back to its default.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     AlterConfig,
     AlterConfigsReply,
     AlterConfigsRequest,
-    AlteredResource,
     AlterResource,
 )
-from protocol.wire.encode import Writer
+from protocol.wire.outcomes import alter_failure, encode_altered
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -45,28 +43,9 @@ def _config(reader: Reader) -> AlterConfig:
 
 
 def encode(reply: AlterConfigsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    writer.int32(0)
-    writer.array_length(len(reply.results))
-    for result in reply.results:
-        writer.int16(result.error)
-        writer.nullable_string(result.error_message)
-        writer.int8(result.resource_type)
-        writer.string(result.name)
-        writer.end()
-    writer.end()
-    return writer.buffer
+    return encode_altered(reply, flexible=version >= _FLEXIBLE_FROM)
 
 
-def failure(
-    request: AlterConfigsRequest, code: ErrorCode, message: str | None
-) -> AlterConfigsReply:
-    return AlterConfigsReply(
-        tuple(
-            AlteredResource(resource.resource_type, resource.name, code, message)
-            for resource in request.resources
-        )
-    )
-
-
-API = Api(33, "AlterConfigs", 0, 2, _FLEXIBLE_FROM, AlterConfigsRequest, decode, encode, failure)
+API = Api(
+    33, "AlterConfigs", 0, 2, _FLEXIBLE_FROM, AlterConfigsRequest, decode, encode, alter_failure
+)

@@ -12,6 +12,7 @@ from protocol.messages.replicas import (
     TopicOutcomes,
 )
 from protocol.wire.encode import Writer
+from protocol.wire.outcomes import write_topic_outcomes
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -48,16 +49,7 @@ def encode(reply: AlterPartitionReassignmentsReply, version: int) -> bytearray:
         writer.boolean(reply.allow_replication_factor_change)
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
-        writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for outcome in topic.partitions:
-            writer.int32(outcome.partition)
-            writer.int16(outcome.error)
-            writer.nullable_string(outcome.error_message)
-            writer.end()
-        writer.end()
+    write_topic_outcomes(writer, reply.topics)
     writer.end()
     return writer.buffer
 

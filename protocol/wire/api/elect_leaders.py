@@ -10,6 +10,7 @@ from protocol.messages.replicas import (
     TopicOutcomes,
 )
 from protocol.wire.encode import Writer
+from protocol.wire.outcomes import write_topic_outcomes
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -38,16 +39,7 @@ def encode(reply: ElectLeadersReply, version: int) -> bytearray:
     writer.int32(0)
     if version >= 1:
         writer.int16(reply.error)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
-        writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for outcome in topic.partitions:
-            writer.int32(outcome.partition)
-            writer.int16(outcome.error)
-            writer.nullable_string(outcome.error_message)
-            writer.end()
-        writer.end()
+    write_topic_outcomes(writer, reply.topics)
     writer.end()
     return writer.buffer
 

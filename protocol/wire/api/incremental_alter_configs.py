@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     AlterConfig,
     AlterConfigsReply,
-    AlteredResource,
     AlterResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.wire.encode import Writer
+from protocol.wire.outcomes import alter_failure, encode_altered
 from protocol.wire.reader import Reader, decoder
 from protocol.wire.registry import Api
 
@@ -42,28 +40,7 @@ def _config(reader: Reader) -> AlterConfig:
 
 
 def encode(reply: AlterConfigsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    writer.int32(0)
-    writer.array_length(len(reply.results))
-    for result in reply.results:
-        writer.int16(result.error)
-        writer.nullable_string(result.error_message)
-        writer.int8(result.resource_type)
-        writer.string(result.name)
-        writer.end()
-    writer.end()
-    return writer.buffer
-
-
-def failure(
-    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
-) -> AlterConfigsReply:
-    return AlterConfigsReply(
-        tuple(
-            AlteredResource(resource.resource_type, resource.name, code, message)
-            for resource in request.resources
-        )
-    )
+    return encode_altered(reply, flexible=version >= _FLEXIBLE_FROM)
 
 
 API = Api(
@@ -75,5 +52,5 @@ API = Api(
     IncrementalAlterConfigsRequest,
     decode,
     encode,
-    failure,
+    alter_failure,
 )
