@@ -25,7 +25,7 @@ log = structlog.get_logger("groupd.retention")
 
 NO_LIMIT = -1
 LOG_END = 2**63 - 1
-"""Of a log that nobody has opened, so that nobody appends to it."""
+"""The end of a log that is not open. Nobody appends to it."""
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ class StopRequest:
 
 
 STOP = StopRequest()
-"""Of this process, as signals are."""
+"""Signals belong to the process, so there is one of these for each process."""
 
 
 def catch() -> None:

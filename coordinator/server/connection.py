@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._slots: deque[Slot | ReadySlot] = deque()
         self._unanswered = 0
         self._lane: str | None = None
-        """Of the unanswered requests."""
+        """The lane that all unanswered requests share."""
         self._held = 0
         self.long_replies: LongReplies | None = None
         """None: every reply is encoded at once."""

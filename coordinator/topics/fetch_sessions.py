@@ -30,7 +30,7 @@ FULL_FETCH_EPOCHS = (NEW_SESSION_EPOCH, NO_SESSION_EPOCH)
 
 EVICTION_MS = 120_000
 PARTITIONS_MAX = 500_000
-"""Of all sessions together, some 300 bytes each."""
+"""Limit on the partitions of all sessions together. Each takes some 300 bytes."""
 
 _INT_MAX = 2**31 - 1
 

@@ -122,7 +122,7 @@ class Partitions:
         return log
 
     def producers(self) -> list[ProducerStates]:
-        """Of every open log."""
+        """The producers of every open log."""
         return [log.producers for log in self._open.values()]
 
     def drop(self, log: PartitionLog) -> None:

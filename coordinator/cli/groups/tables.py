@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 WIDTH = 120
-"""Of tables that go elsewhere than to a terminal."""
+"""Width of a table that is not printed to a terminal."""
 
 GAP = "   "
 LEAST = 8
