@@ -63,7 +63,7 @@ chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and d
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
 demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
-	$(BIN)/python -m coordinator demo $(ARGS)
+	$(BIN)/python -m groupd demo $(ARGS)
 
 report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
@@ -98,7 +98,7 @@ bench-render: $(STAMPS)/test ## What make bench measured, into docs/benchmarks.m
 	$(BIN)/python -m tests.bench --render build/bench/results.json
 
 bench-self: $(STAMPS)/bench ## Throughput and memory of groupd alone, on this machine
-	$(BIN)/python -m coordinator bench $(ARGS)
+	$(BIN)/python -m groupd bench $(ARGS)
 
 $(KAFKA_ASSIGNORS): $(STAMPS)/oracle tests/bench/assignors/java/AssignorBench.java
 	mkdir -p $(@D)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from importlib.machinery import ExtensionFileLoader
 
-_PACKAGES = {"coordinator", "pipeline", "protocol", "storage"}
+_PACKAGE = "groupd"
 
 
 def compiled_modules() -> list[str]:
@@ -17,6 +17,6 @@ def compiled_modules() -> list[str]:
     return sorted(
         name
         for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in _PACKAGES
+        if name.partition(".")[0] == _PACKAGE
         and isinstance(getattr(module.__spec__, "loader", None), ExtensionFileLoader)
     )

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any
 
-from coordinator.data_settings import DataSettings
-from coordinator.settings import ConfigError as ConfigError  # users catch it by this name
-from coordinator.settings import parse_value, setting, setting_text
-from coordinator.suggest import did_you_mean
+from groupd.coordinator.data_settings import DataSettings
+from groupd.coordinator.settings import ConfigError as ConfigError  # users catch it by this name
+from groupd.coordinator.settings import parse_value, setting, setting_text
+from groupd.coordinator.suggest import did_you_mean
 
 _INT_MAX = 2**31 - 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from protocol.frozen import dataclass
+from groupd.protocol.frozen import dataclass
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
 """Config types, as DescribeConfigs numbers them."""

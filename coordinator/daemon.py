@@ -16,37 +16,37 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from coordinator.advertised import address_told
-from coordinator.cleaning.topic_cleaner import TopicCleaner
-from coordinator.config import ConfigError, CoordinatorConfig
-from coordinator.core import group_configs
-from coordinator.core.assignors.api import PartitionAssignor
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.host import Host
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.clock import Clock, SystemClock
-from coordinator.runtime.loop_stalls import LoopStalls
-from coordinator.runtime.offsets_view import OffsetsView
-from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.runtime.shard_maker import shard_maker
-from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.server.connection import Requests
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.frontend import Frontend
-from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
-from coordinator.topics.data_plane import DataPlane
-from coordinator.topics.group_overrides import GroupConfigFunctions
-from coordinator.topics.shard_count import fix_shard_count
-from coordinator.transactions.coordinator import TransactionCoordinator
-from coordinator.transactions.handlers import TransactionHandlers
-from protocol.messages.cluster import Node
-from storage.log import LogError, Store, StoreRefused
-from storage.open import create_store
+from groupd.coordinator.advertised import address_told
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.core import group_configs
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.host import Host
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.clock import Clock, SystemClock
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.shard_maker import shard_maker
+from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
+from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.log import LogError, Store, StoreRefused
+from groupd.storage.open import create_store
 
 if TYPE_CHECKING:
-    from coordinator.server.admin_http import AdminServer, ControlHandler
-    from coordinator.workers.hosting import Hosting, WorkerOptions
+    from groupd.coordinator.server.admin_http import AdminServer, ControlHandler
+    from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
 
 log = structlog.get_logger("groupd.daemon")
 
@@ -256,7 +256,7 @@ class Daemon:
     async def _launch_workers(self) -> None:
         """Their processes start while the store is opened. Raises CannotListen, ConfigError."""
         if self.options.workers is not None:
-            from coordinator.workers.hosting import launch
+            from groupd.coordinator.workers.hosting import launch
 
             self._hosting = await launch(
                 self.options.workers,
@@ -294,12 +294,12 @@ class Daemon:
 
     async def _open_admin(self, address: tuple[str, int]) -> None:
         # Imported late: an embedded broker mostly has no admin port.
-        from coordinator.server.admin_groups import GroupRoutes
-        from coordinator.server.admin_http import AdminServer
-        from coordinator.server.admin_routes import AdminRoutes
-        from coordinator.server.scrapes import Scrapes
-        from coordinator.server.telemetry import add_telemetry
-        from coordinator.topics.ends import LogEnds
+        from groupd.coordinator.server.admin_groups import GroupRoutes
+        from groupd.coordinator.server.admin_http import AdminServer
+        from groupd.coordinator.server.admin_routes import AdminRoutes
+        from groupd.coordinator.server.scrapes import Scrapes
+        from groupd.coordinator.server.telemetry import add_telemetry
+        from groupd.coordinator.topics.ends import LogEnds
 
         parts = (self._broker, self.connections, self._transactions)
         logs = (self._cleaner, self.topic_cleaner, self._stalls)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.settings import setting
+from groupd.coordinator.settings import setting
 
 _INT_MAX = 2**31 - 1
 

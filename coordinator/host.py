@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant
-from coordinator.runtime import ids
-from coordinator.runtime.clock import Clock
-from coordinator.server.connection import Connection
-from protocol.messages import TopicId
-from storage.log import Store
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime import ids
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.server.connection import Connection
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import Store
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector

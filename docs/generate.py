@@ -19,14 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from coordinator.cli.show_config import shown, span  # noqa: E402
-from coordinator.config import CoordinatorConfig  # noqa: E402
-from coordinator.testing.client_settings import LIBRARIES  # noqa: E402
-from coordinator.testing.control_openapi import document  # noqa: E402
-from coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
-from coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
 from docs.rebalance_trace import trace  # noqa: E402
-from protocol.wire.apis import API_BY_KEY  # noqa: E402
+from groupd.coordinator.cli.show_config import shown, span  # noqa: E402
+from groupd.coordinator.config import CoordinatorConfig  # noqa: E402
+from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS  # noqa: E402
+from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS  # noqa: E402
+from groupd.protocol.wire.apis import API_BY_KEY  # noqa: E402
+from groupd.testing.client_settings import LIBRARIES  # noqa: E402
+from groupd.testing.control_openapi import document  # noqa: E402
 
 CONFIG_SOURCES = [ROOT / "coordinator" / name for name in ("config.py", "data_settings.py")]
 TESTING_PAGE = ROOT / "docs" / "testing.md"

@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.inspection.group import inspect_group
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt, Event, Instant, RequestContext
-from protocol.messages.consumer_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.inspection.group import inspect_group
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Event, Instant, RequestContext
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

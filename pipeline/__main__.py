@@ -1,6 +1,6 @@
-"""`python -m pipeline`, and what `spark-submit` takes."""
+"""`python -m groupd.pipeline`, and what `spark-submit` takes."""
 
-from pipeline.cli import main
+from groupd.pipeline.cli import main
 
 if __name__ == "__main__":
     main()

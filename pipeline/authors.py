@@ -25,17 +25,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.group import Group
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt
-from coordinator.history.authors import Authors
-from pipeline.schema import OFFSET_COMMIT_TYPES
-from pipeline.transactions import is_offset
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt
+from groupd.coordinator.history.authors import Authors
+from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
+from groupd.pipeline.transactions import is_offset
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 
 MEMBERSHIP_TYPES = (2, 3, 5, 8)
 """Record types that tell who the members are and what they own. Targets, regular expressions and

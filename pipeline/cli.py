@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from pipeline.arguments import (
+from groupd.pipeline.arguments import (
     Conf,
     DriverMemory,
     EndOffsets,
@@ -25,7 +25,7 @@ from pipeline.arguments import (
     Topics,
     Until,
 )
-from pipeline.errors import JobFailed, PipelineError
+from groupd.pipeline.errors import JobFailed, PipelineError
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 OWN_COMMANDS = ("generate", "report")
@@ -88,7 +88,7 @@ def run(
     to try it with (`groupd-pipeline report --help`).
     """
     # Loads Spark, which --help and errors of usage need not wait for.
-    from pipeline.command import Request, list_jobs, run_request
+    from groupd.pipeline.command import Request, list_jobs, run_request
 
     if job == "jobs":
         list_jobs()
@@ -145,11 +145,11 @@ def _command(args: list[str]) -> tuple[Any, str, list[str]]:
         return typer.main.get_command(app), PROGRAM, args
     own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     if args[0] == "generate":
-        from pipeline.generator.command import generate_command
+        from groupd.pipeline.generator.command import generate_command
 
         own.command()(generate_command)
     else:
-        from pipeline.report.command import report_command
+        from groupd.pipeline.report.command import report_command
 
         own.command()(report_command)
     return typer.main.get_command(own), f"{PROGRAM} {args[0]}", args[1:]

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coordinator.logtools.record_types import TYPE_NAMES
-from pipeline.schema import VALUE_COLUMNS
+from groupd.coordinator.logtools.record_types import TYPE_NAMES
+from groupd.pipeline.schema import VALUE_COLUMNS
 
 Place = tuple[str | None, str | None, int | None, bytes | None]
 """Group, topic, partition, key."""

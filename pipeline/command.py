@@ -16,17 +16,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from pipeline.errors import JobFailed, PipelineError
-from pipeline.inputs import Origin
-from pipeline.options import parse_time
-from pipeline.progress import shown
-from pipeline.quarantine import NAME as QUARANTINE
-from pipeline.registry import all_jobs, job_named, job_options
-from pipeline.run import Summary, run_job
-from pipeline.session import java_version, spark_session, submitted
-from pipeline.sink import FORMATS
-from pipeline.small import settings_for
-from pipeline.wanted import Wanted
+from groupd.pipeline.errors import JobFailed, PipelineError
+from groupd.pipeline.inputs import Origin
+from groupd.pipeline.options import parse_time
+from groupd.pipeline.progress import shown
+from groupd.pipeline.quarantine import NAME as QUARANTINE
+from groupd.pipeline.registry import all_jobs, job_named, job_options
+from groupd.pipeline.run import Summary, run_job
+from groupd.pipeline.session import java_version, spark_session, submitted
+from groupd.pipeline.sink import FORMATS
+from groupd.pipeline.small import settings_for
+from groupd.pipeline.wanted import Wanted
 
 _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
 """In what Spark says when the data source has refused."""

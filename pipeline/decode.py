@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from coordinator.logtools.entries import Entry, entry_of
-from coordinator.logtools.record_types import MARKER, TYPE_NAMES, group_of, type_name
-from pipeline.columns import COMMIT, EntryColumns
-from pipeline.schema import ENTRIES, VALUE_COLUMNS
-from pipeline.values import LAST_MS, NotHeld, key_columns, micros, topic_id_text, value_of
-from pipeline.wanted import EVERYTHING, Wanted
-from protocol.records.batch import (
+from groupd.coordinator.logtools.entries import Entry, entry_of
+from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES, group_of, type_name
+from groupd.pipeline.columns import COMMIT, EntryColumns
+from groupd.pipeline.schema import ENTRIES, VALUE_COLUMNS
+from groupd.pipeline.values import LAST_MS, NotHeld, key_columns, micros, topic_id_text, value_of
+from groupd.pipeline.wanted import EVERYTHING, Wanted
+from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     BatchRecord,
@@ -31,10 +31,10 @@ from protocol.records.batch import (
     check,
     decode_marker,
 )
-from protocol.records.compression import UnsupportedCodec
-from protocol.records.offset_records import CommitReader
-from protocol.records.plain import PlainRecord, plain_records
-from protocol.records.primitives import NO_TAGS
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.protocol.records.offset_records import CommitReader
+from groupd.protocol.records.plain import PlainRecord, plain_records
+from groupd.protocol.records.primitives import NO_TAGS
 
 CORRUPT_BATCH = "corrupt-batch"
 ROWS_A_BATCH = 8192

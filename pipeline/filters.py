@@ -19,9 +19,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from coordinator.logtools.record_types import type_name
-from pipeline.options import micros_of
-from pipeline.wanted import Wanted
+from groupd.coordinator.logtools.record_types import type_name
+from groupd.pipeline.options import micros_of
+from groupd.pipeline.wanted import Wanted
 
 _SETS: dict[str, tuple[str, type, Callable[[Any], Any]]] = {
     "group": ("groups", str, str),

@@ -17,15 +17,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from coordinator.logtools.record_types import MARKER, TYPE_NAMES
-from pipeline.fold.entry import KINDS, Entry
-from pipeline.fold.facts import Facts, Row
-from pipeline.fold.groups import GroupsFold
-from pipeline.fold.observer import Observer
-from pipeline.fold.state import Settings
-from pipeline.fold.topics import Topics
-from pipeline.job import Inputs
-from pipeline.schema import VALUE_COLUMNS
+from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
+from groupd.pipeline.fold.entry import KINDS, Entry
+from groupd.pipeline.fold.facts import Facts, Row
+from groupd.pipeline.fold.groups import GroupsFold
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.state import Settings
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.job import Inputs
+from groupd.pipeline.schema import VALUE_COLUMNS
 
 ROWS_A_BATCH = 4096
 Observers = Callable[[Facts, Topics], Sequence[Observer]]

@@ -17,18 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline.decode import COLUMNS
-from pipeline.errors import PipelineError
-from pipeline.files import exists
-from pipeline.generator.sinks import END_OFFSETS_FILE
-from pipeline.job import Inputs
-from pipeline.kafka import KafkaCluster, kafka_entries
-from pipeline.quarantine import split_quarantine
-from pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
-from pipeline.source import FORMAT, GroupdDataSource
-from pipeline.store import StoreLogs
-from pipeline.values import topic_id_text
-from pipeline.wanted import Wanted
+from groupd.pipeline.decode import COLUMNS
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.files import exists
+from groupd.pipeline.generator.sinks import END_OFFSETS_FILE
+from groupd.pipeline.job import Inputs
+from groupd.pipeline.kafka import KafkaCluster, kafka_entries
+from groupd.pipeline.quarantine import split_quarantine
+from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
+from groupd.pipeline.source import FORMAT, GroupdDataSource
+from groupd.pipeline.store import StoreLogs
+from groupd.pipeline.values import topic_id_text
+from groupd.pipeline.wanted import Wanted
 
 ENTRIES_TABLE = "entries"
 _ENDS_MAX = 1_000_000

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipeline.settings import length
+from groupd.pipeline.settings import length
 
 
 @dataclass(frozen=True, slots=True)

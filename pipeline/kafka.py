@@ -21,11 +21,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from coordinator.core.partitioning import OFFSETS_TOPIC
-from pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
-from pipeline.errors import PipelineError
-from pipeline.schema import ENTRIES
-from pipeline.wanted import EVERYTHING, Wanted
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
+from groupd.pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.schema import ENTRIES
+from groupd.pipeline.wanted import EVERYTHING, Wanted
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _RESOLVED = RecordSource(False, None, None, None)

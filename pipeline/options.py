@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from coordinator.logtools.record_types import CHOICES
-from pipeline.decode import COLUMNS, CORRUPT_BATCH
-from pipeline.errors import PipelineError
-from pipeline.store import store_url
-from pipeline.wanted import Wanted
+from groupd.coordinator.logtools.record_types import CHOICES
+from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.store import store_url
+from groupd.pipeline.wanted import Wanted
 
 ROWS_PER_PARTITION = 250_000
 """Offsets that one task reads: some seconds of work."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from pyspark.sql.datasource import InputPartition
 
-from coordinator.core.partitioning import partition_for
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.segments import offsets_partitions
-from pipeline.errors import PipelineError
-from pipeline.store import StoreLogs
-from pipeline.wanted import Wanted
-from storage.log import LogCorrupt, LogState
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.segments import offsets_partitions
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.store import StoreLogs
+from groupd.pipeline.wanted import Wanted
+from groupd.storage.log import LogCorrupt, LogState
 
 _RECORDS_PER_CLEANED_ROW = 1000
 

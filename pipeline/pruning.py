@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipeline.decode import COLUMNS
+from groupd.pipeline.decode import COLUMNS
 
 _SOURCES = ("DataSourceV2ScanRelation", "DataSourceV2Relation", "MapInArrow")
 _OPAQUE = ("InMemoryRelation", "LogicalRDD")

@@ -9,15 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from coordinator.logtools.segments import TruncatedSegment, read_segment
-from pipeline.decode import ROWS_A_BATCH, EntryRows
-from pipeline.errors import PipelineError
-from pipeline.options import SourceOptions
-from pipeline.plan import LogRange, SegmentFile
-from pipeline.store import StoreLogs, add_rows
-from pipeline.wanted import Wanted
-from protocol.records.batch import CorruptBatch
-from storage.log import LogCorrupt, LogState
+from groupd.coordinator.logtools.segments import TruncatedSegment, read_segment
+from groupd.pipeline.decode import ROWS_A_BATCH, EntryRows
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.options import SourceOptions
+from groupd.pipeline.plan import LogRange, SegmentFile
+from groupd.pipeline.store import StoreLogs, add_rows
+from groupd.pipeline.wanted import Wanted
+from groupd.protocol.records.batch import CorruptBatch
+from groupd.storage.log import LogCorrupt, LogState
 
 
 def read_partition(

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from pipeline import jobs
-from pipeline.errors import PipelineError
-from pipeline.job import Job
+from groupd.pipeline import jobs
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.job import Job
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipeline import quarantine
-from pipeline.decode import COLUMNS
-from pipeline.inputs import Origin, read_good, read_inputs
-from pipeline.job import Inputs, Job, Table
-from pipeline.pruning import used_columns
-from pipeline.sink import check_format, span_of, write_table
+from groupd.pipeline import quarantine
+from groupd.pipeline.decode import COLUMNS
+from groupd.pipeline.inputs import Origin, read_good, read_inputs
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.pruning import used_columns
+from groupd.pipeline.sink import check_format, span_of, write_table
 
 Watch = Callable[[str], AbstractContextManager[None]]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
+from groupd.pipeline.errors import PipelineError
 
 JAVA_NEEDED = 17
 """Of Spark 4."""

@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from pipeline.errors import PipelineError
+from groupd.pipeline.errors import PipelineError
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LENGTH = re.compile(r"(?:\d+(?:ms|[smhd]))+", re.ASCII)

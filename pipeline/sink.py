@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.errors import PipelineError
-from pipeline.files import delete, directories, exists
-from pipeline.job import Table
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.files import delete, directories, exists
+from groupd.pipeline.job import Table
 
 FORMATS = ("parquet", "delta", "iceberg")
 DAY = "day"

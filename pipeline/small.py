@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.segments import offsets_partitions
-from pipeline.inputs import Origin
-from pipeline.store import store_url
-from storage.log import StoreRefused
-from storage.open import database_file
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.segments import offsets_partitions
+from groupd.pipeline.inputs import Origin
+from groupd.pipeline.store import store_url
+from groupd.storage.log import StoreRefused
+from groupd.storage.open import database_file
 
 SMALL_BYTES = 256 * 1024 * 1024
 """As segments that is some two million records."""

@@ -22,15 +22,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.decode import EntryRows
-from pipeline.errors import PipelineError
-from pipeline.filters import push
-from pipeline.options import SourceOptions, parse_options
-from pipeline.plan import segment_files, store_ranges
-from pipeline.reading import read_partition
-from pipeline.schema import ENTRIES
-from pipeline.store import StoreLogs
-from pipeline.stream import GroupdStreamReader
+from groupd.pipeline.decode import EntryRows
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.filters import push
+from groupd.pipeline.options import SourceOptions, parse_options
+from groupd.pipeline.plan import segment_files, store_ranges
+from groupd.pipeline.reading import read_partition
+from groupd.pipeline.schema import ENTRIES
+from groupd.pipeline.store import StoreLogs
+from groupd.pipeline.stream import GroupdStreamReader
 
 FORMAT = "groupd"
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name
-from coordinator.logtools.segments import partition_of
-from pipeline.decode import EntryRows
-from pipeline.errors import PipelineError
-from protocol.records.batch import CorruptBatch, iter_batches
-from storage.log import LogError, LogState, StoredTopic, StoreRefused
-from storage.open import DATABASE_FILE, create_reader
-from storage.reader import LogPage, StoredRow
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC, offsets_log_name
+from groupd.coordinator.logtools.segments import partition_of
+from groupd.pipeline.decode import EntryRows
+from groupd.pipeline.errors import PipelineError
+from groupd.protocol.records.batch import CorruptBatch, iter_batches
+from groupd.storage.log import LogError, LogState, StoredTopic, StoreRefused
+from groupd.storage.open import DATABASE_FILE, create_reader
+from groupd.storage.reader import LogPage, StoredRow
 
 PAGE_BYTES = 1024 * 1024
 _PARTITIONS = "offsets.topic.num.partitions"

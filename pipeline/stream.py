@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pipeline.decode import EntryRows
-from pipeline.errors import PipelineError
-from pipeline.options import SourceOptions
-from pipeline.plan import ranges
-from pipeline.reading import data_loss, read_partition, tell_loss
-from pipeline.store import StoreLogs
-from storage.log import LogState
+from groupd.pipeline.decode import EntryRows
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.options import SourceOptions
+from groupd.pipeline.plan import ranges
+from groupd.pipeline.reading import data_loss, read_partition, tell_loss
+from groupd.pipeline.store import StoreLogs
+from groupd.storage.log import LogState
 
 Offsets = dict[str, dict[str, int]]
 

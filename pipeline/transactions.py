@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.schema import OFFSET_COMMIT_TYPES
+from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.records.schema import (
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from protocol.records.batch import BatchHeader
+from groupd.protocol.records.batch import BatchHeader
 
 
 @dataclass(frozen=True, slots=True)

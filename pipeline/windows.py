@@ -12,7 +12,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from coordinator.history.changes import ChangeKind
+from groupd.coordinator.history.changes import ChangeKind
 
 PLACE = ("log_partition", "group", "topic", "partition")
 

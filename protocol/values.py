@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeVar, dataclass_transform
 
-from protocol.frozen import slotted
+from groupd.protocol.frozen import slotted
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, Select, bindparam, func, select
 
-from storage.checksums import batch_crc, check_log
-from storage.log import Append, LogCorrupt, LogFenced, RowExtent, StoredBatch
-from storage.tables import log, log_batch
+from groupd.storage.checksums import batch_crc, check_log
+from groupd.storage.log import Append, LogCorrupt, LogFenced, RowExtent, StoredBatch
+from groupd.storage.tables import log, log_batch
 
 Rows = Sequence[Mapping[str, Any]]
 """Of `log_batch`, see `to_row`."""

@@ -12,7 +12,7 @@ import zlib
 from struct import Struct
 from struct import error as StructError
 
-from storage.log import LogCorrupt
+from groupd.storage.log import LogCorrupt
 
 _NUMBERS = Struct(">qqqq")
 _FIELD = Struct(">Bqq")

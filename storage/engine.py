@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from storage.async_engine import AsyncConnection, AsyncEngine
-from storage.batches import Advance, Rows
-from storage.log import LogError, LogUnavailable
+from groupd.storage.async_engine import AsyncConnection, AsyncEngine
+from groupd.storage.batches import Advance, Rows
+from groupd.storage.log import LogError, LogUnavailable
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from storage.log import StoreRefused
+from groupd.storage.log import StoreRefused
 
 
 class DataLock:

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from storage.ids import new_cluster_id
-from storage.log import (
+from groupd.storage.ids import new_cluster_id
+from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
     LogFenced,

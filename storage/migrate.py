@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection, insert, inspect, select, update
 
-from storage import tables
-from storage.checksums import row_crc
-from storage.ids import new_cluster_id
-from storage.log import StoreRefused
-from storage.row_checksums import add_row_checksums
+from groupd.storage import tables
+from groupd.storage.checksums import row_crc
+from groupd.storage.ids import new_cluster_id
+from groupd.storage.log import StoreRefused
+from groupd.storage.row_checksums import add_row_checksums
 
 Migration = Callable[[Connection], None]
 

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from storage.log import Store, StoreRefused
+from groupd.storage.log import Store, StoreRefused
 
 if TYPE_CHECKING:
-    from storage.reader import StoreReader
+    from groupd.storage.reader import StoreReader
 
 DATABASE_FILE = "groupd.sqlite"
 
@@ -23,14 +23,14 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
     `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash for an absolute path),
     `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`."""
     if url == "memory://":
-        from storage.memory import MemoryStore
+        from groupd.storage.memory import MemoryStore
 
         return MemoryStore()
     if _is_postgres(url):
-        from storage.postgres import postgres_store
+        from groupd.storage.postgres import postgres_store
 
         return postgres_store(url)
-    from storage.sqlite import sqlite_store
+    from groupd.storage.sqlite import sqlite_store
 
     return sqlite_store(sqlite_path(url, data_dir))
 
@@ -40,13 +40,13 @@ def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
     StoreRefused."""
     if url == "memory://":
         raise StoreRefused("memory:// holds nothing that another process could read")
-    from storage.reader import StoreReader
+    from groupd.storage.reader import StoreReader
 
     if _is_postgres(url):
-        from storage.postgres import postgres_reader
+        from groupd.storage.postgres import postgres_reader
 
         return StoreReader(postgres_reader(url))
-    from storage.sqlite import SqliteReadBackend
+    from groupd.storage.sqlite import SqliteReadBackend
 
     return StoreReader(SqliteReadBackend(sqlite_path(url, data_dir)))
 

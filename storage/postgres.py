@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, select, text, update
 from sqlalchemy.pool import NullPool
 
-from storage.async_engine import AsyncConnection, AsyncEngine
-from storage.batches import Advance, Rows
-from storage.engine import FAILURES, EngineBackend, Transactions
-from storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
-from storage.migrate import check_readable, migrate
-from storage.postgres_append import append_rows
-from storage.postgres_errors import log_error, refusal, session_errors
-from storage.postgres_session import Session, connect, end_holder, take_lock
-from storage.postgres_url import PostgresAddress, parse_url
-from storage.sql import SqlStore
-from storage.tables import meta
+from groupd.storage.async_engine import AsyncConnection, AsyncEngine
+from groupd.storage.batches import Advance, Rows
+from groupd.storage.engine import FAILURES, EngineBackend, Transactions
+from groupd.storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
+from groupd.storage.migrate import check_readable, migrate
+from groupd.storage.postgres_append import append_rows
+from groupd.storage.postgres_errors import log_error, refusal, session_errors
+from groupd.storage.postgres_session import Session, connect, end_holder, take_lock
+from groupd.storage.postgres_url import PostgresAddress, parse_url
+from groupd.storage.sql import SqlStore
+from groupd.storage.tables import meta
 
 T = TypeVar("T")
 

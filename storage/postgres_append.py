@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from sqlalchemy import BigInteger, Connection, LargeBinary, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from storage.batches import Advance, Rows
-from storage.checksums import end_moved
-from storage.log import LogFenced
+from groupd.storage.batches import Advance, Rows
+from groupd.storage.checksums import end_moved
+from groupd.storage.log import LogFenced
 
 _COLUMNS = (
     "log_id",

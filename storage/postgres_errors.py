@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import asyncpg
 from sqlalchemy.exc import DBAPIError
 
-from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from storage.postgres_url import PostgresAddress
+from groupd.storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
+from groupd.storage.postgres_url import PostgresAddress
 
 _CORRUPT = ("XX001", "XX002")
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import asyncpg
 
-from storage.log import StoreRefused
-from storage.postgres_url import PostgresAddress
+from groupd.storage.log import StoreRefused
+from groupd.storage.postgres_url import PostgresAddress
 
 SERVER_VERSION_MIN = 130_000
 LOCK_TIMEOUT_MS = 3000

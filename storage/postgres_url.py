@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from storage.log import StoreRefused
+from groupd.storage.log import StoreRefused
 
 EXAMPLE = "postgresql+asyncpg://USER:PASSWORD@HOST:5432/DATABASE"
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, bindparam, func, or_, select, text
 
-from storage.batches import BATCH_COLUMNS, LOG_COLUMNS, ROWS_MAX
-from storage.checksums import batch_crc, check_log
-from storage.log import LogCorrupt, LogState, StoredBatch
-from storage.sql_catalogue import SqlCatalogue
-from storage.sql_logs import Backend, SqlLogs
-from storage.tables import log, log_batch
+from groupd.storage.batches import BATCH_COLUMNS, LOG_COLUMNS, ROWS_MAX
+from groupd.storage.checksums import batch_crc, check_log
+from groupd.storage.log import LogCorrupt, LogState, StoredBatch
+from groupd.storage.sql_catalogue import SqlCatalogue
+from groupd.storage.sql_logs import Backend, SqlLogs
+from groupd.storage.tables import log, log_batch
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from storage.checksums import log_sum, row_crc
+from groupd.storage.checksums import log_sum, row_crc
 
 _COLUMNS = (
     ("meta", "row_crc"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from storage.log import LogError, StoreRefused
-from storage.sql_catalogue import SqlCatalogue
-from storage.sql_logs import Backend, SqlLogs
+from groupd.storage.log import LogError, StoreRefused
+from groupd.storage.sql_catalogue import SqlCatalogue
+from groupd.storage.sql_logs import Backend, SqlLogs
 
 
 class SqlStore(SqlLogs, SqlCatalogue):

@@ -6,10 +6,10 @@ import json
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from storage.checksums import check_row, row_crc
-from storage.log import StoredTopic
-from storage.sql_logs import Backend
-from storage.tables import config_override, log, log_batch, meta, producer_id, topic
+from groupd.storage.checksums import check_row, row_crc
+from groupd.storage.log import StoredTopic
+from groupd.storage.sql_logs import Backend
+from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
 
 _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from storage.batches import (
+from groupd.storage.batches import (
     FIRST_AT_OR_AFTER,
     LOG_COLUMNS,
     WITH_MAX_TIMESTAMP,
@@ -37,14 +37,14 @@ from storage.batches import (
     to_batch,
     to_row,
 )
-from storage.checksums import (
+from groupd.storage.checksums import (
     check_log,
     log_sum,
     name_dropped,
     owner_changed,
     start_moved,
 )
-from storage.log import (
+from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
     LogCorrupt,
@@ -55,8 +55,8 @@ from storage.log import (
     StoredBatch,
     StoreTaken,
 )
-from storage.sql_replace import replace_rows
-from storage.tables import log, log_batch
+from groupd.storage.sql_replace import replace_rows
+from groupd.storage.tables import log, log_batch
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from storage.batches import LOG_COLUMNS, to_row
-from storage.checksums import check_log, cleaned, end_moved
-from storage.log import Append, Replacement
-from storage.tables import log, log_batch
+from groupd.storage.batches import LOG_COLUMNS, to_row
+from groupd.storage.checksums import check_log, cleaned, end_moved
+from groupd.storage.log import Append, Replacement
+from groupd.storage.tables import log, log_batch
 
 _LOG = select(*LOG_COLUMNS).where(log.c.log_id == bindparam("of_log")).with_for_update()
 _MOVE = (

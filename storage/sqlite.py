@@ -17,18 +17,18 @@ from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage.async_engine import AsyncConnection, AsyncEngine
-from storage.batches import Advance, Rows
-from storage.disk import FULL, NO_SPACE, is_full
-from storage.engine import FAILURES, EngineBackend, Transactions
-from storage.lock import DataLock
-from storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from storage.migrate import check_readable, migrate
-from storage.sql import SqlStore
-from storage.sqlite_append import append_rows
-from storage.sqlite_checks import check_acknowledged, check_tables, number_logs
-from storage.sqlite_driver import SqliteConnection
-from storage.witness import Witness
+from groupd.storage.async_engine import AsyncConnection, AsyncEngine
+from groupd.storage.batches import Advance, Rows
+from groupd.storage.disk import FULL, NO_SPACE, is_full
+from groupd.storage.engine import FAILURES, EngineBackend, Transactions
+from groupd.storage.lock import DataLock
+from groupd.storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
+from groupd.storage.migrate import check_readable, migrate
+from groupd.storage.sql import SqlStore
+from groupd.storage.sqlite_append import append_rows
+from groupd.storage.sqlite_checks import check_acknowledged, check_tables, number_logs
+from groupd.storage.sqlite_driver import SqliteConnection
+from groupd.storage.witness import Witness
 
 READERS = 2
 BUSY_TIMEOUT_MS = 5000

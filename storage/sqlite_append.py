@@ -10,9 +10,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from storage.batches import Advance, Rows
-from storage.checksums import end_moved
-from storage.log import LogFenced
+from groupd.storage.batches import Advance, Rows
+from groupd.storage.checksums import end_moved
+from groupd.storage.log import LogFenced
 
 _ADVANCE = """
     UPDATE log SET next_offset = ?, row_sum = row_sum + ?

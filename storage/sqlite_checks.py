@@ -12,9 +12,9 @@ import secrets
 
 from sqlalchemy import Connection, select, text
 
-from storage.log import StoreRefused
-from storage.tables import config_override, log, log_batch, meta, producer_id, topic
-from storage.witness import Witness
+from groupd.storage.log import StoreRefused
+from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
+from groupd.storage.witness import Witness
 
 _WHOLE = (meta, log, topic, config_override, producer_id)
 _MEND = "restore the data directory from a copy or choose another"

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from coordinator.testing import pytest_plugin
+from groupd.testing import pytest_plugin
 from tests.support.compiled import check_build
 from tests.support.postgres import PostgresServer, running_postgres
 

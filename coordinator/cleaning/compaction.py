@@ -13,18 +13,18 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.cleaning.rests import Rests
-from coordinator.core.types import Instant
-from coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
-from coordinator.runtime.shard_log import OwnedLog
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.partition import PartitionLog
-from coordinator.topics.partitions import Partitions
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.frozen import dataclass
-from protocol.records.compaction import Rules
-from protocol.records.survey import plain_identity
-from storage.log import MeasuredLogs, RowExtent
+from groupd.coordinator.cleaning.rests import Rests
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
+from groupd.coordinator.runtime.shard_log import OwnedLog
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.compaction import Rules
+from groupd.protocol.records.survey import plain_identity
+from groupd.storage.log import MeasuredLogs, RowExtent
 
 log = structlog.get_logger("groupd.compaction")
 

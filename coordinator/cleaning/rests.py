@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from coordinator.runtime.turns import Sleep, T
+from groupd.coordinator.runtime.turns import Sleep, T
 
 REST_S = 0.002
 STEPS = 16

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from coordinator.cleaning.rests import Rests
-from coordinator.core.types import Instant
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.names import log_name
-from coordinator.topics.partitions import Partitions
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.frozen import dataclass
-from storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
+from groupd.coordinator.cleaning.rests import Rests
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.frozen import dataclass
+from groupd.storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
 
 log = structlog.get_logger("groupd.retention")
 

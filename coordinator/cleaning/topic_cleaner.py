@@ -12,22 +12,22 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from coordinator.cleaning.compaction import TopicCompaction
-from coordinator.cleaning.rests import Rests
-from coordinator.cleaning.retention import Retention
-from coordinator.config import CoordinatorConfig
-from coordinator.runtime.alarm import Alarm
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.log_cleaning import KEYS_BYTES_MAX
-from coordinator.runtime.turns import Sleep
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.data_plane import DataPlane
-from coordinator.topics.names import log_name
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.errors import ApiError
-from protocol.records.batch import CorruptBatch
-from protocol.records.compression import UnsupportedCodec
-from storage.log import LogError, LogFenced, LogUnavailable, MeasuredLogs
+from groupd.coordinator.cleaning.compaction import TopicCompaction
+from groupd.coordinator.cleaning.rests import Rests
+from groupd.coordinator.cleaning.retention import Retention
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.alarm import Alarm
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX
+from groupd.coordinator.runtime.turns import Sleep
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.errors import ApiError
+from groupd.protocol.records.batch import CorruptBatch
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.storage.log import LogError, LogFenced, LogUnavailable, MeasuredLogs
 
 log = structlog.get_logger("groupd.cleaner")
 

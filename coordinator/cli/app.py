@@ -6,13 +6,13 @@ from typing import Any
 
 import typer
 
-from coordinator.cli import health, serve_command, show_config
-from coordinator.cli.bench.command import bench
-from coordinator.cli.demo.command import demo
-from coordinator.cli.groups.command import app as groups_app
-from coordinator.cli.log.app import app as log_app
-from coordinator.cli.replay import replay
-from coordinator.compiled import compiled_modules
+from groupd.coordinator.cli import health, serve_command, show_config
+from groupd.coordinator.cli.bench.command import bench
+from groupd.coordinator.cli.demo.command import demo
+from groupd.coordinator.cli.groups.command import app as groups_app
+from groupd.coordinator.cli.log.app import app as log_app
+from groupd.coordinator.cli.replay import replay
+from groupd.coordinator.compiled import compiled_modules
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -43,7 +43,7 @@ def root(
         from importlib.metadata import version as installed_version
 
         # Loads what a daemon is made of.
-        import coordinator.daemon  # noqa: F401
+        import groupd.coordinator.daemon  # noqa: F401
 
         how = f"compiled: {count} modules" if (count := len(compiled_modules())) else "pure Python"
         typer.echo(f"groupd {installed_version('groupd')} ({how})")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import structlog
 
-from coordinator.cli.errors import UsageError
-from coordinator.daemon import DaemonOptions
-from coordinator.host import Host
-from coordinator.testing.control_api import ControlApi
-from coordinator.testing.engine import Engine, HarnessOptions
-from coordinator.testing.operations import Operations
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.daemon import DaemonOptions
+from groupd.coordinator.host import Host
+from groupd.testing.control_api import ControlApi
+from groupd.testing.engine import Engine, HarnessOptions
+from groupd.testing.operations import Operations
 
 log = structlog.get_logger("groupd.control")
 
@@ -87,8 +87,8 @@ class ControlledDaemon:
 
 
 def _recorder(path: Path, bytes_max: int) -> Host:
-    from coordinator.recording.head import HARNESS, Head
-    from coordinator.recording.recorder import Recorder
+    from groupd.coordinator.recording.head import HARNESS, Head
+    from groupd.coordinator.recording.recorder import Recorder
 
     return Recorder(path, Head(HARNESS), bytes_max=bytes_max)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.parse import real_port
+from groupd.coordinator.cli.parse import real_port
 
 
 def health(

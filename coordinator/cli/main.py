@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from coordinator.cli import stop_signals
-from coordinator.cli.errors import UsageError
+from groupd.coordinator.cli import stop_signals
+from groupd.coordinator.cli.errors import UsageError
 
 EXIT_USAGE = 2
 
@@ -31,7 +31,7 @@ def main(args: list[str] | None = None) -> None:
 
 def _served(words: Sequence[str]) -> bool:
     """False: the flags are for typer."""
-    from coordinator.cli.plain_flags import serve_arguments
+    from groupd.coordinator.cli.plain_flags import serve_arguments
 
     arguments = serve_arguments(words)
     if arguments is None:
@@ -39,10 +39,10 @@ def _served(words: Sequence[str]) -> bool:
     # What a start makes is here to stay, and `serve` keeps it from the collector once it is done:
     # collections on the way would find nothing.
     gc.disable()
-    from coordinator.cli.lean import load_structlog
+    from groupd.coordinator.cli.lean import load_structlog
 
     load_structlog()
-    from coordinator.cli.serve import serve
+    from groupd.coordinator.cli.serve import serve
 
     serve(**arguments)
     return True
@@ -52,7 +52,7 @@ def _run(words: list[str]) -> NoReturn:
     # Imported late: a daemon that starts needs none of it.
     import typer
 
-    from coordinator.cli.app import TyperUsageError, app
+    from groupd.coordinator.cli.app import TyperUsageError, app
 
     command = typer.main.get_command(app)
     try:

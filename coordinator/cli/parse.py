@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from coordinator.cli.errors import UsageError
-from coordinator.config import ConfigError, CoordinatorConfig, with_settings
-from coordinator.profiles import PROFILES
-from coordinator.topics.names import INTERNAL_TOPICS
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.profiles import PROFILES
+from groupd.coordinator.topics.names import INTERNAL_TOPICS
 
 
 def host_port(text: str, flag: str) -> tuple[str, int]:

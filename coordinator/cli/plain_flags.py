@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.cli.parse import directory
+from groupd.coordinator.cli.parse import directory
 
 WORKERS_MAX = 64
 STORE_VARIABLE = "GROUPD_STORE"

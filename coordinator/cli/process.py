@@ -56,7 +56,7 @@ class DaemonProcess:
         self.admin = ("", 0)
 
     def __enter__(self) -> DaemonProcess:
-        command, env = [sys.executable, "-m", "coordinator", "serve"], None
+        command, env = [sys.executable, "-m", "groupd", "serve"], None
         if self._installed is not None:
             # Before everything else, the working directory too.
             command.insert(1, "-P")

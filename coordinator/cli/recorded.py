@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.daemon import Daemon, DaemonOptions
-from coordinator.recording.head import SERVE, Head
-from coordinator.recording.recorder import Recorder
-from storage.open import create_reader
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.recording.head import SERVE, Head
+from groupd.coordinator.recording.recorder import Recorder
+from groupd.storage.open import create_reader
 
 
 class RecordedDaemon(Daemon):

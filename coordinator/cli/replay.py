@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import key_value
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import key_value
 
 if TYPE_CHECKING:
-    from coordinator.recording.difference import Difference
-    from coordinator.recording.replay import Replay
+    from groupd.coordinator.recording.difference import Difference
+    from groupd.coordinator.recording.replay import Replay
 
 
 def replay(
@@ -39,9 +39,9 @@ def replay(
     Exit codes: 0 = every reply is as recorded, 1 = there are differences, 2 = the file cannot be
     replayed.
     """
-    from coordinator.recording.reader import BadRecording
-    from coordinator.recording.replay import Replay
-    from coordinator.server.logs import configure_logging
+    from groupd.coordinator.recording.reader import BadRecording
+    from groupd.coordinator.recording.replay import Replay
+    from groupd.coordinator.server.logs import configure_logging
 
     configure_logging("text", "error")
     try:

@@ -12,17 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.cli import stop_signals
-from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
-from coordinator.compiled import compiled_modules
-from coordinator.failures import DaemonFailed
-from coordinator.runtime import collector
+from groupd.coordinator.cli import stop_signals
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from groupd.coordinator.compiled import compiled_modules
+from groupd.coordinator.failures import DaemonFailed
+from groupd.coordinator.runtime import collector
 
 if TYPE_CHECKING:
-    from coordinator.cli.controlled import ControlledDaemon
-    from coordinator.daemon import Daemon, DaemonOptions
-    from coordinator.workers.hosting import WorkerOptions
+    from groupd.coordinator.cli.controlled import ControlledDaemon
+    from groupd.coordinator.daemon import Daemon, DaemonOptions
+    from groupd.coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
@@ -51,8 +51,8 @@ def serve(
     """Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
     taken the store over."""
     # Imported late: usage errors need none of it.
-    from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-    from storage.log import StoreRefused
+    from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
+    from groupd.storage.log import StoreRefused
 
     _set_up_log(log_format, log_level)
     options = DaemonOptions(
@@ -79,7 +79,7 @@ def serve(
 
 
 def _set_up_log(log_format: str, log_level: str) -> None:
-    from coordinator.server.logs import configure_logging
+    from groupd.coordinator.server.logs import configure_logging
 
     one_of(log_format, "--log-format", ("text", "json"))
     one_of(log_level, "--log-level", ("debug", "info", "warning", "error"))
@@ -99,7 +99,7 @@ def _workers(
         return None
     if alone is not None:
         raise UsageError(f"{alone} with --workers: it is for one process only")
-    from coordinator.workers.hosting import WorkerOptions
+    from groupd.coordinator.workers.hosting import WorkerOptions
 
     return WorkerOptions(count, log_format, log_level)
 
@@ -107,13 +107,13 @@ def _workers(
 def _controlled(
     options: DaemonOptions, anywhere: bool, recording: tuple[Path, int] | None
 ) -> ControlledDaemon:
-    from coordinator.cli.controlled import ControlledDaemon
+    from groupd.coordinator.cli.controlled import ControlledDaemon
 
     return ControlledDaemon(options, anywhere=anywhere, recording=recording)
 
 
 def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
-    from coordinator.cli.recorded import RecordedDaemon
+    from groupd.coordinator.cli.recorded import RecordedDaemon
 
     return RecordedDaemon(options, path, bytes_max)
 
@@ -133,7 +133,7 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
 
 
 async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
-    from coordinator.server.logs import lasting
+    from groupd.coordinator.server.logs import lasting
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

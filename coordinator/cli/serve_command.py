@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli import serve as serving
-from coordinator.cli.parse import directory
-from coordinator.cli.plain_flags import WORKERS_MAX
+from groupd.coordinator.cli import serve as serving
+from groupd.coordinator.cli.parse import directory
+from groupd.coordinator.cli.plain_flags import WORKERS_MAX
 
 DataDirOption = Annotated[
     Path, typer.Option(parser=directory, metavar="DIR", help="Where the embedded store lives.")

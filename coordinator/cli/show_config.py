@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from coordinator.config import FIELDS_BY_KEY
-from coordinator.settings import setting_text
+from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.coordinator.settings import setting_text
 
 
 def span(entry: Field[Any]) -> str:

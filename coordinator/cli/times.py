@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.errors import UsageError
 
 FORMS = "ISO 8601, milliseconds since 1970, now, or -15m, -2h, -7d"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.offset_metadata_manager import OffsetMetadataManager
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     Event,
     EventKind,
     Instant,
@@ -15,8 +15,8 @@ from coordinator.core.types import (
     RequestContext,
     Resource,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import (
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.groups import (
     DeletedGroup,
     DeleteGroupsReply,
     ListGroupsReply,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.core.types import RequestContext
+from groupd.coordinator.core.types import RequestContext
 
 SESSION_EXPIRED = "no heartbeat within the session timeout"
 

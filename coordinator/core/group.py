@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from coordinator.core.deadlines import Deadlines
-from coordinator.core.types import Instant
-from protocol.messages.groups import ListedGroup
-from protocol.messages.offsets import CommitTopic
-from protocol.records.schema import Record
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.messages.groups import ListedGroup
+from groupd.protocol.messages.offsets import CommitTopic
+from groupd.protocol.records.schema import Record
 
 
 class GroupType(Enum):

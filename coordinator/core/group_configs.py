@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
-from coordinator.config_values import (
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_values import (
     BOOLEAN,
     INT,
     SOURCE_DEFAULT,
@@ -20,8 +20,8 @@ from coordinator.config_values import (
     ValueRule,
     check_value,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import ConfigValue
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import ConfigValue
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from types import MappingProxyType
 
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
 
 
 @dataclass(frozen=True, slots=True)

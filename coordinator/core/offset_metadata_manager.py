@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.group import Group
-from coordinator.core.offsets.again import CommitAgain
-from coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
-from coordinator.core.offsets.delete import all_tombstones, delete_offsets
-from coordinator.core.offsets.expire import Sweep, forget_topics
-from coordinator.core.offsets.fetch import fetch_offsets
-from coordinator.core.offsets.replay import apply_marker, apply_offset, replay_offset
-from coordinator.core.offsets.store import OffsetStore, StoredOffset
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
-from protocol.messages import TopicId
-from protocol.messages.offsets import (
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.offsets.again import CommitAgain
+from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
+from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets
+from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
+from groupd.coordinator.core.offsets.fetch import fetch_offsets
+from groupd.coordinator.core.offsets.replay import apply_marker, apply_offset, replay_offset
+from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 SWEEP_DEADLINE: DeadlineKey = ("offsets-sweep", "", "")
 """The shard calls `sweep` when this deadline fires."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.frozen import dataclass
+from groupd.protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

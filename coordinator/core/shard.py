@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from coordinator.core import admin
-from coordinator.core.classic_group import describe as classic_describe
-from coordinator.core.classic_group import heartbeat as classic_heartbeat
-from coordinator.core.classic_group import join, leave, lifecycle, sync
-from coordinator.core.classic_group import replay as classic_replay
-from coordinator.core.classic_group import timers as classic_timers
-from coordinator.core.classic_group.appended import appended
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group import deferred_target, gather, metadata, regex
-from coordinator.core.consumer_group import describe as consumer_describe
-from coordinator.core.consumer_group import heartbeat as consumer_heartbeat
-from coordinator.core.consumer_group import replay as consumer_replay
-from coordinator.core.consumer_group import timers as consumer_timers
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.interop import appended as interop_appended
-from coordinator.core.interop import classic_heartbeat as interop_heartbeat
-from coordinator.core.interop import classic_join, classic_leave, classic_sync, downgrade
-from coordinator.core.interop import timers as interop_timers
-from coordinator.core.metadata_image import MetadataDelta
-from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
-from coordinator.core.offsets.replay import replay_runs
-from coordinator.core.offsets.store import StoredOffset
-from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.core import admin
+from groupd.coordinator.core.classic_group import describe as classic_describe
+from groupd.coordinator.core.classic_group import heartbeat as classic_heartbeat
+from groupd.coordinator.core.classic_group import join, leave, lifecycle, sync
+from groupd.coordinator.core.classic_group import replay as classic_replay
+from groupd.coordinator.core.classic_group import timers as classic_timers
+from groupd.coordinator.core.classic_group.appended import appended
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group import deferred_target, gather, metadata, regex
+from groupd.coordinator.core.consumer_group import describe as consumer_describe
+from groupd.coordinator.core.consumer_group import heartbeat as consumer_heartbeat
+from groupd.coordinator.core.consumer_group import replay as consumer_replay
+from groupd.coordinator.core.consumer_group import timers as consumer_timers
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.interop import appended as interop_appended
+from groupd.coordinator.core.interop import classic_heartbeat as interop_heartbeat
+from groupd.coordinator.core.interop import classic_join, classic_leave, classic_sync, downgrade
+from groupd.coordinator.core.interop import timers as interop_timers
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from groupd.coordinator.core.offsets.replay import replay_runs
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     AppendError,
     AppliedAt,
     Completion,
@@ -44,21 +44,21 @@ from coordinator.core.types import (
     RequestContext,
     Task,
 )
-from protocol.messages.classic_group import (
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from protocol.messages.offsets import (
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,

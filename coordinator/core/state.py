@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.api import PartitionAssignor
-from coordinator.core.deadlines import Deadlines
-from coordinator.core.group import Group
-from coordinator.core.metadata_image import MetadataImage
-from protocol.frozen import dataclass
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.protocol.frozen import dataclass
 
 if TYPE_CHECKING:
-    from coordinator.core.consumer_group.gather import Gathering
+    from groupd.coordinator.core.consumer_group.gather import Gathering
 
 
 @dataclass(slots=True)

@@ -7,13 +7,13 @@ from dataclasses import field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.records.schema import Record
-from protocol.values import value
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.schema import Record
+from groupd.protocol.values import value
 
 if TYPE_CHECKING:
-    from coordinator.core.offsets.again import CommitAgain
+    from groupd.coordinator.core.offsets.again import CommitAgain
 
 RequestToken = int
 """Names one waiting request; the shell maps it to a connection's reply slot."""

@@ -6,15 +6,18 @@ a simple consumer; else whoever the partition was assigned to is the likely one.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.subscription import MalformedSubscription, parse_assignment
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.group import Group
-from coordinator.history.changes import Actor, Author
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.subscription import (
+    MalformedSubscription,
+    parse_assignment,
+)
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.history.changes import Actor, Author
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
     RecordKey,

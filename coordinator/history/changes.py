@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
 class ChangeKind(Enum):

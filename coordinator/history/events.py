@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.group import Group
-from coordinator.history.changes import EventKind, GroupEvent
-from coordinator.history.stream import Entry
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.history.changes import EventKind, GroupEvent
+from groupd.coordinator.history.stream import Entry
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

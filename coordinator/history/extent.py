@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.history.stream import GroupStream, UnreadableLog, header_of
-from protocol.records.batch import DELETE_HORIZON, BatchHeader, CorruptBatch, iter_records
-from protocol.records.schema import OffsetCommitKey, RecordKey
+from groupd.coordinator.history.stream import GroupStream, UnreadableLog, header_of
+from groupd.protocol.records.batch import DELETE_HORIZON, BatchHeader, CorruptBatch, iter_records
+from groupd.protocol.records.schema import OffsetCommitKey, RecordKey
 
 
 @dataclass(frozen=True, slots=True)

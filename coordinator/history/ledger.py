@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.group import Group
-from coordinator.core.offsets.store import StoredOffset
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt
-from coordinator.history.authors import Authors
-from coordinator.history.changes import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt
+from groupd.coordinator.history.authors import Authors
+from groupd.coordinator.history.changes import (
     Actor,
     Author,
     Change,
@@ -25,9 +25,9 @@ from coordinator.history.changes import (
     CommittedOffset,
     OffsetChange,
 )
-from coordinator.history.events import events_of
-from coordinator.history.stream import Entry, UnreadableLog
-from protocol.records.schema import (
+from groupd.coordinator.history.events import events_of
+from groupd.coordinator.history.stream import Entry, UnreadableLog
+from groupd.protocol.records.schema import (
     ConsumerGroupMetadataKey,
     GroupMetadataKey,
     OffsetCommitKey,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 
-from coordinator.history.changes import Change, CommittedOffset
-from coordinator.history.extent import Certainty, Extent, Survey
-from coordinator.history.ledger import DEFAULT_RETENTION_MS, GroupLedger
-from coordinator.history.stream import GroupStream, header_of
+from groupd.coordinator.history.changes import Change, CommittedOffset
+from groupd.coordinator.history.extent import Certainty, Extent, Survey
+from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS, GroupLedger
+from groupd.coordinator.history.stream import GroupStream, header_of
 
 Batches = AsyncIterable[bytes]
 """The batches of one log, in order, each as its bytes."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.history.changes import CommittedOffset
-from protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.coordinator.history.changes import CommittedOffset
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 Place = tuple[str, int]
 

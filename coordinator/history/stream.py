@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
@@ -19,8 +19,8 @@ from protocol.records.batch import (
     iter_records,
     parse_header,
 )
-from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from protocol.records.schema import Record
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
+from groupd.protocol.records.schema import Record
 
 _INT16 = Struct(">h")
 _KEY_TYPE_BYTES = 2

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coordinator.logtools.entries import Entry, entry_of
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.latest import Kept, LatestRecords, Tally
-from coordinator.logtools.record_json import BadJson, record_of
-from coordinator.logtools.record_types import MARKER
-from protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchRecord, Marker
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.rebuild import bare_header
-from protocol.records.schema import GroupMetadataValue, OffsetCommitValue, Record
+from groupd.coordinator.logtools.entries import Entry, entry_of
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
+from groupd.coordinator.logtools.record_json import BadJson, record_of
+from groupd.coordinator.logtools.record_types import MARKER
+from groupd.protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchRecord, Marker
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.rebuild import bare_header
+from groupd.protocol.records.schema import GroupMetadataValue, OffsetCommitValue, Record
 
 _CHUNK = 64 * 1024
 _OBJECT_CHARS_MAX = 64 * 1024 * 1024

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from coordinator.logtools.entries import entries_of
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.render import json_line, text_line
-from coordinator.logtools.selection import Selection
-from coordinator.logtools.sources import Source, log_name
-from protocol.records.batch import CorruptBatch
-from protocol.records.compression import UnsupportedCodec
+from groupd.coordinator.logtools.entries import entries_of
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.render import json_line, text_line
+from groupd.coordinator.logtools.selection import Selection
+from groupd.coordinator.logtools.sources import Source, log_name
+from groupd.protocol.records.batch import CorruptBatch
+from groupd.protocol.records.compression import UnsupportedCodec
 
 
 async def dump_lines(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coordinator.logtools.record_types import MARKER, group_of, type_name
-from protocol.records.batch import (
+from groupd.coordinator.logtools.record_types import MARKER, group_of, type_name
+from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     BatchRecord,
@@ -14,8 +14,13 @@ from protocol.records.batch import (
     decode_marker,
     iter_records,
 )
-from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record, record_type
-from protocol.records.schema import Record
+from groupd.protocol.records.codec import (
+    CorruptRecord,
+    UnknownRecordType,
+    decode_record,
+    record_type,
+)
+from groupd.protocol.records.schema import Record
 
 UNREADABLE = "unreadable"
 """Kind of a record whose key is missing or too short to name a type."""

@@ -11,17 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.logtools.entries import entries_of
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.import_plan import batches_of, distribute
-from coordinator.logtools.latest import Kept, Tally, latest_of
-from coordinator.logtools.segments import SEGMENT_BYTES, SegmentWriter
-from coordinator.logtools.sources import Source, log_name
-from protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
-from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record, encode_value
-from protocol.records.compression import UnsupportedCodec
-from protocol.records.rebuild import rebuild_batch
-from protocol.records.schema import OffsetCommitValue
+from groupd.coordinator.logtools.entries import entries_of
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.import_plan import batches_of, distribute
+from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
+from groupd.coordinator.logtools.segments import SEGMENT_BYTES, SegmentWriter
+from groupd.coordinator.logtools.sources import Source, log_name
+from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
+from groupd.protocol.records.codec import (
+    CorruptRecord,
+    UnknownRecordType,
+    decode_record,
+    encode_value,
+)
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.protocol.records.rebuild import rebuild_batch
+from groupd.protocol.records.schema import OffsetCommitValue
 
 OFFSET_VALUE_WITHOUT_ID = 3
 

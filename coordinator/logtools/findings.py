@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     DELETE_HORIZON,
     BatchHeader,
     BatchRecord,

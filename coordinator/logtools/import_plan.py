@@ -9,21 +9,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.partitioning import partition_for
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.latest import Kept, Tally
-from coordinator.logtools.topic_ids import ForeignTopic
-from coordinator.runtime.ids import new_id, new_topic_id
-from coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
-from protocol.errors import ApiError
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.records.batch import BatchRecord
-from protocol.records.rebuild import plain_batch
-from storage.log import StoredTopic
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.topic_ids import ForeignTopic
+from groupd.coordinator.runtime.ids import new_id, new_topic_id
+from groupd.coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
+from groupd.protocol.errors import ApiError
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.records.batch import BatchRecord
+from groupd.protocol.records.rebuild import plain_batch
+from groupd.storage.log import StoredTopic
 
 BATCH_BYTES = 256 * 1024
 RECORD_OVERHEAD_BYTES = 24

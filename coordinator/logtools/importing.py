@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coordinator.core.partitioning import compacted_log_name
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.import_plan import (
+from groupd.coordinator.core.partitioning import compacted_log_name
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.import_plan import (
     ImportPlan,
     batches_of,
     distribute,
@@ -20,13 +20,13 @@ from coordinator.logtools.import_plan import (
     new_topics,
     try_out,
 )
-from coordinator.logtools.latest import Kept, Tally
-from coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
-from coordinator.runtime.loader import LoadFailed, load_shard
-from coordinator.runtime.shard_log import shard_log
-from coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
-from protocol.records.rebuild import empty_batch
-from storage.log import Append, Catalogue, LogState, PartitionLogs
+from groupd.coordinator.logtools.latest import Kept, Tally
+from groupd.coordinator.logtools.topic_ids import ForeignTopic, Translation, gather_topics
+from groupd.coordinator.runtime.loader import LoadFailed, load_shard
+from groupd.coordinator.runtime.shard_log import shard_log
+from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
+from groupd.protocol.records.rebuild import empty_batch
+from groupd.storage.log import Append, Catalogue, LogState, PartitionLogs
 
 DEFAULT_PARTITIONS = 50
 _NAMED_GROUPS = 5

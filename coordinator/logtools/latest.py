@@ -12,14 +12,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.logtools.entries import Entry, entries_of
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.record_types import MARKER, UNHELD_TYPES
-from coordinator.logtools.sources import Source, log_name
-from protocol.records.batch import Batch, CorruptBatch
-from protocol.records.codec import LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, decode_record, encode_key
-from protocol.records.compression import UnsupportedCodec
-from protocol.records.schema import Record
+from groupd.coordinator.logtools.entries import Entry, entries_of
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
+from groupd.coordinator.logtools.sources import Source, log_name
+from groupd.protocol.records.batch import Batch, CorruptBatch
+from groupd.protocol.records.codec import (
+    LEGACY_OFFSET_COMMIT,
+    OFFSET_COMMIT,
+    decode_record,
+    encode_key,
+)
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.protocol.records.schema import Record
 
 
 class Kept(NamedTuple):

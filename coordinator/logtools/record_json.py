@@ -12,9 +12,9 @@ from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from protocol.messages import NO_TOPIC_ID
-from protocol.records import schema
-from protocol.records.schema import Record, RecordKey, RecordValue
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records import schema
+from groupd.protocol.records.schema import Record, RecordKey, RecordValue
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from struct import Struct
 
-from protocol.records.codec import CorruptRecord, record_type
+from groupd.protocol.records.codec import CorruptRecord, record_type
 
 _LENGTH = Struct(">h")
 

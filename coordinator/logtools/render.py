@@ -7,8 +7,8 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from typing import Any
 
-from coordinator.logtools.entries import Entry
-from coordinator.logtools.record_json import key_json, value_json
+from groupd.coordinator.logtools.entries import Entry
+from groupd.coordinator.logtools.record_json import key_json, value_json
 
 
 def json_line(log: str, partition: int, entry: Entry) -> str:

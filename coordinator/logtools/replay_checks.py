@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.partitioning import partition_for
-from coordinator.core.types import AppliedAt
-from coordinator.logtools.entries import Entry
-from coordinator.logtools.findings import Counts
-from coordinator.logtools.import_plan import fresh_shard
-from coordinator.logtools.record_types import MARKER, UNHELD_TYPES
-from protocol.records.schema import (
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.types import AppliedAt
+from groupd.coordinator.logtools.entries import Entry
+from groupd.coordinator.logtools.findings import Counts
+from groupd.coordinator.logtools.import_plan import fresh_shard
+from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMetadataKey,

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
-from coordinator.logtools.errors import LogToolError
-from protocol.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.protocol.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_BYTES = 104857600

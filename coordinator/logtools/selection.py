@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coordinator.logtools.entries import Entry
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.record_types import CHOICES, MARKER
-from protocol.records.batch import BatchHeader
+from groupd.coordinator.logtools.entries import Entry
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.record_types import CHOICES, MARKER
+from groupd.protocol.records.batch import BatchHeader
 
 
 def parse_types(text: str | None) -> frozenset[str]:

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.segments import (
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.segments import (
     OFFSETS_TOPIC,
     TruncatedSegment,
     offsets_partitions,
     partition_of,
     read_segment,
 )
-from protocol.records.batch import Batch, CorruptBatch, check, iter_batches
-from storage.log import LogError, LogState
-from storage.reader import StoreReader
+from groupd.protocol.records.batch import Batch, CorruptBatch, check, iter_batches
+from groupd.storage.log import LogError, LogState
+from groupd.storage.reader import StoreReader
 
 READ_BYTES = 1024 * 1024
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.latest import Kept
-from coordinator.logtools.record_json import id_bytes
-from coordinator.logtools.segments import partition_of
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.records.codec import encode_value
-from protocol.records.schema import (
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.latest import Kept
+from groupd.coordinator.logtools.record_json import id_bytes
+from groupd.coordinator.logtools.segments import partition_of
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.records.codec import encode_value
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupTargetMemberValue,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from coordinator.logtools.entries import Entry, entry_of
-from coordinator.logtools.findings import Counts, Finding, record_problems, whole_batch
-from coordinator.logtools.importing import partitions_of
-from coordinator.logtools.record_types import MARKER
-from coordinator.logtools.replay_checks import ReplayChecks
-from coordinator.logtools.segments import (
+from groupd.coordinator.logtools.entries import Entry, entry_of
+from groupd.coordinator.logtools.findings import Counts, Finding, record_problems, whole_batch
+from groupd.coordinator.logtools.importing import partitions_of
+from groupd.coordinator.logtools.record_types import MARKER
+from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from groupd.coordinator.logtools.segments import (
     OFFSETS_TOPIC,
     partition_of,
     read_segment,
 )
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     CorruptBatch,
@@ -23,9 +23,9 @@ from protocol.records.batch import (
     iter_batches,
     iter_records,
 )
-from protocol.records.compression import UnsupportedCodec
-from storage.log import LogCorrupt, LogState
-from storage.reader import StoredRow, StoreReader
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.storage.log import LogCorrupt, LogState
+from groupd.storage.reader import StoredRow, StoreReader
 
 Found = Callable[[Finding], None]
 

@@ -21,12 +21,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import field
 
-from coordinator.producers.transaction_index import TransactionIndex
-from coordinator.producers.verification import Verification, Verifications
-from coordinator.transactions.api import Marker
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.records.batch import BatchHeader, decode_marker, iter_records
+from groupd.coordinator.producers.transaction_index import TransactionIndex
+from groupd.coordinator.producers.verification import Verification, Verifications
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.batch import BatchHeader, decode_marker, iter_records
 
 BATCHES_REMEMBERED = 5
 PRODUCERS_MAX = 10000

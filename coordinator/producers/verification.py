@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import BatchHeader
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.batch import BatchHeader
 
 
 class Verification:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.recording.plain import BYTES, CLASS
+from groupd.coordinator.recording.plain import BYTES, CLASS
 
 MISSING = "(missing)"
 

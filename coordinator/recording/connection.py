@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from coordinator.server.connection import Connection
-from coordinator.server.slot import Slot
-from coordinator.server.steady import ENTRIES_MAX, StoredReply
-from protocol.wire.header import RequestHeader
-from protocol.wire.registry import Api
+from groupd.coordinator.server.connection import Connection
+from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.steady import ENTRIES_MAX, StoredReply
+from groupd.protocol.wire.header import RequestHeader
+from groupd.protocol.wire.registry import Api
 
 
 class Traffic(Protocol):

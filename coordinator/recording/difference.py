@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coordinator.recording.compare import FieldDifference
-from coordinator.recording.requests import RequestFacts, value_shown
-from coordinator.testing.report import timeline_text
+from groupd.coordinator.recording.compare import FieldDifference
+from groupd.coordinator.recording.requests import RequestFacts, value_shown
+from groupd.testing.report import timeline_text
 
 FIELDS_SHOWN = 10
 EVENTS_SHOWN = 5

@@ -10,12 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from secrets import token_hex
 from typing import Any, Protocol
 
-from coordinator.config import CoordinatorConfig, settings_of
-from coordinator.core.types import Instant
-from coordinator.recording.snapshot import Snapshotable, SnapshotTooLarge, take
-from coordinator.recording.tape import FORMAT, VERSION, CannotRecord, Tape
-from storage.log import Store
-from storage.memory import MemoryStore
+from groupd.coordinator.config import CoordinatorConfig, settings_of
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.recording.snapshot import Snapshotable, SnapshotTooLarge, take
+from groupd.coordinator.recording.tape import FORMAT, VERSION, CannotRecord, Tape
+from groupd.storage.log import Store
+from groupd.storage.memory import MemoryStore
 
 SERVE = "serve"
 HARNESS = "harness"

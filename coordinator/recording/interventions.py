@@ -8,17 +8,17 @@ from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator.recording.reader import BadRecording, Entry
-from coordinator.recording.world import WorldClock
-from coordinator.server.connection import Requests
-from coordinator.testing.errors import HarnessError
-from coordinator.testing.fault_spec import FaultSpec, make_spec
-from coordinator.testing.faults import FaultLayer, FaultTable
-from coordinator.testing.liveness import Liveness
-from coordinator.testing.traffic import Traffic
+from groupd.coordinator.recording.reader import BadRecording, Entry
+from groupd.coordinator.recording.world import WorldClock
+from groupd.coordinator.server.connection import Requests
+from groupd.testing.errors import HarnessError
+from groupd.testing.fault_spec import FaultSpec, make_spec
+from groupd.testing.faults import FaultLayer, FaultTable
+from groupd.testing.liveness import Liveness
+from groupd.testing.traffic import Traffic
 
 if TYPE_CHECKING:
-    from coordinator.recording.replayed import Replayed
+    from groupd.coordinator.recording.replayed import Replayed
 
 _DEFAULTS = {entry.name: entry.default for entry in fields(FaultSpec)}
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.recording.tape import Tape
-from coordinator.server.families import gauge, total
+from groupd.coordinator.recording.tape import Tape
+from groupd.coordinator.server.families import gauge, total
 
 
 class RecordingCollector(Collector):

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import protocol.messages
+import groupd.protocol.messages
 
 CLASS = "@"
 BYTES = "$"
@@ -94,8 +94,8 @@ def _names(kind: type) -> tuple[str, ...]:
 @cache
 def _messages() -> Mapping[str, type]:
     found: dict[str, type] = {}
-    for module in pkgutil.iter_modules(protocol.messages.__path__):
-        names = vars(import_module(f"protocol.messages.{module.name}"))
+    for module in pkgutil.iter_modules(groupd.protocol.messages.__path__):
+        names = vars(import_module(f"groupd.protocol.messages.{module.name}"))
         found.update(
             (name, kind)
             for name, kind in names.items()

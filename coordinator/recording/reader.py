@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from coordinator.recording.tape import FORMAT, VERSION
+from groupd.coordinator.recording.tape import FORMAT, VERSION
 
 LINE_BYTES_MAX = 256 << 20
 _GZIP = b"\x1f\x8b"

@@ -16,19 +16,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant
-from coordinator.host import Host
-from coordinator.recording.connection import RecordedConnection
-from coordinator.recording.head import Head, begin
-from coordinator.recording.plain import Checksum
-from coordinator.recording.store import OutsideStore
-from coordinator.recording.tape import Tape
-from coordinator.recording.world import Elapsed, World, WorldClock, clock_of
-from coordinator.runtime.clock import Clock, monotonic_ms
-from protocol.messages import TopicId
-from storage.log import Store
-from storage.memory import MemoryStore
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.host import Host
+from groupd.coordinator.recording.connection import RecordedConnection
+from groupd.coordinator.recording.head import Head, begin
+from groupd.coordinator.recording.plain import Checksum
+from groupd.coordinator.recording.store import OutsideStore
+from groupd.coordinator.recording.tape import Tape
+from groupd.coordinator.recording.world import Elapsed, World, WorldClock, clock_of
+from groupd.coordinator.runtime.clock import Clock, monotonic_ms
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import Store
+from groupd.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -219,7 +219,7 @@ class Recorder(Host):
         return record
 
     def collectors(self) -> list[Callable[[], Collector]]:
-        from coordinator.recording.metrics import RecordingCollector
+        from groupd.coordinator.recording.metrics import RecordingCollector
 
         return [lambda: RecordingCollector(self.tape)]
 

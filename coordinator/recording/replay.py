@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.config import ConfigError, CoordinatorConfig, with_settings
-from coordinator.recording.compare import FieldDifference, differences
-from coordinator.recording.difference import Difference
-from coordinator.recording.plain import to_tree
-from coordinator.recording.reader import BadRecording, Entry, RecordingFile
-from coordinator.recording.replay_world import SLACK_MS
-from coordinator.recording.replayed import Replayed
-from coordinator.recording.requests import RequestFacts
-from coordinator.recording.script import survey
-from coordinator.testing.loop_thread import log_through_stdlib
+from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.recording.compare import FieldDifference, differences
+from groupd.coordinator.recording.difference import Difference
+from groupd.coordinator.recording.plain import to_tree
+from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.replay_world import SLACK_MS
+from groupd.coordinator.recording.replayed import Replayed
+from groupd.coordinator.recording.requests import RequestFacts
+from groupd.coordinator.recording.script import survey
+from groupd.testing.loop_thread import log_through_stdlib
 
 EVENTS_BEFORE = 8
 """Requests that are shown before a difference."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from coordinator.recording.snapshot import Restored
-from coordinator.recording.world import World
-from storage import log as storage_log
-from storage.log import LogError, LogFenced, LogUnavailable
+from groupd.coordinator.recording.snapshot import Restored
+from groupd.coordinator.recording.world import World
+from groupd.storage import log as storage_log
+from groupd.storage.log import LogError, LogFenced, LogUnavailable
 
 T = TypeVar("T")
 

@@ -11,32 +11,32 @@ from typing import Any, cast
 
 import structlog
 
-from coordinator.config import ConfigError, CoordinatorConfig
-from coordinator.core.types import Instant
-from coordinator.daemon import Daemon, DaemonOptions
-from coordinator.host import Host
-from coordinator.recording.connection import RecordedConnection
-from coordinator.recording.head import HARNESS
-from coordinator.recording.interventions import Interventions
-from coordinator.recording.plain import from_tree, to_bytes
-from coordinator.recording.reader import BadRecording, Entry, RecordingFile
-from coordinator.recording.replay_world import (
+from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.host import Host
+from groupd.coordinator.recording.connection import RecordedConnection
+from groupd.coordinator.recording.head import HARNESS
+from groupd.coordinator.recording.interventions import Interventions
+from groupd.coordinator.recording.plain import from_tree, to_bytes
+from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
+from groupd.coordinator.recording.replay_world import (
     Ending,
     ReplayOperations,
     ReplayWorld,
     error_of,
 )
-from coordinator.recording.requests import OWN, RequestFacts, about, facts_of
-from coordinator.recording.script import Script
-from coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
-from coordinator.recording.store import OutsideStore
-from coordinator.recording.virtual_transport import VirtualTransport
-from coordinator.recording.world import Elapsed, WorldClock
-from coordinator.runtime.clock import Clock
-from coordinator.server.connection import Requests
-from coordinator.server.connection_stats import ConnectionStats
-from protocol.messages import TopicId
-from storage.log import Store
+from groupd.coordinator.recording.requests import OWN, RequestFacts, about, facts_of
+from groupd.coordinator.recording.script import Script
+from groupd.coordinator.recording.snapshot import SNAPSHOT_KINDS, Restored
+from groupd.coordinator.recording.store import OutsideStore
+from groupd.coordinator.recording.virtual_transport import VirtualTransport
+from groupd.coordinator.recording.world import Elapsed, WorldClock
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import Store
 
 log = structlog.get_logger("groupd.replay")
 
@@ -193,7 +193,7 @@ class Replayed:
         return facts, receive
 
     def _ask(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
-        from coordinator.testing.engine import submit_own
+        from groupd.testing.engine import submit_own
 
         number, version = entry["n"], int(entry["version"])
         request = from_tree(entry["request"])

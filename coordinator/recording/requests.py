@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.header import parse_request_header
-from protocol.wire.reader import MalformedRequest
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.header import parse_request_header
+from groupd.protocol.wire.reader import MalformedRequest
 
 OWN = -1
 """The connection of requests that the harness made itself."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from coordinator.recording.reader import RecordingFile
+from groupd.coordinator.recording.reader import RecordingFile
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
-from coordinator.recording.plain import to_bytes
-from storage.log import LogState, StoredBatch, StoredTopic
-from storage.memory import MemoryStore
+from groupd.coordinator.recording.plain import to_bytes
+from groupd.storage.log import LogState, StoredBatch, StoredTopic
+from groupd.storage.memory import MemoryStore
 
 SNAPSHOT_KINDS = frozenset({"topic", "config", "log", "batch"})
 READ_BYTES = 4 << 20

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from storage.log import (
+from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
     LogState,

@@ -17,8 +17,8 @@ from typing import Any
 
 import structlog
 
-from coordinator.recording.plain import to_json
-from storage.log import StoreRefused
+from groupd.coordinator.recording.plain import to_json
+from groupd.storage.log import StoreRefused
 
 log = structlog.get_logger("groupd.recording")
 

@@ -16,10 +16,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from coordinator.core.types import Instant
-from coordinator.recording.turn_loop import TurnLoop
-from coordinator.runtime.clock import Clock, TimerHandle
-from protocol.messages import TopicId
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.recording.turn_loop import TurnLoop
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.protocol.messages import TopicId
 
 
 class World(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
 
 
 class Alarm:

@@ -15,27 +15,27 @@ from typing import Any
 
 import structlog
 
-from coordinator.config import CoordinatorConfig, with_settings
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage
-from coordinator.core.partitioning import partition_for
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Event, EventKind, RequestContext, RequestToken
-from coordinator.producers.verification import NoTransactions
-from coordinator.runtime.clock import Clock, elapsed_ns
-from coordinator.runtime.event_log import log_event
-from coordinator.runtime.foreign_shard import ForeignShard
-from coordinator.runtime.producer_expiry import ProducerExpiry
-from coordinator.runtime.shard_log import open_shard_logs
-from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
-from coordinator.runtime.stats import Durations
-from coordinator.runtime.timeline import Timeline
-from coordinator.runtime.waiting import Lease, Resolve, Waiter, WaitingRequests
-from coordinator.runtime.writer import LogWriter
-from coordinator.transactions.api import TransactionVerifier
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Node
-from protocol.messages.data import FetchRequest
-from storage.log import PartitionLogs
+from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Event, EventKind, RequestContext, RequestToken
+from groupd.coordinator.producers.verification import NoTransactions
+from groupd.coordinator.runtime.clock import Clock, elapsed_ns
+from groupd.coordinator.runtime.event_log import log_event
+from groupd.coordinator.runtime.foreign_shard import ForeignShard
+from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
+from groupd.coordinator.runtime.shard_log import open_shard_logs
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.runtime.stats import Durations
+from groupd.coordinator.runtime.timeline import Timeline
+from groupd.coordinator.runtime.waiting import Lease, Resolve, Waiter, WaitingRequests
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.transactions.api import TransactionVerifier
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.data import FetchRequest
+from groupd.storage.log import PartitionLogs
 
 log = structlog.get_logger("groupd.broker")
 

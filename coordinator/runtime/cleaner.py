@@ -16,16 +16,16 @@ from typing import Protocol
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant
-from coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
-from coordinator.runtime.shard_log import OwnedLog, ShardLog
-from coordinator.runtime.shard_state import ShardState
-from coordinator.runtime.turns import Sleep, Turns
-from protocol.records.batch import CorruptBatch
-from protocol.records.compaction import NOWHERE, Rules
-from protocol.records.survey import offsets_identity
-from storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
+from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.turns import Sleep, Turns
+from groupd.protocol.records.batch import CorruptBatch
+from groupd.protocol.records.compaction import NOWHERE, Rules
+from groupd.protocol.records.survey import offsets_identity
+from groupd.storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.cleaner")
 

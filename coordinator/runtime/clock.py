@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from coordinator.core.types import Instant
+from groupd.coordinator.core.types import Instant
 
 elapsed_ns = time.perf_counter_ns
 """For durations that are only shown."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.core.offsets.again import CommitAgain
-from coordinator.core.types import RequestToken
+from groupd.coordinator.core.offsets.again import CommitAgain
+from groupd.coordinator.core.types import RequestToken
 
 if TYPE_CHECKING:
-    from coordinator.runtime.waiting import Waiter
+    from groupd.coordinator.runtime.waiting import Waiter
 
 
 class CommitsAgain(Protocol):

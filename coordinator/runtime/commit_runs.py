@@ -15,9 +15,9 @@ from struct import Struct
 from sys import intern
 from typing import NamedTuple
 
-from coordinator.core.offsets.store import StoredOffset
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.offset_records import COMMIT_KEY
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.offset_records import COMMIT_KEY
 
 _NO_METADATA = 1  # length + 1
 _BARE = 48

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.runtime.alarm import Alarm
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.journal import Journal
-from coordinator.runtime.waiting import WaitingRequests
+from groupd.coordinator.runtime.alarm import Alarm
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.runtime.waiting import WaitingRequests
 
 log = structlog.get_logger("groupd.shard")
 

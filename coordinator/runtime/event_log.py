@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from coordinator.core.types import Event, EventKind
+from groupd.coordinator.core.types import Event, EventKind
 
 log = structlog.get_logger("groupd.group")
 

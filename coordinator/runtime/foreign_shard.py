@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator.core.types import RequestContext, RequestToken
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime.shard_state import REFUSALS, ShardState
-from coordinator.runtime.waiting import WaitingRequests
-from coordinator.transactions.api import Marker
+from groupd.coordinator.core.types import RequestContext, RequestToken
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
+from groupd.coordinator.runtime.waiting import WaitingRequests
+from groupd.coordinator.transactions.api import Marker
 
 
 class ForeignShard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from protocol.messages import TopicId
+from groupd.protocol.messages import TopicId
 
 
 def new_id() -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from coordinator.core.inspection.group import inspect_group_lazily, with_lists
-from coordinator.core.inspection.waits import Wait, transactions, wait
-from coordinator.core.types import Instant
-from coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.core.inspection.group import inspect_group_lazily, with_lists
+from groupd.coordinator.core.inspection.waits import Wait, transactions, wait
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 
 
 def inspect_lazily(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] | None:

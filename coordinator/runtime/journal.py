@@ -15,14 +15,14 @@ from dataclasses import field
 from functools import partial
 from typing import NamedTuple
 
-from coordinator.core.types import Completion, RequestToken
-from coordinator.transactions.api import Marker
-from protocol.frozen import dataclass
-from protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
-from protocol.records.batch_records import KeyValue, encode_content, join_contents
-from protocol.records.codec import encode_contents
-from protocol.records.commit_layout import CommitLayout
-from protocol.records.schema import Record
+from groupd.coordinator.core.types import Completion, RequestToken
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
+from groupd.protocol.records.batch_records import KeyValue, encode_content, join_contents
+from groupd.protocol.records.codec import encode_contents
+from groupd.protocol.records.commit_layout import CommitLayout
+from groupd.protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
 """Gate of replies that rest on every pending record of the shard."""

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import structlog
 
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import AppliedAt, Outcome
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime import collector
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.commit_runs import CommitRuns
-from coordinator.runtime.shard_log import ShardLog
-from protocol.records.batch import (
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import AppliedAt, Outcome
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.commit_runs import CommitRuns
+from groupd.coordinator.runtime.shard_log import ShardLog
+from groupd.protocol.records.batch import (
     Batch,
     BatchRecord,
     CorruptBatch,
@@ -29,11 +29,11 @@ from protocol.records.batch import (
     iter_batches,
     iter_records,
 )
-from protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from protocol.records.group_reader import GroupReader
-from protocol.records.offset_records import COMMIT_KEY, CommitReader
-from protocol.records.scan import check_end, key_value, records_data
-from storage.log import LogCorrupt, PartitionLogs, StoredBatch
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
+from groupd.protocol.records.group_reader import GroupReader
+from groupd.protocol.records.offset_records import COMMIT_KEY, CommitReader
+from groupd.protocol.records.scan import check_end, key_value, records_data
+from groupd.storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
 

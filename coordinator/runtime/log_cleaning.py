@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator
 from typing import Protocol, TypeVar
 
-from coordinator.runtime.shard_log import OwnedLog
-from coordinator.runtime.swap import Swap
-from protocol.frozen import dataclass
-from protocol.records.batch import iter_batches, parse_header
-from protocol.records.compaction import Compaction, Rules
-from protocol.records.survey import Identity, Survey
-from storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
+from groupd.coordinator.runtime.shard_log import OwnedLog
+from groupd.coordinator.runtime.swap import Swap
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.batch import iter_batches, parse_header
+from groupd.protocol.records.compaction import Compaction, Rules
+from groupd.protocol.records.survey import Identity, Survey
+from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
 T = TypeVar("T")
 

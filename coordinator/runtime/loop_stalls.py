@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.clock import elapsed_ns
 
 INTERVAL_S = 0.004
 BUCKET_NS = 10_000_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 
 
 class OffsetsView:

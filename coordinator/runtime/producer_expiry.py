@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from coordinator.config import CoordinatorConfig
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime.alarm import Alarm
-from coordinator.runtime.clock import Clock
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.alarm import Alarm
+from groupd.coordinator.runtime.clock import Clock
 
 TURN_PRODUCERS = 2000
 """Producers, or logs without any, between two turns for others: below a millisecond."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coordinator.runtime.clock import Clock
-from storage.log import LogError
+from groupd.coordinator.runtime.clock import Clock
+from groupd.storage.log import LogError
 
 BACKOFF_MS = 500
 BACKOFF_MAX_MS = 10_000

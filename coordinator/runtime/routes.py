@@ -8,31 +8,31 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any
 
-from coordinator.core.classic_group import answers
-from coordinator.core.frontend import classic_group, consumer_group, offsets
-from coordinator.core.frontend.groups import find_coordinator
-from coordinator.core.offsets.refusals import refuse_fetch
-from coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
-from coordinator.core.types import RequestContext
-from coordinator.runtime.broker import Broker, GroupRoute
-from coordinator.runtime.gather import Gather
-from coordinator.runtime.shard_state import ShardState
-from coordinator.runtime.transactions import txn_offset_commit
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.classic_group import answers
+from groupd.coordinator.core.frontend import classic_group, consumer_group, offsets
+from groupd.coordinator.core.frontend.groups import find_coordinator
+from groupd.coordinator.core.offsets.refusals import refuse_fetch
+from groupd.coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.broker import Broker, GroupRoute
+from groupd.coordinator.runtime.gather import Gather
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.transactions import txn_offset_commit
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import (
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DescribedConsumerGroup,
 )
-from protocol.messages.data import ProduceRequest
-from protocol.messages.groups import (
+from groupd.protocol.messages.data import ProduceRequest
+from groupd.protocol.messages.groups import (
     DeletedGroup,
     DeleteGroupsReply,
     DeleteGroupsRequest,
@@ -44,8 +44,8 @@ from protocol.messages.groups import (
     ListGroupsReply,
     ListGroupsRequest,
 )
-from protocol.messages.lazily import Lazily
-from protocol.messages.offsets import (
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import (
     FetchedGroup,
     OffsetCommitRequest,
     OffsetDeleteRequest,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Instant
-from coordinator.runtime.alarm import Alarm
-from coordinator.runtime.clock import Clock
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.alarm import Alarm
+from groupd.coordinator.runtime.clock import Clock
 
 EXPIRED_AT_ONCE = 10
 """Deadlines handled in one go, a millisecond or two: after a pause all sessions may be over. The

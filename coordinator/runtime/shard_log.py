@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.partitioning import compacted_log_name, offsets_log_name
-from protocol.frozen import dataclass
-from storage.log import LogState, PartitionLogs
+from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from groupd.protocol.frozen import dataclass
+from groupd.storage.log import LogState, PartitionLogs
 
 
 @dataclass(slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.api import PartitionAssignor
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.runtime.broker import MakeShard
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.runtime.broker import MakeShard
 
 
 def shard_maker(

@@ -6,12 +6,12 @@ from typing import Protocol
 
 import structlog
 
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.loader import LoadFailed
-from coordinator.runtime.reload import BACKOFF_MS, Reload
-from coordinator.runtime.shard_log import ShardLog
-from coordinator.runtime.shard_state import ShardState
-from storage.log import LogCorrupt, LogError
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.loader import LoadFailed
+from groupd.coordinator.runtime.reload import BACKOFF_MS, Reload
+from groupd.coordinator.runtime.shard_log import ShardLog
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.storage.log import LogCorrupt, LogError
 
 log = structlog.get_logger("groupd.shard")
 

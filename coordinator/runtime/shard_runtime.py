@@ -17,12 +17,12 @@ from typing import Any
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.metadata_image import MetadataDelta
-from coordinator.core.offsets.again import CommitAgain
-from coordinator.core.partitioning import offsets_log_name
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.offsets.again import CommitAgain
+from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import (
     AppendError,
     Completion,
     Event,
@@ -32,25 +32,25 @@ from coordinator.core.types import (
     RequestToken,
     Task,
 )
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.commit_lease import ACCEPTED, CommitLease
-from coordinator.runtime.commit_timeout import CommitTimeout
-from coordinator.runtime.journal import Journal, encode_again
-from coordinator.runtime.loader import load_anew
-from coordinator.runtime.shard_deadlines import ShardDeadlines
-from coordinator.runtime.shard_log import ShardLog, open_shard_log
-from coordinator.runtime.shard_reload import ShardReload
-from coordinator.runtime.shard_state import REFUSALS, ShardState
-from coordinator.runtime.steady import ShardLease
-from coordinator.runtime.transaction_end import end_transaction
-from coordinator.runtime.waiting import Waiter, WaitingRequests
-from coordinator.runtime.writer import LogWriter
-from coordinator.transactions.api import Marker
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import TopicId
-from protocol.records.schema import Record
-from storage.log import Append, LogError, PartitionLogs
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.commit_lease import ACCEPTED, CommitLease
+from groupd.coordinator.runtime.commit_timeout import CommitTimeout
+from groupd.coordinator.runtime.journal import Journal, encode_again
+from groupd.coordinator.runtime.loader import load_anew
+from groupd.coordinator.runtime.shard_deadlines import ShardDeadlines
+from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
+from groupd.coordinator.runtime.shard_reload import ShardReload
+from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
+from groupd.coordinator.runtime.steady import ShardLease
+from groupd.coordinator.runtime.transaction_end import end_transaction
+from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import Record
+from groupd.storage.log import Append, LogError, PartitionLogs
 
 __all__ = ["ShardRuntime", "ShardState"]
 

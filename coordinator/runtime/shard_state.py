@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 
 
 class ShardState(Enum):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Protocol
 
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Steady
-from coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Steady
+from groupd.coordinator.runtime.shard_state import ShardState
 
 _ACTIVE = ShardState.ACTIVE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.log import StoredBatch
+from groupd.storage.log import StoredBatch
 
 ROW_BYTES = 128 * 1024
 """A clean row is about so large: few rows to load, each read and checked in a millisecond."""

@@ -13,7 +13,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
-from coordinator.core.types import Event
+from groupd.coordinator.core.types import Event
 
 EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000

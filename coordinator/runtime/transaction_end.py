@@ -7,12 +7,12 @@ log, so there is nothing to take back here.
 
 from __future__ import annotations
 
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Instant, RequestToken
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime.journal import Journal
-from coordinator.transactions.api import Marker
-from protocol.errors import ErrorCode
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Instant, RequestToken
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ErrorCode
 
 
 def end_transaction(

@@ -12,17 +12,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from coordinator.core.frontend import offsets
-from coordinator.core.offsets.refusals import refuse_txn_commit
-from coordinator.core.types import RequestContext
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.foreign_shard import ForeignShard
-from coordinator.runtime.shard_runtime import ShardRuntime
-from coordinator.runtime.shard_state import ShardState
-from coordinator.runtime.waiting import Waiter
-from coordinator.transactions.api import Marker
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
+from groupd.coordinator.core.frontend import offsets
+from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.foreign_shard import ForeignShard
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
 
 OFFSETS_TOPIC = "__consumer_offsets"
 ABORTABLE_FROM = 4

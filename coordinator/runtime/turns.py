@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from typing import TypeVar
 
-from coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.clock import elapsed_ns
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import structlog
 
-from coordinator.core.types import RequestToken
-from coordinator.runtime.commit_lease import CommitLease
-from coordinator.runtime.steady import SteadyReply
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.offsets import OffsetFetchGroup
+from groupd.coordinator.core.types import RequestToken
+from groupd.coordinator.runtime.commit_lease import CommitLease
+from groupd.coordinator.runtime.steady import SteadyReply
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.offsets import OffsetFetchGroup
 
 log = structlog.get_logger("groupd.broker")
 

@@ -14,9 +14,9 @@ from typing import Protocol
 
 import structlog
 
-from coordinator.runtime.clock import elapsed_ns
-from coordinator.runtime.stats import WriterStats
-from storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
+from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.coordinator.runtime.stats import WriterStats
+from groupd.storage.log import Append, LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.writer")
 

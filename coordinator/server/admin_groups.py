@@ -5,15 +5,15 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from coordinator.core.inspection.group import is_long, list_group_summaries
-from coordinator.core.inspection.offsets import inspect_offsets
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.inspecting import inspect, inspect_lazily
-from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
-from coordinator.runtime.turns import Turns
-from coordinator.server.admin_http import JSON, HttpReply, HttpRequest, as_json, text
-from coordinator.server.group_lag import Ends, add_lag, owned_since
-from coordinator.server.long_json import json_steps
+from groupd.coordinator.core.inspection.group import is_long, list_group_summaries
+from groupd.coordinator.core.inspection.offsets import inspect_offsets
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.inspecting import inspect, inspect_lazily
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.runtime.turns import Turns
+from groupd.coordinator.server.admin_http import JSON, HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.server.group_lag import Ends, add_lag, owned_since
+from groupd.coordinator.server.long_json import json_steps
 
 SLICE_MS = 2.0
 EVENTS_SHOWN = 1000

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 
-from protocol.frozen import dataclass
+from groupd.protocol.frozen import dataclass
 
 if TYPE_CHECKING:
     import h11
@@ -104,13 +104,13 @@ class AdminServer:
     async def _load(self) -> None:
         """h11 takes some milliseconds, for which neither a start nor the loop need wait."""
         if not self._loaded:
-            await asyncio.to_thread(import_module, "coordinator.server.http_body")
+            await asyncio.to_thread(import_module, "groupd.coordinator.server.http_body")
             self._loaded = True
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         import h11
 
-        from coordinator.server.http_body import READ_BYTES, read_request
+        from groupd.coordinator.server.http_body import READ_BYTES, read_request
 
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_BYTES)
         try:
@@ -173,7 +173,7 @@ def _parsed(request: h11.Request) -> HttpRequest | None:
 
 
 async def _body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes | None:
-    from coordinator.server.http_body import BodyTooLarge, read_body
+    from groupd.coordinator.server.http_body import BodyTooLarge, read_body
 
     try:
         return await read_body(connection, reader, CONTROL_BODY_MAX)

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
-from coordinator.server.scrapes import Scrapes
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.server.scrapes import Scrapes
 
 Route = Callable[[HttpRequest], HttpReply | Awaitable[HttpReply]]
 

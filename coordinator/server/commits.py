@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.runtime.commit_lease import ACCEPTED, CommitLease
-from coordinator.runtime.waiting import Waiter
-from coordinator.server.connection_stats import ApiVersion, ConnectionStats
-from coordinator.server.slot import Slot
-from protocol.wire.api import offset_commit
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.commit_form import PARTITIONS_MAX, CommitForm
-from protocol.wire.header import (
+from groupd.coordinator.runtime.commit_lease import ACCEPTED, CommitLease
+from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionStats
+from groupd.coordinator.server.slot import Slot
+from groupd.protocol.wire.api import offset_commit
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.commit_form import PARTITIONS_MAX, CommitForm
+from groupd.protocol.wire.header import (
     RequestHeader,
     parse_request_header,
     reply_frame,
@@ -23,7 +23,7 @@ from protocol.wire.header import (
 )
 
 if TYPE_CHECKING:
-    from coordinator.server.connection import Connection
+    from groupd.coordinator.server.connection import Connection
 
 KEPT_MAX = 100_000
 """Partitions in the forms of all connections, a form itself counting as `FORM_COST`: some 30 MB.

@@ -21,21 +21,21 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
-from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.server.commits import CommitTable
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.lanes import lane_of
-from coordinator.server.long_replies import LongReplies
-from coordinator.server.slot import ReadySlot, Slot
-from coordinator.server.steady import NOBODY, SteadyTable, StoredReply
-from coordinator.server.steady_reader import SteadyReader
-from protocol.errors import ErrorCode
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.framing import FrameError, FrameSplitter
-from protocol.wire.header import RequestHeader, parse_request_header
-from protocol.wire.reader import MalformedRequest
-from protocol.wire.registry import Api
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.server.commits import CommitTable
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.lanes import lane_of
+from groupd.coordinator.server.long_replies import LongReplies
+from groupd.coordinator.server.slot import ReadySlot, Slot
+from groupd.coordinator.server.steady import NOBODY, SteadyTable, StoredReply
+from groupd.coordinator.server.steady_reader import SteadyReader
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.framing import FrameError, FrameSplitter
+from groupd.protocol.wire.header import RequestHeader, parse_request_header
+from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import Api
 
 log = structlog.get_logger("groupd.connection")
 

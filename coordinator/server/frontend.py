@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import NO_TOKEN, RequestContext
-from coordinator.runtime.broker import Broker
-from coordinator.server.slot import Slot
-from coordinator.topics.features import features_of
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
-from protocol.wire.api import get_telemetry_subscriptions, push_telemetry
-from protocol.wire.apis import API_RANGES
-from protocol.wire.header import RequestHeader
-from protocol.wire.registry import Api
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import NO_TOKEN, RequestContext
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.topics.features import features_of
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
+from groupd.protocol.wire.api import get_telemetry_subscriptions, push_telemetry
+from groupd.protocol.wire.apis import API_RANGES
+from groupd.protocol.wire.header import RequestHeader
+from groupd.protocol.wire.registry import Api
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """A client's name and version must look so (KIP-511)."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 
-from coordinator.core.slices import chunks
-from coordinator.runtime.broker import Broker
+from groupd.coordinator.core.slices import chunks
+from groupd.coordinator.runtime.broker import Broker
 
 AT_ONCE = 500
 

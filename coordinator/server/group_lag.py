@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from coordinator.core.types import EventKind
+from groupd.coordinator.core.types import EventKind
 
 Ends = Callable[[str, int], tuple[int, int] | None]
 """(topic, partition) -> start and end of its log; None = not known."""

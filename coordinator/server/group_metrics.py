@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.core.slices import run_through
-from coordinator.core.types import EventKind
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.clock import thread_cpu_s
-from coordinator.runtime.shard_runtime import ShardState
-from coordinator.runtime.stats import Durations
-from coordinator.runtime.turns import Turns
-from coordinator.server.families import gauge, labelled, untyped
-from coordinator.server.group_counts import GroupCounts, count_steps
-from coordinator.server.rates import Beginning, Rates
+from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.types import EventKind
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import thread_cpu_s
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.stats import Durations
+from groupd.coordinator.runtime.turns import Turns
+from groupd.coordinator.server.families import gauge, labelled, untyped
+from groupd.coordinator.server.group_counts import GroupCounts, count_steps
+from groupd.coordinator.server.rates import Beginning, Rates
 
 PREFIX = "kafka_server_group_coordinator_metrics_"
 DEPRECATED_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"

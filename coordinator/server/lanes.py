@@ -13,16 +13,16 @@ its order all the same; waiting for the log together, they share an fsync:
 
 from __future__ import annotations
 
-from protocol.wire.api import (
+from groupd.protocol.wire.api import (
     consumer_group_heartbeat,
     heartbeat,
     offset_commit,
     offset_fetch,
     produce,
 )
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.header import parse_request_header
-from protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.header import parse_request_header
+from groupd.protocol.wire.reader import MalformedRequest
 
 GROUPS = "groups"
 

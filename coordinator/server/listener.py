@@ -7,12 +7,12 @@ import errno
 from collections.abc import Callable
 from socket import socket
 
-from coordinator.config import CoordinatorConfig
-from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.server.connection import Connection, Requests
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.long_replies import LongReplies
-from coordinator.server.steady_reader import SteadyReader
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.server.connection import Connection, Requests
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.long_replies import LongReplies
+from groupd.coordinator.server.steady_reader import SteadyReader
 
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0

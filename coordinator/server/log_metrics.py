@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.cleaning.topic_cleaner import TopicCleaner
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.loop_stalls import LoopStalls
-from coordinator.server.families import gauge, total
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.families import gauge, total
 
 NS_PER_S = 1_000_000_000
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-from coordinator.plain_text import fields_text
+from groupd.coordinator.plain_text import fields_text
 
 _FIRST = ("timestamp", "level", "event")
 

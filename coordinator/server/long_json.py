@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from coordinator.core.slices import SLICE_ITEMS, chunks
+from groupd.coordinator.core.slices import SLICE_ITEMS, chunks
 
 
 def json_steps(value: Any) -> Generator[None, None, bytes]:

@@ -12,9 +12,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from coordinator.runtime.clock import elapsed_ns
-from protocol.frozen import dataclass
-from protocol.wire.encode import Steps
+from groupd.coordinator.runtime.clock import elapsed_ns
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.wire.encode import Steps
 
 SLICE_NS = 2_000_000
 AT_MOST = 64

@@ -14,15 +14,15 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.core.types import EventKind
-from coordinator.runtime.broker import Broker
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.families import gauge, total
-from coordinator.server.group_metrics import GroupMetrics
-from coordinator.server.rates import Beginning
-from coordinator.server.transaction_metrics import TransactionMetrics
-from coordinator.transactions.coordinator import TransactionCoordinator
-from protocol.wire.apis import API_BY_KEY
+from groupd.coordinator.core.types import EventKind
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.families import gauge, total
+from groupd.coordinator.server.group_metrics import GroupMetrics
+from groupd.coordinator.server.rates import Beginning
+from groupd.coordinator.server.transaction_metrics import TransactionMetrics
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.protocol.wire.apis import API_BY_KEY
 
 
 class MetricsRegistry(CollectorRegistry):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from coordinator.runtime.clock import Clock, thread_cpu_s
+from groupd.coordinator.runtime.clock import Clock, thread_cpu_s
 
 WINDOW_MS = 60_000
 APART_MS = 1_000

@@ -12,19 +12,19 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from coordinator.cleaning.topic_cleaner import TopicCleaner
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.loop_stalls import LoopStalls
-from coordinator.server.admin_http import HttpReply, HttpRequest
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.rates import Beginning
-from coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.rates import Beginning
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from coordinator.server.metrics import MetricsRegistry
+    from groupd.coordinator.server.metrics import MetricsRegistry
 
 
 class Scrapes:
@@ -56,15 +56,15 @@ class Scrapes:
     async def prepared(self) -> MetricsRegistry:
         """The registry, ready for one scrape."""
         if self._registry is None:
-            await asyncio.to_thread(import_module, "coordinator.server.metrics")
+            await asyncio.to_thread(import_module, "groupd.coordinator.server.metrics")
             # Another scrape may have waited for the thread, too.
             self._registry = self._registry or self._made()
         await self._registry.prepare()
         return self._registry
 
     def _made(self) -> MetricsRegistry:
-        from coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
-        from coordinator.server.metrics import make_registry
+        from groupd.coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
+        from groupd.coordinator.server.metrics import make_registry
 
         own = [
             lambda: LogCollector(*self._log_parts),

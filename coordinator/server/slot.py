@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from coordinator.runtime.commit_lease import CommitLease
-from coordinator.runtime.steady import SteadyReply
-from coordinator.server.long_replies import LongReply
-from protocol.wire.encode import without_stops
-from protocol.wire.header import RequestHeader, reply_frame, reply_header_version
-from protocol.wire.registry import Api
+from groupd.coordinator.runtime.commit_lease import CommitLease
+from groupd.coordinator.runtime.steady import SteadyReply
+from groupd.coordinator.server.long_replies import LongReply
+from groupd.protocol.wire.encode import without_stops
+from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
+from groupd.protocol.wire.registry import Api
 
 if TYPE_CHECKING:
-    from coordinator.server.connection import Connection
+    from groupd.coordinator.server.connection import Connection
 
 log = structlog.get_logger("groupd.connection")
 

@@ -13,9 +13,9 @@ from functools import lru_cache
 from struct import Struct
 from typing import Protocol
 
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.steady import SteadyReply
-from coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.steady import SteadyReply
+from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
 
 ENTRIES_MAX = 1024
 """Members that may share one connection with stored replies; beyond it the table starts anew."""

@@ -18,9 +18,9 @@ import select
 from contextlib import suppress
 from typing import Any
 
-from coordinator.runtime.clock import Clock
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.steady import PIPELINED_BYTES, SteadyTable
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.steady import PIPELINED_BYTES, SteadyTable
 
 READY_MAX = 256
 """Sockets in one go; the rest comes after whatever else the loop has to do."""

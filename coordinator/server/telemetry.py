@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator.runtime.turns import Turns
-from coordinator.server.admin_http import JSON, HttpReply, HttpRequest
-from coordinator.server.admin_routes import AdminRoutes
-from coordinator.server.long_json import json_steps
-from coordinator.server.scrapes import Scrapes
-from coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.runtime.turns import Turns
+from groupd.coordinator.server.admin_http import JSON, HttpReply, HttpRequest
+from groupd.coordinator.server.admin_routes import AdminRoutes
+from groupd.coordinator.server.long_json import json_steps
+from groupd.coordinator.server.scrapes import Scrapes
+from groupd.coordinator.topics.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -26,7 +26,7 @@ def add_telemetry(routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry) -
 
     def collector() -> Collector:
         # Imported late, as all of the library is: at the first scrape.
-        from coordinator.server.telemetry_metrics import TelemetryCollector
+        from groupd.coordinator.server.telemetry_metrics import TelemetryCollector
 
         return TelemetryCollector(telemetry)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.server.families import gauge, total
-from coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.server.families import gauge, total
+from groupd.coordinator.topics.telemetry import Telemetry
 
 
 class TelemetryCollector(Collector):

@@ -8,10 +8,10 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.server.families import gauge, labelled, total
-from coordinator.transactions import queries
-from coordinator.transactions.coordinator import TransactionCoordinator
-from coordinator.transactions.states import TransactionState
+from groupd.coordinator.server.families import gauge, labelled, total
+from groupd.coordinator.transactions import queries
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.states import TransactionState
 
 PREFIX = "kafka_server_transaction_coordinator_metrics_"
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from coordinator.core.types import Operation, RequestContext
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.client_metrics import ClientMetrics
-from coordinator.topics.config_changes import changed, changes_to, check_changes
-from coordinator.topics.describe_configs import check_config_access
-from coordinator.topics.group_overrides import GroupOverrides
-from coordinator.topics.names import check_topic_name
-from coordinator.topics.topic_configs import (
+from groupd.coordinator.core.types import Operation, RequestContext
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.client_metrics import ClientMetrics
+from groupd.coordinator.topics.config_changes import changed, changes_to, check_changes
+from groupd.coordinator.topics.describe_configs import check_config_access
+from groupd.coordinator.topics.group_overrides import GroupOverrides
+from groupd.coordinator.topics.names import check_topic_name
+from groupd.coordinator.topics.topic_configs import (
     TopicSettings,
     check_topic_config,
     check_topic_configs_together,
     topic_config_type,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import (
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
     RESOURCE_TOPIC,
@@ -36,7 +36,7 @@ from protocol.messages.topics import (
     ConfigResource,
     IncrementalAlterConfigsRequest,
 )
-from storage.log import LogError
+from groupd.storage.log import LogError
 
 
 class AlterConfigs:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from coordinator.topics.partition import PartitionLog
-from coordinator.topics.partitions import Partitions
-from protocol.errors import ApiError, ErrorCode
-from storage.log import Append, LogError, LogFenced
+from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import Append, LogError, LogFenced
 
 Writer = Callable[[Sequence[Append]], Awaitable[None]]
 """`PartitionLogs.append`, possibly with group commit behind it. Calls must be served in order."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from functools import partial
 
-from coordinator.topics.record_checks import check_records
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import (
+from groupd.coordinator.topics.record_checks import check_records
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
@@ -23,14 +23,14 @@ from protocol.records.batch import (
     verify_crc,
     with_create_time,
 )
-from protocol.records.compression import (
+from groupd.protocol.records.compression import (
     CODEC_NAMES,
     ZSTD,
     BadCompression,
     UnpacksTooLarge,
     decompress,
 )
-from protocol.records.produced import ProducedRecords, survey_produced
+from groupd.protocol.records.produced import ProducedRecords, survey_produced
 
 _ZSTD_MIN_VERSION = 7
 _NO_TIMESTAMP = -1

@@ -14,8 +14,8 @@ from itertools import dropwhile
 
 import structlog
 
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
-from coordinator.config_values import (
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
+from groupd.coordinator.config_values import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
@@ -24,8 +24,8 @@ from coordinator.config_values import (
     ValueRule,
     check_value,
 )
-from coordinator.settings import ConfigError, setting_text
-from coordinator.topics.broker_keys import (
+from groupd.coordinator.settings import ConfigError, setting_text
+from groupd.coordinator.topics.broker_keys import (
     DYNAMIC_KEYS,
     FIXED_KEYS,
     KEY_SYNONYMS,
@@ -35,13 +35,18 @@ from coordinator.topics.broker_keys import (
     node_keys,
     own_key,
 )
-from coordinator.topics.config_changes import DELETE, changed, changes_to
-from coordinator.topics.layout import Layout
-from coordinator.topics.overrides import Overrides
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Node
-from protocol.messages.topics import RESOURCE_BROKER, AlterResource, ConfigSynonym, ConfigValue
-from storage.log import Catalogue
+from groupd.coordinator.topics.config_changes import DELETE, changed, changes_to
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.overrides import Overrides
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.topics import (
+    RESOURCE_BROKER,
+    AlterResource,
+    ConfigSynonym,
+    ConfigValue,
+)
+from groupd.storage.log import Catalogue
 
 log = structlog.get_logger("groupd.configs")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
-from coordinator.config_values import BOOLEAN, INT, LIST, LONG, STRING
-from coordinator.settings import setting_text
-from protocol.frozen import dataclass
-from protocol.messages.cluster import Node
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, STRING
+from groupd.coordinator.settings import setting_text
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.cluster import Node
 
 LOG_DIR = "/groupd"
 """The one log directory that clients are told, whatever the store is."""

@@ -16,9 +16,9 @@ from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from types import MappingProxyType
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.topics.names import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
     COMPACTED_TOPIC,
     COMPACTED_TOPIC_ID,
@@ -30,10 +30,10 @@ from coordinator.topics.names import (
     check_topic_name,
     collision_key,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages import NO_TOPIC_ID, TopicId
-from storage.log import Catalogue, LogError, StoredTopic
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.storage.log import Catalogue, LogError, StoredTopic
 
 _OWN_TOPICS = frozenset({OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC})
 """They do not count."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from coordinator.topics.batch_checks import Unpacked, check_batch
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.produce_entry import ProduceEntry
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.errors import ApiError
+from groupd.coordinator.topics.batch_checks import Unpacked, check_batch
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.produce_entry import ProduceEntry
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.errors import ApiError
 
 AT_ONCE_BYTES = 1 << 16
 """Batches of one request that are checked before others have a turn; the first one always is."""

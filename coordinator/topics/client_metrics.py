@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import re2
 
-from coordinator.config_values import (
+from groupd.coordinator.config_values import (
     INT,
     LIST,
     SOURCE_CLIENT_METRICS,
@@ -21,17 +21,17 @@ from coordinator.config_values import (
     check_value,
     split_list,
 )
-from coordinator.topics.config_changes import changed, changes_to
-from coordinator.topics.overrides import Overrides
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.topics import (
+from groupd.coordinator.topics.config_changes import changed, changes_to
+from groupd.coordinator.topics.overrides import Overrides
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.topics import (
     RESOURCE_CLIENT_METRICS,
     AlterResource,
     ConfigSynonym,
     ConfigValue,
 )
-from storage.log import Catalogue
+from groupd.storage.log import Catalogue
 
 METRICS, INTERVAL, MATCH = "metrics", "interval.ms", "match"
 DEFAULT_INTERVAL_MS = 300_000

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from coordinator.config_values import LIST, split_list
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import AlterConfig, AlterResource
+from groupd.coordinator.config_values import LIST, split_list
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import AlterConfig, AlterResource
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _LIST_OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.layout import Layout
-from coordinator.topics.placement import REPLICAS_OF_A_PARTITION, check_replicas
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.placement import REPLICAS_OF_A_PARTITION, check_replicas
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import (
     CreatePartitionsReply,
     CreatePartitionsRequest,
     CreatePartitionsResult,
     GrownTopic,
 )
-from storage.log import LogError
+from groupd.storage.log import LogError
 
 
 class CreatePartitions:

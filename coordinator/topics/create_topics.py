@@ -5,20 +5,25 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.layout import Layout
-from coordinator.topics.names import CLUSTER_NAME
-from coordinator.topics.placement import check_request_size, placement
-from coordinator.topics.topic_configs import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.coordinator.topics.placement import check_request_size, placement
+from groupd.coordinator.topics.topic_configs import (
     TopicSettings,
     check_topic_config,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.topics import CreatedTopic, CreateTopicsReply, CreateTopicsRequest, NewTopic
-from storage.log import LogError
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.topics import (
+    CreatedTopic,
+    CreateTopicsReply,
+    CreateTopicsRequest,
+    NewTopic,
+)
+from groupd.storage.log import LogError
 
 
 class CreateTopics:

@@ -11,52 +11,52 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from coordinator.config import ConfigError, CoordinatorConfig
-from coordinator.core.types import Instant, RequestContext
-from coordinator.producers.verification import NoTransactions
-from coordinator.topics.alter_configs import AlterConfigs
-from coordinator.topics.appends import Appends, Writer
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.client_metrics import ClientMetrics
-from coordinator.topics.create_partitions import CreatePartitions
-from coordinator.topics.create_topics import CreateTopics
-from coordinator.topics.delete_records import DeleteRecords
-from coordinator.topics.delete_topics import DeleteTopics
-from coordinator.topics.describe_configs import DescribeConfigs
-from coordinator.topics.describe_producers import DescribeProducers
-from coordinator.topics.describe_quorum import DescribeQuorum
-from coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
-from coordinator.topics.elect_leaders import ElectLeaders
-from coordinator.topics.features import UpdateFeatures
-from coordinator.topics.fetch import Fetch, Wait, wait_for_event
-from coordinator.topics.fetch_sessions import FetchSessions
-from coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
-from coordinator.topics.layout import Layout
-from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
-from coordinator.topics.list_config_resources import ListConfigResources
-from coordinator.topics.list_offsets import ListOffsets
-from coordinator.topics.log_dirs import LogDirs
-from coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers, WriteTxnMarkers
-from coordinator.topics.metadata import Metadata
-from coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
-from coordinator.topics.partitions import Partitions
-from coordinator.topics.produce import Produce
-from coordinator.topics.producer_ids import ProducerIds
-from coordinator.topics.reassignments import Reassignments
-from coordinator.topics.telemetry import Telemetry
-from coordinator.topics.transactions_log import TransactionsLogView
-from coordinator.topics.verifying import Verifying
-from coordinator.transactions.api import MarkerTarget, TransactionVerifier
-from protocol.errors import ApiError
-from protocol.messages import TopicId
-from protocol.messages.cluster import (
+from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.coordinator.producers.verification import NoTransactions
+from groupd.coordinator.topics.alter_configs import AlterConfigs
+from groupd.coordinator.topics.appends import Appends, Writer
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.client_metrics import ClientMetrics
+from groupd.coordinator.topics.create_partitions import CreatePartitions
+from groupd.coordinator.topics.create_topics import CreateTopics
+from groupd.coordinator.topics.delete_records import DeleteRecords
+from groupd.coordinator.topics.delete_topics import DeleteTopics
+from groupd.coordinator.topics.describe_configs import DescribeConfigs
+from groupd.coordinator.topics.describe_producers import DescribeProducers
+from groupd.coordinator.topics.describe_quorum import DescribeQuorum
+from groupd.coordinator.topics.describe_topic_partitions import DescribeTopicPartitions
+from groupd.coordinator.topics.elect_leaders import ElectLeaders
+from groupd.coordinator.topics.features import UpdateFeatures
+from groupd.coordinator.topics.fetch import Fetch, Wait, wait_for_event
+from groupd.coordinator.topics.fetch_sessions import FetchSessions
+from groupd.coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.leader_epoch import OffsetForLeaderEpoch
+from groupd.coordinator.topics.list_config_resources import ListConfigResources
+from groupd.coordinator.topics.list_offsets import ListOffsets
+from groupd.coordinator.topics.log_dirs import LogDirs
+from groupd.coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers, WriteTxnMarkers
+from groupd.coordinator.topics.metadata import Metadata
+from groupd.coordinator.topics.offsets_log import NoOffsetsLog, OffsetsLogView
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.produce import Produce
+from groupd.coordinator.topics.producer_ids import ProducerIds
+from groupd.coordinator.topics.reassignments import Reassignments
+from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.topics.transactions_log import TransactionsLogView
+from groupd.coordinator.topics.verifying import Verifying
+from groupd.coordinator.transactions.api import MarkerTarget, TransactionVerifier
+from groupd.protocol.errors import ApiError
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     MetadataRequest,
     Node,
 )
-from protocol.messages.data import (
+from groupd.protocol.messages.data import (
     DeleteRecordsRequest,
     FetchRequest,
     InitProducerIdRequest,
@@ -64,17 +64,20 @@ from protocol.messages.data import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
-from protocol.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
-from protocol.messages.replicas import (
+from groupd.protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from groupd.protocol.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from groupd.protocol.messages.replicas import (
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
-from protocol.messages.topics import (
+from groupd.protocol.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
+)
+from groupd.protocol.messages.topics import (
     AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -83,7 +86,7 @@ from protocol.messages.topics import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from storage.log import Store
+from groupd.storage.log import Store
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 """(context, request) -> reply; None only from Produce with acks=0: send nothing."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.partitions import Partitions
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     DeletedRecords,
     DeletedRecordsTopic,
     DeleteRecordsReply,
     DeleteRecordsRequest,
 )
-from storage.log import LogError
+from groupd.storage.log import LogError
 
 HIGH_WATERMARK = -1
 

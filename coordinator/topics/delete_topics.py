@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import Topic, TopicCatalogue
-from coordinator.topics.names import log_name
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
-from storage.log import LogError, PartitionLogs
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.names import log_name
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
+from groupd.storage.log import LogError, PartitionLogs
 
 _TopicKey = tuple[str | None, TopicId]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.config_values import SOURCE_DEFAULT, SOURCE_TOPIC
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.broker_keys import TOPIC_SYNONYMS
-from coordinator.topics.catalogue import Topic, TopicCatalogue
-from coordinator.topics.client_metrics import ClientMetrics
-from coordinator.topics.group_overrides import GroupOverrides
-from coordinator.topics.names import CLUSTER_NAME, check_topic_name
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import (
+from groupd.coordinator.config_values import SOURCE_DEFAULT, SOURCE_TOPIC
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.broker_keys import TOPIC_SYNONYMS
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.client_metrics import ClientMetrics
+from groupd.coordinator.topics.group_overrides import GroupOverrides
+from groupd.coordinator.topics.names import CLUSTER_NAME, check_topic_name
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,

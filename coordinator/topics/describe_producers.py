@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.names import check_topic_name
-from coordinator.topics.partitions import Partitions
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.producers import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.names import check_topic_name
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.producers import (
     ActiveProducer,
     DescribedPartition,
     DescribedProducersTopic,
     DescribeProducersReply,
     DescribeProducersRequest,
 )
-from storage.log import LogError
+from groupd.storage.log import LogError
 
 
 class DescribeProducers:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.types import Instant, Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.layout import Layout
-from coordinator.topics.names import CLUSTER_METADATA_TOPIC, CLUSTER_NAME
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.quorum import (
+from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.names import CLUSTER_METADATA_TOPIC, CLUSTER_NAME
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.quorum import (
     DescribeQuorumReply,
     DescribeQuorumRequest,
     QuorumPartition,

@@ -6,13 +6,13 @@ Topics come sorted by name; the reply stops after the asked number of partitions
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.layout import Layout
-from coordinator.topics.metadata import topic_operations
-from coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.metadata import topic_operations
+from groupd.coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import (
     DescribeTopicPartitionsReply,
     DescribeTopicPartitionsRequest,
     TopicInfo,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.names import CLUSTER_NAME
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.replicas import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.replicas import (
     ElectLeadersReply,
     ElectLeadersRequest,
     PartitionOutcome,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.topics.partitions import KnownTopics, Partitions
+from groupd.coordinator.topics.partitions import KnownTopics, Partitions
 
 
 class LogEnds:

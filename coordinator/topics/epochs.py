@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.topics.partition import LEADER_EPOCH, ReadableLog
-from protocol.errors import ApiError, ErrorCode
+from groupd.coordinator.topics.partition import LEADER_EPOCH, ReadableLog
+from groupd.protocol.errors import ApiError, ErrorCode
 
 NO_EPOCH = -1
 UNDEFINED = (-1, -1)

@@ -6,12 +6,16 @@ every other one fails. Checks and texts are those of Kafka's FeatureControlManag
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.names import CLUSTER_NAME
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Feature
-from protocol.messages.quorum import FeatureUpdate, UpdateFeaturesReply, UpdateFeaturesRequest
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Feature
+from groupd.protocol.messages.quorum import (
+    FeatureUpdate,
+    UpdateFeaturesReply,
+    UpdateFeaturesRequest,
+)
 
 _UPGRADE = 1
 _UPGRADE_TYPES = (1, 2, 3)

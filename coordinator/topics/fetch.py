@@ -12,16 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant, Operation, RequestContext, Resource
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.epochs import check_leader_epoch, end_of_epoch
-from coordinator.topics.fetch_sessions import Answer, FetchContext, FetchSessions
-from coordinator.topics.fetch_target import FetchTarget
-from coordinator.topics.partition import ReadableLog
-from coordinator.topics.partitions import Partitions
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.epochs import check_leader_epoch, end_of_epoch
+from groupd.coordinator.topics.fetch_sessions import Answer, FetchContext, FetchSessions
+from groupd.coordinator.topics.fetch_target import FetchTarget
+from groupd.coordinator.topics.partition import ReadableLog
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     READ_COMMITTED,
     FetchedDataTopic,
     FetchedPartition,
@@ -29,8 +29,8 @@ from protocol.messages.data import (
     FetchReply,
     FetchRequest,
 )
-from protocol.records.batch import parse_header
-from storage.log import LogCorrupt, LogError
+from groupd.protocol.records.batch import parse_header
+from groupd.storage.log import LogCorrupt, LogError
 
 BY_ID_FROM = 13
 """Fetch versions that name topics by id."""

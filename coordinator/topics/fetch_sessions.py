@@ -17,10 +17,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from coordinator.config import CoordinatorConfig
-from coordinator.topics.fetch_target import FetchTarget, TargetKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import FetchDataTopic, FetchedPartition, FetchRequest, ForgottenTopic
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.topics.fetch_target import FetchTarget, TargetKey
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
+    FetchDataTopic,
+    FetchedPartition,
+    FetchRequest,
+    ForgottenTopic,
+)
 
 NO_SESSION = 0
 NEW_SESSION_EPOCH = 0

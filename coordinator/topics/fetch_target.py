@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.topics.partition import ReadableLog
-from protocol.errors import ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.data import FetchedPartition, FetchPartition
+from groupd.coordinator.topics.partition import ReadableLog
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.data import FetchedPartition, FetchPartition
 
 TargetKey = tuple[str | TopicId, int]
 """Topic, by name or by id as the requests have it, and partition."""

@@ -10,14 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from coordinator.config import CoordinatorConfig
-from coordinator.config_values import SOURCE_GROUP
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.config_changes import changes_to
-from coordinator.topics.overrides import Overrides
-from protocol.frozen import dataclass
-from protocol.messages.topics import RESOURCE_GROUP, AlterResource, ConfigSynonym, ConfigValue
-from storage.log import Catalogue
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config_values import SOURCE_GROUP
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.config_changes import changes_to
+from groupd.coordinator.topics.overrides import Overrides
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.topics import (
+    RESOURCE_GROUP,
+    AlterResource,
+    ConfigSynonym,
+    ConfigValue,
+)
+from groupd.storage.log import Catalogue
 
 
 class AlterFunction(Protocol):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Node, PartitionInfo
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node, PartitionInfo
 
 LEADER_EPOCH = 0
 

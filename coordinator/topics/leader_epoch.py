@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.epochs import check_leader_epoch, end_of_epoch
-from coordinator.topics.partitions import Partitions
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.epochs import check_leader_epoch, end_of_epoch
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     EpochEndOffset,
     EpochEndTopic,
     LeaderEpochPartition,
     OffsetForLeaderEpochReply,
     OffsetForLeaderEpochRequest,
 )
-from storage.log import LogError
+from groupd.storage.log import LogError
 
 
 class OffsetForLeaderEpoch:

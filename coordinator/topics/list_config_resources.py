@@ -6,14 +6,14 @@ asking for them is no mistake.
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.client_metrics import ClientMetrics
-from coordinator.topics.group_overrides import GroupOverrides
-from coordinator.topics.layout import Layout
-from coordinator.topics.names import CLUSTER_NAME
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.client_metrics import ClientMetrics
+from groupd.coordinator.topics.group_overrides import GroupOverrides
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
     RESOURCE_CLIENT_METRICS,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.epochs import check_leader_epoch
-from coordinator.topics.partition import LEADER_EPOCH, ReadableLog
-from coordinator.topics.partitions import Partitions
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.epochs import check_leader_epoch
+from groupd.coordinator.topics.partition import LEADER_EPOCH, ReadableLog
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     READ_COMMITTED,
     ListedOffset,
     ListedOffsetsTopic,
@@ -22,9 +22,9 @@ from protocol.messages.data import (
     ListOffsetsReply,
     ListOffsetsRequest,
 )
-from protocol.records.batch import CorruptBatch, iter_batches, iter_records, parse_header
-from protocol.records.compression import UnsupportedCodec
-from storage.log import LogCorrupt, LogError
+from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records, parse_header
+from groupd.protocol.records.compression import UnsupportedCodec
+from groupd.storage.log import LogCorrupt, LogError
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(
     -1, -7, -1

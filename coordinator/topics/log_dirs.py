@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.partitioning import compacted_log_name
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.broker_keys import LOG_DIR
-from coordinator.topics.catalogue import Topic, TopicCatalogue
-from coordinator.topics.names import (
+from groupd.coordinator.core.partitioning import compacted_log_name
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.broker_keys import LOG_DIR
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.names import (
     CLUSTER_NAME,
     COMPACTED_TOPIC,
     OFFSETS_TOPIC,
@@ -21,15 +21,15 @@ from coordinator.topics.names import (
     log_name,
     offsets_log_name,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.replicas import (
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.replicas import (
     AlterReplicaLogDirsReply,
     AlterReplicaLogDirsRequest,
     DescribeLogDirsReply,
     DescribeLogDirsRequest,
     LogDir,
 )
-from storage.log import Catalogue, LogError
+from groupd.storage.log import Catalogue, LogError
 
 
 class LogDirs:

@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from coordinator.core.types import Instant, Operation, RequestContext, Resource
-from coordinator.topics.appends import Appends, Staged
-from coordinator.topics.names import CLUSTER_NAME, OFFSETS_TOPIC
-from coordinator.topics.partition import PartitionLog
-from coordinator.topics.partitions import Partitions
-from coordinator.transactions.api import Marker, MarkerTarget
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.producers import (
+from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.topics.appends import Appends, Staged
+from groupd.coordinator.topics.names import CLUSTER_NAME, OFFSETS_TOPIC
+from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.transactions.api import Marker, MarkerTarget
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.producers import (
     MarkedTopic,
     WritableMarker,
     WriteTxnMarkersReply,
     WriteTxnMarkersRequest,
     WrittenMarker,
 )
-from storage.log import LogError
+from groupd.storage.log import LogError
 
 Place = tuple[str, int]
 

@@ -9,27 +9,27 @@ Topics that the principal may not describe look as if only their name were known
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import Topic, TopicCatalogue
-from coordinator.topics.layout import Layout
-from coordinator.topics.names import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
     CLUSTER_NAME,
     INTERNAL_TOPICS,
     check_topic_name,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.cluster import (
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.cluster import (
     DescribeClusterReply,
     DescribeClusterRequest,
     MetadataReply,
     MetadataRequest,
     TopicInfo,
 )
-from protocol.messages.groups import OPERATIONS_NOT_ASKED
-from storage.log import LogError
+from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
+from groupd.storage.log import LogError
 
 _TOPIC_OPERATIONS = (
     Operation.READ,

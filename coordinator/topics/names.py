@@ -6,10 +6,10 @@ not differ only in `.` against `_`, because metric names cannot tell them apart.
 
 from __future__ import annotations
 
-from coordinator.core import partitioning
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.topics import RESOURCE_BROKER
+from groupd.coordinator.core import partitioning
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.topics import RESOURCE_BROKER
 
 OFFSETS_TOPIC = partitioning.OFFSETS_TOPIC
 COMPACTED_TOPIC = partitioning.COMPACTED_TOPIC

@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from coordinator.core.partitioning import compacted_log_name, offsets_log_name
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.topics.stored_rows import read_batches
-from coordinator.topics.tail_cache import within
-from storage.log import LogUnavailable, PartitionLogs, StoredBatch
+from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.stored_rows import read_batches
+from groupd.coordinator.topics.tail_cache import within
+from groupd.storage.log import LogUnavailable, PartitionLogs, StoredBatch
 
 
 class OffsetsLogView(Protocol):

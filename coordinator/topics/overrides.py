@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from storage.log import Catalogue, LogError
+from groupd.storage.log import Catalogue, LogError
 
 OverridesListener = Callable[[str, Mapping[str, str]], None]
 """(name of the resource, its overrides now)."""

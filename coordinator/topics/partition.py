@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.topics.names import log_name
-from coordinator.topics.stored_rows import read_batches
-from coordinator.topics.tail_cache import TailCache
-from coordinator.transactions.api import Marker
-from protocol.messages import TopicId
-from protocol.records.batch import (
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.stored_rows import read_batches
+from groupd.coordinator.topics.tail_cache import TailCache
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.batch import (
     BatchHeader,
     CorruptBatch,
     encode_marker,
     iter_batches,
     with_base_offset,
 )
-from storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
+from groupd.storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
 LEADER_EPOCH = 0
 _RECOVERY_READ_BYTES = 4 << 20

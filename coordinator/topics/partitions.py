@@ -7,22 +7,22 @@ from typing import Protocol
 
 import structlog
 
-from coordinator.core.metadata_image import MetadataDelta
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.topics.catalogue import MetadataListener, Topic
-from coordinator.topics.names import (
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.catalogue import MetadataListener, Topic
+from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     log_name,
 )
-from coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
-from coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
-from coordinator.topics.tail_cache import TailCache
-from coordinator.topics.transactions_log import TransactionsLog, TransactionsLogView
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from storage.log import LogCorrupt, LogError, PartitionLogs
+from groupd.coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
+from groupd.coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
+from groupd.coordinator.topics.tail_cache import TailCache
+from groupd.coordinator.topics.transactions_log import TransactionsLog, TransactionsLogView
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
 
 log = structlog.get_logger("groupd.topics")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from coordinator.config import CoordinatorConfig
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topics import NewTopic
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.topics import NewTopic
 
 MAX_REPLICATION_FACTOR = 3
 

@@ -12,20 +12,20 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.core.types import Instant, Operation, RequestContext, Resource
-from coordinator.topics.appends import Appends
-from coordinator.topics.arrival_order import ArrivalOrder
-from coordinator.topics.batch_checks import produced_batch
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.checking import BatchChecking
-from coordinator.topics.names import log_name
-from coordinator.topics.partitions import Partitions
-from coordinator.topics.produce_entry import ProduceEntry
-from coordinator.topics.topic_configs import TopicSettings
-from coordinator.topics.verifying import Verifying
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.topics.appends import Appends
+from groupd.coordinator.topics.arrival_order import ArrivalOrder
+from groupd.coordinator.topics.batch_checks import produced_batch
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.checking import BatchChecking
+from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.partitions import Partitions
+from groupd.coordinator.topics.produce_entry import ProduceEntry
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.coordinator.topics.verifying import Verifying
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     ProducedPartition,
     ProducedTopic,
     ProducePartition,
@@ -33,8 +33,8 @@ from protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.records.batch import parse_header, with_log_append_time
-from storage.log import LogError
+from groupd.protocol.records.batch import parse_header, with_log_append_time
+from groupd.storage.log import LogError
 
 
 class Produce:

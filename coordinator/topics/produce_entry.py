@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.producers.verification import Verification
-from coordinator.topics.batch_checks import BatchCheck, Unpack
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.partition import PartitionLog
-from coordinator.topics.record_checks import BadRecords
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.data import ProducedPartition, ProducePartition
-from protocol.records.batch import BatchHeader
-from storage.log import Append
+from groupd.coordinator.producers.verification import Verification
+from groupd.coordinator.topics.batch_checks import BatchCheck, Unpack
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.record_checks import BadRecords
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.data import ProducedPartition, ProducePartition
+from groupd.protocol.records.batch import BatchHeader
+from groupd.storage.log import Append
 
 _WITHOUT_START = frozenset(
     {

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.names import CLUSTER_NAME
-from protocol.errors import ErrorCode
-from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
-from storage.log import Catalogue, LogError
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from groupd.storage.log import Catalogue, LogError
 
 BLOCK_SIZE = 1000
 

@@ -6,13 +6,13 @@ under way.
 
 from __future__ import annotations
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.layout import Layout
-from coordinator.topics.names import CLUSTER_NAME
-from coordinator.topics.placement import REPLICAS_OF_A_PARTITION, check_replicas
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.replicas import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.names import CLUSTER_NAME
+from groupd.coordinator.topics.placement import REPLICAS_OF_A_PARTITION, check_replicas
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.replicas import (
     AlterPartitionReassignmentsReply,
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsReply,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from coordinator.config_values import split_list
-from coordinator.topics.topic_configs import TopicSettings
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import RecordError
-from protocol.records.batch import BatchHeader, BatchRecord, read_record
-from protocol.records.produced import ProducedRecords
+from groupd.coordinator.config_values import split_list
+from groupd.coordinator.topics.topic_configs import TopicSettings
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import RecordError
+from groupd.protocol.records.batch import BatchHeader, BatchRecord, read_record
+from groupd.protocol.records.produced import ProducedRecords
 
 RECORD_ERRORS_MAX = 1000
 """Records that an answer names; more are counted."""

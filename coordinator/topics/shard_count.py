@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.config import ConfigError, CoordinatorConfig
-from coordinator.topics.names import OFFSETS_PARTITIONS
-from storage.log import Catalogue
+from groupd.coordinator.config import ConfigError, CoordinatorConfig
+from groupd.coordinator.topics.names import OFFSETS_PARTITIONS
+from groupd.storage.log import Catalogue
 
 
 async def fix_shard_count(store: Catalogue, config: CoordinatorConfig) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.topics.tail_cache import within
-from protocol.records.batch import iter_batches, parse_header
-from storage.log import PartitionLogs, StoredBatch
+from groupd.coordinator.topics.tail_cache import within
+from groupd.protocol.records.batch import iter_batches, parse_header
+from groupd.storage.log import PartitionLogs, StoredBatch
 
 
 async def read_batches(

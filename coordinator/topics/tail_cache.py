@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from storage.log import StoredBatch
+from groupd.storage.log import StoredBatch
 
 LOG_BYTES_MAX = 1 << 20
 TOTAL_BYTES_MAX = 64 << 20

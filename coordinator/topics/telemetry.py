@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant, RequestContext
-from coordinator.topics.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, ClientMetrics
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.telemetry import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.coordinator.topics.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, ClientMetrics
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.telemetry import (
     NO_CLIENT,
     GetTelemetrySubscriptionsReply,
     GetTelemetrySubscriptionsRequest,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
-from coordinator.config_values import (
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_values import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -26,10 +26,10 @@ from coordinator.config_values import (
     check_value,
     split_list,
 )
-from coordinator.settings import setting_text
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.topics import ConfigValue
+from groupd.coordinator.settings import setting_text
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.topics import ConfigValue
 
 _LONG_MAX = 2**63 - 1
 

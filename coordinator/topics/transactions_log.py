@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.topics.names import TRANSACTIONS_LOG
-from coordinator.topics.stored_rows import read_batches
-from storage.log import PartitionLogs, StoredBatch
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.names import TRANSACTIONS_LOG
+from groupd.coordinator.topics.stored_rows import read_batches
+from groupd.storage.log import PartitionLogs, StoredBatch
 
 
 class TransactionsLogView(Protocol):

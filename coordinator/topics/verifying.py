@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.broker_configs import BrokerConfigs
-from coordinator.topics.produce_entry import ProduceEntry
-from coordinator.transactions.api import TransactionVerifier
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import ProduceRequest
-from protocol.records.batch import is_transactional, parse_header
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.broker_configs import BrokerConfigs
+from groupd.coordinator.topics.produce_entry import ProduceEntry
+from groupd.coordinator.transactions.api import TransactionVerifier
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import ProduceRequest
+from groupd.protocol.records.batch import is_transactional, parse_header
 
 ABORTABLE_FROM = 11
 """Produce versions that know TRANSACTION_ABORTABLE."""

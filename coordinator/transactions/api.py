@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

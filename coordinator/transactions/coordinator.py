@@ -13,30 +13,30 @@ from typing import Any
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
-from coordinator.runtime.alarm import Alarm
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.shard_state import ShardState
-from coordinator.runtime.writer import LogWriter
-from coordinator.transactions import queries
-from coordinator.transactions.api import MarkerTarget
-from coordinator.transactions.markers import MarkerSender
-from coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
-from coordinator.transactions.state_log import StateLog
-from coordinator.transactions.states import PREPARED, TransactionState
-from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
-from coordinator.transactions.table import TransactionTable
-from coordinator.transactions.trimmer import CHUNK, Trimmer
-from coordinator.transactions.turns import Turns
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import InitProducerIdRequest
-from protocol.messages.transactions import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.runtime.alarm import Alarm
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.transactions import queries
+from groupd.coordinator.transactions.api import MarkerTarget
+from groupd.coordinator.transactions.markers import MarkerSender
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
+from groupd.coordinator.transactions.state_log import StateLog
+from groupd.coordinator.transactions.states import PREPARED, TransactionState
+from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.coordinator.transactions.trimmer import CHUNK, Trimmer
+from groupd.coordinator.transactions.turns import Turns
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.messages.transactions import (
     DescribedTransaction,
     EndTxnRequest,
     ListTransactionsReply,
     ListTransactionsRequest,
 )
-from storage.log import LogError, PartitionLogs
+from groupd.storage.log import LogError, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
 

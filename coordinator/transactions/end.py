@@ -17,16 +17,16 @@ NeedsProducerId, before any effect.
 
 from __future__ import annotations
 
-from coordinator.transactions.metadata import (
+from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     LAST_EPOCH,
     NO_PRODUCER_ID,
     TransactionMetadata,
 )
-from coordinator.transactions.states import AT_REST, PREPARED, TransactionState
-from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.transactions import EndTxnRequest
+from groupd.coordinator.transactions.states import AT_REST, PREPARED, TransactionState
+from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.transactions import EndTxnRequest
 
 _RESULT = {
     TransactionState.PREPARE_COMMIT: True,

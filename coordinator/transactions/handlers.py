@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.partitioning import partition_for
-from coordinator.core.types import Operation, RequestContext, Resource
-from coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
-from coordinator.transactions.coordinator import TransactionCoordinator
-from coordinator.transactions.log_records import by_topic
-from coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
-from protocol.messages.transactions import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.log_records import by_topic
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from groupd.protocol.messages.transactions import (
     AddedTopic,
     AddedTransaction,
     AddOffsetsToTxnReply,

@@ -6,13 +6,13 @@ import asyncio
 
 import structlog
 
-from coordinator.runtime.loader import LoadFailed, check_batches
-from coordinator.transactions.log_records import from_value
-from coordinator.transactions.table import TransactionTable
-from protocol.records.batch import CorruptBatch, iter_batches, iter_records
-from protocol.records.codec import CorruptRecord, UnknownRecordType
-from protocol.records.transaction_records import decode_key
-from storage.log import LogState, PartitionLogs
+from groupd.coordinator.runtime.loader import LoadFailed, check_batches
+from groupd.coordinator.transactions.log_records import from_value
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
+from groupd.protocol.records.transaction_records import decode_key
+from groupd.storage.log import LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
 

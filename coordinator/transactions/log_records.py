@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from coordinator.transactions.metadata import TopicPartition, TransactionMetadata
-from coordinator.transactions.states import TransactionState
-from protocol.records.codec import CorruptRecord
-from protocol.records.transaction_records import (
+from groupd.coordinator.transactions.metadata import TopicPartition, TransactionMetadata
+from groupd.coordinator.transactions.states import TransactionState
+from groupd.protocol.records.codec import CorruptRecord
+from groupd.protocol.records.transaction_records import (
     TransactionLogValue,
     decode_value,
     encode_key,

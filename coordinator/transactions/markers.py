@@ -12,13 +12,17 @@ from collections.abc import Mapping
 
 import structlog
 
-from coordinator.runtime.clock import Clock
-from coordinator.transactions.api import Marker, MarkerTarget
-from coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition, TransactionMetadata
-from coordinator.transactions.state_log import StateLog
-from coordinator.transactions.states import TransactionState
-from coordinator.transactions.table import TransactionTable
-from protocol.errors import ApiError, ErrorCode
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.transactions.api import Marker, MarkerTarget
+from groupd.coordinator.transactions.metadata import (
+    EPOCH_BUMPS,
+    TopicPartition,
+    TransactionMetadata,
+)
+from groupd.coordinator.transactions.state_log import StateLog
+from groupd.coordinator.transactions.states import TransactionState
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.protocol.errors import ApiError, ErrorCode
 
 log = structlog.get_logger("groupd.transactions")
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from coordinator.transactions.states import PREPARED, TransactionState
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
+from groupd.coordinator.transactions.states import PREPARED, TransactionState
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
 
 EPOCH_MAX = 2**15 - 1
 LAST_EPOCH = EPOCH_MAX - 1

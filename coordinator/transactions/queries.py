@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re2
 
-from coordinator.transactions.log_records import by_topic
-from coordinator.transactions.states import BY_NAME, PREPARED, TransactionState
-from coordinator.transactions.table import Entry, TransactionTable
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.transactions import (
+from groupd.coordinator.transactions.log_records import by_topic
+from groupd.coordinator.transactions.states import BY_NAME, PREPARED, TransactionState
+from groupd.coordinator.transactions.table import Entry, TransactionTable
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.transactions import (
     DescribedTransaction,
     ListedTransaction,
     ListTransactionsReply,

@@ -13,28 +13,28 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Completion
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.journal import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Completion
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.journal import (
     BATCH_OVERHEAD_BYTES,
     RECORD_OVERHEAD_BYTES,
     Journal,
     measured,
 )
-from coordinator.runtime.loader import LoadFailed
-from coordinator.runtime.reload import BACKOFF_MS, Reload
-from coordinator.runtime.shard_state import REFUSALS, ShardState
-from coordinator.runtime.writer import LogWriter
-from coordinator.topics.names import TRANSACTIONS_LOG
-from coordinator.transactions.loader import load_table
-from coordinator.transactions.log_records import to_record
-from coordinator.transactions.metadata import TransactionMetadata
-from coordinator.transactions.states import TransactionState
-from coordinator.transactions.steps import Change
-from coordinator.transactions.table import TransactionTable
-from protocol.errors import ApiError, ErrorCode
-from storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
+from groupd.coordinator.runtime.loader import LoadFailed
+from groupd.coordinator.runtime.reload import BACKOFF_MS, Reload
+from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.topics.names import TRANSACTIONS_LOG
+from groupd.coordinator.transactions.loader import load_table
+from groupd.coordinator.transactions.log_records import to_record
+from groupd.coordinator.transactions.metadata import TransactionMetadata
+from groupd.coordinator.transactions.states import TransactionState
+from groupd.coordinator.transactions.steps import Change
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.transactions.metadata import NO_EPOCH, NO_PRODUCER_ID, TransactionMetadata
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
+from groupd.coordinator.transactions.metadata import NO_EPOCH, NO_PRODUCER_ID, TransactionMetadata
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
 
 
 class NeedsProducerId(Exception):

@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from coordinator.config import CoordinatorConfig
-from coordinator.transactions.end import end_v1, end_v2, fence
-from coordinator.transactions.metadata import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.transactions.end import end_v1, end_v2, fence
+from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     LAST_EPOCH,
     NO_EPOCH,
     TopicPartition,
     TransactionMetadata,
 )
-from coordinator.transactions.states import AT_REST, PREPARED, TransactionState
-from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import InitProducerIdRequest
-from protocol.messages.transactions import EndTxnRequest
+from groupd.coordinator.transactions.states import AT_REST, PREPARED, TransactionState
+from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.messages.transactions import EndTxnRequest
 
 _FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
 """What a new producer is told while the transaction of the old one is aborted."""

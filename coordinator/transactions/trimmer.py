@@ -11,8 +11,8 @@ import asyncio
 
 import structlog
 
-from coordinator.transactions.state_log import LOG_NAME, StateLog
-from storage.log import LogError, PartitionLogs
+from groupd.coordinator.transactions.state_log import LOG_NAME, StateLog
+from groupd.storage.log import LogError, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
 

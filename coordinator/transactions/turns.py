@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock
 
 
 class Turns:

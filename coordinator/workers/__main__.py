@@ -1,4 +1,4 @@
-"""The process of a worker: `python -m coordinator.workers NODE_ID CHANNEL_FD LISTEN_FD
+"""The process of a worker: `python -m groupd.coordinator.workers NODE_ID CHANNEL_FD LISTEN_FD
 PARENT_PID`; the node id is there for whoever looks at the list of processes.
 
 Only a main process starts it (`spawn`). Signals to the whole group of processes are the main
@@ -17,8 +17,8 @@ from socket import socket
 
 import uvloop
 
-from coordinator.runtime.clock import SystemClock
-from coordinator.workers.worker import Worker
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.workers.worker import Worker
 
 EXIT_ORPHANED = 3
 _PR_SET_PDEATHSIG = 1

@@ -20,10 +20,10 @@ from typing import cast
 
 import structlog
 
-from coordinator.workers.failures import decode_failure, encode_failure
-from coordinator.workers.operations import Operation
-from protocol.wire.framing import FrameError, FrameSplitter
-from storage.log import LogUnavailable
+from groupd.coordinator.workers.failures import decode_failure, encode_failure
+from groupd.coordinator.workers.operations import Operation
+from groupd.protocol.wire.framing import FrameError, FrameSplitter
+from groupd.storage.log import LogUnavailable
 
 log = structlog.get_logger("groupd.workers")
 

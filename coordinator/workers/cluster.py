@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from coordinator.core.frontend.groups import KEY_GROUP
-from coordinator.core.metadata_image import MetadataDelta
-from coordinator.core.partitioning import partition_for
-from coordinator.runtime.clock import Clock
-from coordinator.transactions.api import Marker
-from coordinator.workers import messages
-from coordinator.workers.channel import Answer
-from coordinator.workers.link import Place, WorkerLink
-from coordinator.workers.messages import Start
-from coordinator.workers.operations import Operation
-from coordinator.workers.spawn import Spawn, spawn_process
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Node
-from storage.log import LogError
+from groupd.coordinator.core.frontend.groups import KEY_GROUP
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.workers import messages
+from groupd.coordinator.workers.channel import Answer
+from groupd.coordinator.workers.link import Place, WorkerLink
+from groupd.coordinator.workers.messages import Start
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.spawn import Spawn, spawn_process
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.log import LogError
 
 STOP_TIMEOUT_S = 3.0
 MARKER_TIMEOUT_S = 10.0

@@ -17,17 +17,17 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from coordinator.server.admin_groups import EVENTS_SHOWN
-from coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
-from coordinator.server.families import labelled
-from coordinator.server.group_lag import Ends, add_lag
-from coordinator.server.scrapes import Scrapes
-from coordinator.workers.cluster import Cluster
-from coordinator.workers.link import WorkerLink, WorkerState
-from coordinator.workers.messages import AdminAnswer, encode_path
-from coordinator.workers.metric_families import MergedFamilies, decode_families
-from coordinator.workers.operations import Operation
-from storage.log import LogError
+from groupd.coordinator.server.admin_groups import EVENTS_SHOWN
+from groupd.coordinator.server.admin_http import HttpReply, HttpRequest, as_json, text
+from groupd.coordinator.server.families import labelled
+from groupd.coordinator.server.group_lag import Ends, add_lag
+from groupd.coordinator.server.scrapes import Scrapes
+from groupd.coordinator.workers.cluster import Cluster
+from groupd.coordinator.workers.link import WorkerLink, WorkerState
+from groupd.coordinator.workers.messages import AdminAnswer, encode_path
+from groupd.coordinator.workers.metric_families import MergedFamilies, decode_families
+from groupd.coordinator.workers.operations import Operation
+from groupd.storage.log import LogError
 
 ANSWER_TIMEOUT_S = 5.0
 OK = 200

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
-from protocol.errors import ApiError, ErrorCode
-from storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreTaken
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreTaken
 
 _PLAIN: dict[str, type[Exception]] = {
     "taken": StoreTaken,

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from coordinator.config import ConfigError, CoordinatorConfig, with_settings
-from coordinator.core.partitioning import compacted_log_name, offsets_log_name
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.clock import Clock
-from coordinator.server.admin_routes import AdminRoutes
-from coordinator.server.group_lag import Ends
-from coordinator.server.scrapes import Scrapes
-from coordinator.topics.data_plane import DataPlane
-from coordinator.transactions.api import TransactionVerifier
-from coordinator.workers import messages
-from coordinator.workers.channel import Answer
-from coordinator.workers.cluster import Cluster
-from coordinator.workers.cluster_routes import ClusterRoutes
-from coordinator.workers.link import Place
-from coordinator.workers.log_service import LogService
-from coordinator.workers.main_frontend import MainFrontend
-from coordinator.workers.messages import Start, Verify
-from coordinator.workers.operations import Operation
-from coordinator.workers.places import bind_places
-from coordinator.workers.spawn import Spawn, spawn_process
-from storage.log import PartitionLogs
+from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.server.admin_routes import AdminRoutes
+from groupd.coordinator.server.group_lag import Ends
+from groupd.coordinator.server.scrapes import Scrapes
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.transactions.api import TransactionVerifier
+from groupd.coordinator.workers import messages
+from groupd.coordinator.workers.channel import Answer
+from groupd.coordinator.workers.cluster import Cluster
+from groupd.coordinator.workers.cluster_routes import ClusterRoutes
+from groupd.coordinator.workers.link import Place
+from groupd.coordinator.workers.log_service import LogService
+from groupd.coordinator.workers.main_frontend import MainFrontend
+from groupd.coordinator.workers.messages import Start, Verify
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.places import bind_places
+from groupd.coordinator.workers.spawn import Spawn, spawn_process
+from groupd.storage.log import PartitionLogs
 
 Handle = Callable[[bytes], Awaitable[bytes]]
 

@@ -20,15 +20,15 @@ from socket import socket
 
 import structlog
 
-from coordinator.failures import DaemonFailed
-from coordinator.runtime.clock import Clock, TimerHandle
-from coordinator.workers.channel import Answer, Channel, ChannelLost
-from coordinator.workers.messages import Health, Start
-from coordinator.workers.operations import Operation
-from coordinator.workers.spawn import Spawn, WorkerProcess
-from protocol.errors import ApiError
-from protocol.messages.cluster import Node
-from storage.log import LogError
+from groupd.coordinator.failures import DaemonFailed
+from groupd.coordinator.runtime.clock import Clock, TimerHandle
+from groupd.coordinator.workers.channel import Answer, Channel, ChannelLost
+from groupd.coordinator.workers.messages import Health, Start
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.spawn import Spawn, WorkerProcess
+from groupd.protocol.errors import ApiError
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.log import LogError
 
 log = structlog.get_logger("groupd.workers")
 

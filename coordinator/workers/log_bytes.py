@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from struct import Struct
 
-from storage.log import Append, LogState, Replacement, StoredBatch
+from groupd.storage.log import Append, LogState, Replacement, StoredBatch
 
 _COUNT = Struct(">I")
 _NAME = Struct(">H")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
-from coordinator.workers import log_bytes
-from coordinator.workers.operations import Operation
-from storage.log import Append, LogFenced, PartitionLogs, StoredBatch
+from groupd.coordinator.workers import log_bytes
+from groupd.coordinator.workers.operations import Operation
+from groupd.storage.log import Append, LogFenced, PartitionLogs, StoredBatch
 
 Writer = Callable[[Sequence[Append]], "asyncio.Future[None]"]
 """`LogWriter.append`."""

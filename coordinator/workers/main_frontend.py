@@ -11,21 +11,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from coordinator.runtime.broker import Broker
-from coordinator.server.frontend import Frontend, request_context
-from coordinator.server.slot import Slot
-from coordinator.workers.messages import decode_forward
-from protocol.messages.cluster import MetadataRequest
-from protocol.messages.topics import (
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.server.frontend import Frontend, request_context
+from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.workers.messages import decode_forward
+from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.topics import (
     AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
 )
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.header import parse_request_header, reply_frame, reply_header_version
-from protocol.wire.registry import Api
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.header import parse_request_header, reply_frame, reply_header_version
+from groupd.protocol.wire.registry import Api
 
 NEWS = frozenset(
     {

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.transactions.api import Marker
-from protocol.errors import ErrorCode
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ErrorCode
 
 Place = tuple[str, int]
 GroupConfigs = Mapping[str, Mapping[str, str]]

@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import RequestContext
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.ids import new_id
-from coordinator.runtime.offsets_view import OffsetsView
-from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.topics.broker_keys import LOG_DIR
-from coordinator.topics.catalogue import Topic
-from coordinator.topics.describe_producers import DescribeProducers
-from coordinator.topics.fetch import Fetch
-from coordinator.topics.fetch_sessions import FetchSessions
-from coordinator.topics.leader_epoch import OffsetForLeaderEpoch
-from coordinator.topics.list_offsets import ListOffsets
-from coordinator.topics.markers import WriteTxnMarkers
-from coordinator.topics.partition import PartitionLog
-from coordinator.topics.partitions import KnownTopics, Partitions
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.ids import new_id
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.topics.broker_keys import LOG_DIR
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.describe_producers import DescribeProducers
+from groupd.coordinator.topics.fetch import Fetch
+from groupd.coordinator.topics.fetch_sessions import FetchSessions
+from groupd.coordinator.topics.leader_epoch import OffsetForLeaderEpoch
+from groupd.coordinator.topics.list_offsets import ListOffsets
+from groupd.coordinator.topics.markers import WriteTxnMarkers
+from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partitions import KnownTopics, Partitions
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     DeleteRecordsRequest,
     FetchRequest,
     InitProducerIdRequest,
@@ -36,9 +36,9 @@ from protocol.messages.data import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
-from protocol.messages.replicas import DescribeLogDirsReply, DescribeLogDirsRequest, LogDir
-from protocol.messages.transactions import (
+from groupd.protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from groupd.protocol.messages.replicas import DescribeLogDirsReply, DescribeLogDirsRequest, LogDir
+from groupd.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DescribeTransactionsRequest,
@@ -46,7 +46,7 @@ from protocol.messages.transactions import (
     ListTransactionsReply,
     ListTransactionsRequest,
 )
-from storage.log import PartitionLogs
+from groupd.storage.log import PartitionLogs
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 

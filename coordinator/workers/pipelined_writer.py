@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.runtime.writer import LogWriter, Source, Taken
-from storage.log import PartitionLogs
+from groupd.coordinator.runtime.writer import LogWriter, Source, Taken
+from groupd.storage.log import PartitionLogs
 
 UNDER_WAY_MAX = 16
 

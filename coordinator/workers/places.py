@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 
-from coordinator.advertised import WILDCARDS
-from coordinator.server.listener import BACKLOG, CannotListen, cannot_listen
-from coordinator.workers.link import Place
-from protocol.messages.cluster import Node
+from groupd.coordinator.advertised import WILDCARDS
+from groupd.coordinator.server.listener import BACKLOG, CannotListen, cannot_listen
+from groupd.coordinator.workers.link import Place
+from groupd.protocol.messages.cluster import Node
 
 PORT_MAX = 65_535
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.workers import log_bytes
-from coordinator.workers.channel import Channel
-from coordinator.workers.operations import Operation
-from storage.log import Append, LogState, Replacement, StoredBatch
+from groupd.coordinator.workers import log_bytes
+from groupd.coordinator.workers.channel import Channel
+from groupd.coordinator.workers.operations import Operation
+from groupd.storage.log import Append, LogState, Replacement, StoredBatch
 
 
 class RemoteLogs:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.workers import messages
-from coordinator.workers.channel import Channel
-from coordinator.workers.messages import Verify
-from coordinator.workers.operations import Operation
-from protocol.errors import ApiError, ErrorCode
-from storage.log import LogError
+from groupd.coordinator.workers import messages
+from groupd.coordinator.workers.channel import Channel
+from groupd.coordinator.workers.messages import Verify
+from groupd.coordinator.workers.operations import Operation
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import LogError
 
 
 class RemoteVerifier:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.topics.catalogue import MetadataListener, Topic
-from protocol.messages import TopicId
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.topics.catalogue import MetadataListener, Topic
+from groupd.protocol.messages import TopicId
 
 
 class ReplicatedTopics:

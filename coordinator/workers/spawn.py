@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Protocol
 
-from coordinator.workers.channel import Channel
+from groupd.coordinator.workers.channel import Channel
 
 _SOCKET_BUFFER_BYTES = 1024 * 1024
 """Rows of a load and batches of a commit go through in a few pieces."""
@@ -62,7 +62,7 @@ async def spawn_process(node_id: int, bound: socket.socket, channel: Channel) ->
         fds = theirs.fileno(), bound.fileno()
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "coordinator.workers"),
+            *(sys.executable, "-P", "-m", "groupd.coordinator.workers"),
             *(str(number) for number in (node_id, *fds, os.getpid())),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,

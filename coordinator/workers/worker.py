@@ -15,34 +15,34 @@ from socket import socket
 
 import structlog
 
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.runtime import collector
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.ids import new_id
-from coordinator.runtime.loop_stalls import LoopStalls
-from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.runtime.shard_maker import shard_maker
-from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.frontend import Frontend
-from coordinator.server.listener import KafkaListener
-from coordinator.server.logs import configure_logging
-from coordinator.workers import messages
-from coordinator.workers.channel import Answer, Channel
-from coordinator.workers.messages import Health, Start
-from coordinator.workers.offsets_plane import offsets_handlers
-from coordinator.workers.operations import Operation
-from coordinator.workers.pipelined_writer import PipelinedWriter
-from coordinator.workers.remote_logs import RemoteLogs
-from coordinator.workers.remote_transactions import RemoteVerifier
-from coordinator.workers.replicated_topics import ReplicatedTopics
-from coordinator.workers.worker_frontend import WorkerFrontend
-from coordinator.workers.worker_reports import WorkerReports
-from protocol.messages.cluster import Node
-from protocol.messages.groups import FindCoordinatorRequest
-from storage.log import LogUnavailable
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.ids import new_id
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.shard_maker import shard_maker
+from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.listener import KafkaListener
+from groupd.coordinator.server.logs import configure_logging
+from groupd.coordinator.workers import messages
+from groupd.coordinator.workers.channel import Answer, Channel
+from groupd.coordinator.workers.messages import Health, Start
+from groupd.coordinator.workers.offsets_plane import offsets_handlers
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.pipelined_writer import PipelinedWriter
+from groupd.coordinator.workers.remote_logs import RemoteLogs
+from groupd.coordinator.workers.remote_transactions import RemoteVerifier
+from groupd.coordinator.workers.replicated_topics import ReplicatedTopics
+from groupd.coordinator.workers.worker_frontend import WorkerFrontend
+from groupd.coordinator.workers.worker_reports import WorkerReports
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.groups import FindCoordinatorRequest
+from groupd.storage.log import LogUnavailable
 
 log = structlog.get_logger("groupd.workers")
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import structlog
 
-from coordinator.server.frontend import Frontend
-from coordinator.server.slot import Slot
-from coordinator.workers.channel import Channel
-from coordinator.workers.messages import encode_forward
-from coordinator.workers.offsets_plane import forwarded
-from coordinator.workers.operations import Operation
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import ApiVersionsRequest
-from protocol.wire.registry import Api
-from storage.log import LogError
+from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.workers.channel import Channel
+from groupd.coordinator.workers.messages import encode_forward
+from groupd.coordinator.workers.offsets_plane import forwarded
+from groupd.coordinator.workers.operations import Operation
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import ApiVersionsRequest
+from groupd.protocol.wire.registry import Api
+from groupd.storage.log import LogError
 
 log = structlog.get_logger("groupd.workers")
 

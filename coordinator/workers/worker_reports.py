@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.loop_stalls import LoopStalls
-from coordinator.server.admin_groups import GroupRoutes
-from coordinator.server.admin_http import HttpRequest
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.log_metrics import LogCollector
-from coordinator.server.metrics import make_registry
-from coordinator.workers.messages import AdminAnswer
-from coordinator.workers.metric_families import encode_families
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.admin_groups import GroupRoutes
+from groupd.coordinator.server.admin_http import HttpRequest
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.log_metrics import LogCollector
+from groupd.coordinator.server.metrics import make_registry
+from groupd.coordinator.workers.messages import AdminAnswer
+from groupd.coordinator.workers.metric_families import encode_families
 
 
 class WorkerReports:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pipeline.fold.balance import deviation
-from pipeline.fold.facts import Row
-from pipeline.fold.findings import MANY, duration, finding, iso, times
-from pipeline.fold.offsets import Committed, NamedPlace, Offsets
-from pipeline.fold.state import CLASSIC, Group
-from pipeline.fold.thresholds import EMPTY_LAG, EXPIRY, IDLE, SKEW, STUCK, Thresholds
+from groupd.pipeline.fold.balance import deviation
+from groupd.pipeline.fold.facts import Row
+from groupd.pipeline.fold.findings import MANY, duration, finding, iso, times
+from groupd.pipeline.fold.offsets import Committed, NamedPlace, Offsets
+from groupd.pipeline.fold.state import CLASSIC, Group
+from groupd.pipeline.fold.thresholds import EMPTY_LAG, EXPIRY, IDLE, SKEW, STUCK, Thresholds
 
 
 def checkup(

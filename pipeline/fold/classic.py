@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
+from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     parse_assignment,
     parse_subscription,
 )
-from pipeline.fold import rebalances
-from pipeline.fold.endings import CONVERTED
-from pipeline.fold.entry import Entry
-from pipeline.fold.state import STABLE, Group, Life, Place
-from pipeline.fold.tracker import Tracker
+from groupd.pipeline.fold import rebalances
+from groupd.pipeline.fold.endings import CONVERTED
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.state import STABLE, Group, Life, Place
+from groupd.pipeline.fold.tracker import Tracker
 
 
 @dataclass(slots=True)

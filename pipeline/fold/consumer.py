@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pipeline.fold import rebalances
-from pipeline.fold.endings import CONVERTED
-from pipeline.fold.entry import (
+from groupd.pipeline.fold import rebalances
+from groupd.pipeline.fold.endings import CONVERTED
+from groupd.pipeline.fold.entry import (
     CONSUMER_GROUP,
     CURRENT_MEMBER,
     MEMBER_METADATA,
@@ -21,8 +21,8 @@ from pipeline.fold.entry import (
     TARGET_METADATA,
     Entry,
 )
-from pipeline.fold.state import AWAY, REVOKING, STABLE, WAITING, Cause, Group, Life, Place
-from pipeline.fold.tracker import Tracker
+from groupd.pipeline.fold.state import AWAY, REVOKING, STABLE, WAITING, Cause, Group, Life, Place
+from groupd.pipeline.fold.tracker import Tracker
 
 _FIRST_EPOCH = 2
 """A new group bumps from 1, in the first versions of Kafka from 0."""

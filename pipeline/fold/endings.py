@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.fold.state import CLASSIC, REVOKING, Life, Settings
+from groupd.pipeline.fold.state import CLASSIC, REVOKING, Life, Settings
 
 LEFT, EXPIRED, REBALANCE_TIMEOUT, REMOVED = "left", "expired", "rebalance-timeout", "removed"
 REPLACED, CONVERTED = "replaced", "converted"

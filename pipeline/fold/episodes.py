@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pipeline.fold.findings import MANY
+from groupd.pipeline.fold.findings import MANY
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.fold.facts import Row
-from pipeline.fold.thresholds import SEVERITIES, Thresholds
+from groupd.pipeline.fold.facts import Row
+from groupd.pipeline.fold.thresholds import SEVERITIES, Thresholds
 
 MOST = 5.0
 """Beyond so many times its threshold a finding weighs no more."""

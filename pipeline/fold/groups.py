@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.fold import classic, consumer, rebalances
-from pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, Entry
-from pipeline.fold.facts import Facts
-from pipeline.fold.observer import Observer
-from pipeline.fold.state import CLASSIC, CONSUMER, Group, Life, Place, Settings
-from pipeline.fold.topics import Topics
-from pipeline.fold.tracker import Tracker
+from groupd.pipeline.fold import classic, consumer, rebalances
+from groupd.pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, Entry
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.state import CLASSIC, CONSUMER, Group, Life, Place, Settings
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.tracker import Tracker
 
 
 class GroupsFold:

@@ -7,18 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pipeline.fold.checkup import checkup
-from pipeline.fold.endings import REPLACED, Ending
-from pipeline.fold.entry import Entry
-from pipeline.fold.episodes import Episode
-from pipeline.fold.facts import Facts, Row
-from pipeline.fold.findings import MANY, duration, finding, times
-from pipeline.fold.groups import place_of
-from pipeline.fold.observer import Observer
-from pipeline.fold.offsets import NamedPlace, Offsets
-from pipeline.fold.state import Group, Life, Place, Rebalance
-from pipeline.fold.storms import Storms
-from pipeline.fold.thresholds import (
+from groupd.pipeline.fold.checkup import checkup
+from groupd.pipeline.fold.endings import REPLACED, Ending
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.episodes import Episode
+from groupd.pipeline.fold.facts import Facts, Row
+from groupd.pipeline.fold.findings import MANY, duration, finding, times
+from groupd.pipeline.fold.groups import place_of
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.offsets import NamedPlace, Offsets
+from groupd.pipeline.fold.state import Group, Life, Place, Rebalance
+from groupd.pipeline.fold.storms import Storms
+from groupd.pipeline.fold.thresholds import (
     CONFLICT,
     FLAPPING,
     UNFINISHED,
@@ -26,7 +26,7 @@ from pipeline.fold.thresholds import (
     ZOMBIE,
     Thresholds,
 )
-from pipeline.fold.topics import Topics
+from groupd.pipeline.fold.topics import Topics
 
 
 @dataclass(slots=True)

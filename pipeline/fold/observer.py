@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.fold.endings import Ending
-from pipeline.fold.entry import Entry
-from pipeline.fold.state import Group, Life, Rebalance
+from groupd.pipeline.fold.endings import Ending
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.state import Group, Life, Rebalance
 
 
 class Observer:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline.fold.entry import Entry, Value
+from groupd.pipeline.fold.entry import Entry, Value
 
 NamedPlace = tuple[str, int]
 """Topic name and partition."""

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.core.assignors.api import AssignorError
-from coordinator.core.assignors.uniform import UniformAssignor
-from pipeline.fold.balance import minimal_moves
-from pipeline.fold.entry import Entry
-from pipeline.fold.facts import Row
-from pipeline.fold.simulate import assign, universe_of
-from pipeline.fold.state import AWAY, CLASSIC, REVOKING, Group, Life, Move, Owner, Place, Rebalance
-from pipeline.fold.tracker import Tracker, index_by_key
+from groupd.coordinator.core.assignors.api import AssignorError
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.pipeline.fold.balance import minimal_moves
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.facts import Row
+from groupd.pipeline.fold.simulate import assign, universe_of
+from groupd.pipeline.fold.state import (
+    AWAY,
+    CLASSIC,
+    REVOKING,
+    Group,
+    Life,
+    Move,
+    Owner,
+    Place,
+    Rebalance,
+)
+from groupd.pipeline.fold.tracker import Tracker, index_by_key
 
 PRIORITY = (
     "conversion",

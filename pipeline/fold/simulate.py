@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     MemberSpec,
     PartitionAssignor,
     SubscriptionType,
 )
-from coordinator.core.assignors.spec import AssignmentSpec
-from pipeline.fold.state import CLASSIC, Group, Life, Place
-from pipeline.fold.topics import Topics
+from groupd.coordinator.core.assignors.spec import AssignmentSpec
+from groupd.pipeline.fold.state import CLASSIC, Group, Life, Place
+from groupd.pipeline.fold.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pipeline.fold.endings import Ending
-from pipeline.fold.episodes import Episode
-from pipeline.fold.facts import Row
-from pipeline.fold.findings import MANY, duration, finding, times
-from pipeline.fold.state import Group, Life, Rebalance
-from pipeline.fold.thresholds import STORM, Thresholds
+from groupd.pipeline.fold.endings import Ending
+from groupd.pipeline.fold.episodes import Episode
+from groupd.pipeline.fold.facts import Row
+from groupd.pipeline.fold.findings import MANY, duration, finding, times
+from groupd.pipeline.fold.state import Group, Life, Rebalance
+from groupd.pipeline.fold.thresholds import STORM, Thresholds
 
 _GONE = "gone"
 _DEPARTURES = frozenset({"leave", "expiry", "removal", "rebalance-timeout"})

@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import PipelineError
-from pipeline.settings import length
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.settings import length
 
 SEVERITIES = {"info": 1.0, "warning": 3.0, "critical": 10.0}
 """And what they weigh."""

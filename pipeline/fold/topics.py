@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.fold.state import CLASSIC, Place
+from groupd.pipeline.fold.state import CLASSIC, Place
 
 
 class Topics:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipeline.fold.endings import REPLACED, TRIGGERS, Ending, ending_of
-from pipeline.fold.entry import Entry
-from pipeline.fold.facts import Facts, Row
-from pipeline.fold.observer import Observer
-from pipeline.fold.state import AWAY, Cause, Group, Holding, Life, Owner, Place, Settings
-from pipeline.fold.topics import Topics
+from groupd.pipeline.fold.endings import REPLACED, TRIGGERS, Ending, ending_of
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.facts import Facts, Row
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.state import AWAY, Cause, Group, Holding, Life, Owner, Place, Settings
+from groupd.pipeline.fold.topics import Topics
 
 
 class Tracker:

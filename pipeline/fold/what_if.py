@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinator.core.assignors.api import AssignorError, PartitionAssignor
-from pipeline.fold.balance import deviation, minimal_moves
-from pipeline.fold.facts import Facts, Row
-from pipeline.fold.observer import Observer
-from pipeline.fold.simulate import assign, universe_of
-from pipeline.fold.state import Group, Place, Rebalance
-from pipeline.fold.topics import Topics
+from groupd.coordinator.core.assignors.api import AssignorError, PartitionAssignor
+from groupd.pipeline.fold.balance import deviation, minimal_moves
+from groupd.pipeline.fold.facts import Facts, Row
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.simulate import assign, universe_of
+from groupd.pipeline.fold.state import Group, Place, Rebalance
+from groupd.pipeline.fold.topics import Topics
 
 OK = "ok"
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from random import Random
 from struct import Struct
 
-from coordinator.core.classic_group.subscription import Assignment, encode_assignment
-from pipeline.generator.consumer_members import encoded
-from pipeline.generator.names import classic_member_id, client_host
-from pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, World
-from protocol.records.primitives import INT16, INT32, string
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.pipeline.generator.consumer_members import encoded
+from groupd.pipeline.generator.names import classic_member_id, client_host
+from groupd.pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, World
+from groupd.protocol.records.primitives import INT16, INT32, string
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,

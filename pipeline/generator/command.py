@@ -15,18 +15,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pipeline.generator.demo import demo_world
-from pipeline.generator.generate import (
+from groupd.pipeline.generator.demo import demo_world
+from groupd.pipeline.generator.generate import (
     PARTITIONS,
     Generated,
     Options,
     generate,
     plan_world,
 )
-from pipeline.generator.script import GroupPlan, World
-from pipeline.generator.sinks import GeneratorError, SegmentSink, Sink, StoreSink
-from storage.log import LogError
-from storage.open import create_store, database_file
+from groupd.pipeline.generator.script import GroupPlan, World
+from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, Sink, StoreSink
+from groupd.storage.log import LogError
+from groupd.storage.open import create_store, database_file
 
 
 def generate_command(

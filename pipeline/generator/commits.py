@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from random import Random
 from struct import Struct
 
-from pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, Turn, World
-from protocol.records.batch import TRANSACTIONAL, encode_batch, encode_marker, pack_batch
-from protocol.records.batch_records import zigzag
-from protocol.records.codec import encode_key
-from protocol.records.primitives import tagged
-from protocol.records.rebuild import bare_header
-from protocol.records.schema import OffsetCommitKey
+from groupd.pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, Turn, World
+from groupd.protocol.records.batch import TRANSACTIONAL, encode_batch, encode_marker, pack_batch
+from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.codec import encode_key
+from groupd.protocol.records.primitives import tagged
+from groupd.protocol.records.rebuild import bare_header
+from groupd.protocol.records.schema import OffsetCommitKey
 
 _VALUE = Struct(">hqiBq")  # version, offset, leader epoch, empty metadata, commit time
 _VALUE_VERSION, _EMPTY = 4, 1

@@ -7,25 +7,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.consumer_group.timer_keys import SESSION
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
-from pipeline.generator.names import client_host, member_uuid
-from pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, World
-from protocol.messages.consumer_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
+from groupd.pipeline.generator.names import client_host, member_uuid
+from groupd.pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, World
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from protocol.messages.groups import DeleteGroupsRequest
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import Record
+from groupd.protocol.messages.groups import DeleteGroupsRequest
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import Record
 
 HEARTBEAT_MS = 5000
 REBALANCE_TIMEOUT_MS = 300_000

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from pipeline.generator.profiles import DAY_MS, HOUR_MS, MINUTE_MS, SESSION_MS
-from pipeline.generator.script import Act, GroupPlan, Kind, Op, World
-from pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.generator.profiles import DAY_MS, HOUR_MS, MINUTE_MS, SESSION_MS
+from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
+from groupd.pipeline.generator.traffic import Place, Topic
 
 SEED = 848
 DAYS = 2

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from coordinator.core.partitioning import partition_for
-from pipeline.generator.commits import Commits
-from pipeline.generator.members import steps_of
-from pipeline.generator.profiles import DAY_MS, plan_groups
-from pipeline.generator.script import GroupPlan, Turn, World
-from pipeline.generator.sinks import PlacedBatch, Sink
-from pipeline.generator.traffic import end_offsets, make_topics
-from protocol.records.batch import HEADER_BYTES
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.pipeline.generator.commits import Commits
+from groupd.pipeline.generator.members import steps_of
+from groupd.pipeline.generator.profiles import DAY_MS, plan_groups
+from groupd.pipeline.generator.script import GroupPlan, Turn, World
+from groupd.pipeline.generator.sinks import PlacedBatch, Sink
+from groupd.pipeline.generator.traffic import end_offsets, make_topics
+from groupd.protocol.records.batch import HEADER_BYTES
 
 UNTIL_MS = 1_768_176_000_000
 """2026-01-12T00:00:00Z: fixed, so that a seed says everything."""

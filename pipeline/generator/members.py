@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Protocol
 
-from pipeline.generator.classic_members import ClassicMembers
-from pipeline.generator.consumer_members import ConsumerMembers
-from pipeline.generator.script import Act, GroupPlan, Kind, Op, Step, World
+from groupd.pipeline.generator.classic_members import ClassicMembers
+from groupd.pipeline.generator.consumer_members import ConsumerMembers
+from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, Step, World
 
 _OF_MEMBERS = frozenset({Act.JOIN, Act.LEAVE, Act.FENCE, Act.MUTE, Act.AWAY})
 

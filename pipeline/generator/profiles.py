@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from pipeline.generator.script import Act, GroupPlan, Kind, Op, World
-from pipeline.generator.traffic import Place
+from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
+from groupd.pipeline.generator.traffic import Place
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SESSION_MS = 45_000

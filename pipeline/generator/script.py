@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.generator.traffic import Place, Topic
 
 EncodedRecord = tuple[bytes, bytes | None]
 

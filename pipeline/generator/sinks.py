@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from coordinator.core.partitioning import offsets_log_name
-from coordinator.logtools.segments import SegmentWriter
-from coordinator.logtools.topic_ids import TOPICS_FILE
-from pipeline.errors import PipelineError
-from pipeline.generator.traffic import EndOffset, Topic
-from protocol.records.batch import parse_header
-from protocol.records.rebuild import bare_header, rebuild_batch
-from storage.log import Append, Store, StoredTopic
+from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.coordinator.logtools.segments import SegmentWriter
+from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.generator.traffic import EndOffset, Topic
+from groupd.protocol.records.batch import parse_header
+from groupd.protocol.records.rebuild import bare_header, rebuild_batch
+from groupd.storage.log import Append, Store, StoredTopic
 
 END_OFFSETS_FILE = "end-offsets.jsonl"
 """Beside the segments: one object a line with the columns of `schema.END_OFFSETS`."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from protocol.messages import TopicId
+from groupd.protocol.messages import TopicId
 
 DAY_S = 86400.0
 _PARTITION_COUNTS = (6, 6, 12, 12, 24, 32)

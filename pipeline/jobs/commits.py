@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from coordinator.history.changes import Actor, ChangeKind
-from coordinator.history.ledger import DEFAULT_RETENTION_MS
-from coordinator.logtools.record_types import MARKER, TYPE_NAMES
-from pipeline.authors import MEMBERSHIP_TYPES, is_membership, with_authors
-from pipeline.job import Inputs, Job, Table
-from pipeline.schema import OFFSET_COMMIT_TYPES
-from pipeline.transactions import resolve
+from groupd.coordinator.history.changes import Actor, ChangeKind
+from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
+from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
+from groupd.pipeline.authors import MEMBERSHIP_TYPES, is_membership, with_authors
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
+from groupd.pipeline.transactions import resolve
 
 PLACE = ("log_partition", "group", "topic", "partition")
 """What has one committed offset."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.job import Inputs, Job, Table
+from groupd.pipeline.job import Inputs, Job, Table
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:

@@ -9,18 +9,18 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
-from pipeline.fold.facts import Facts
-from pipeline.fold.health import Health
-from pipeline.fold.observer import Observer
-from pipeline.fold.offsets import NamedPlace
-from pipeline.fold.state import Settings
-from pipeline.fold.thresholds import SEVERITIES, Thresholds, read_thresholds
-from pipeline.fold.topics import Topics
-from pipeline.group_pass import COLUMNS, Observers, group_pass
-from pipeline.group_tables import FINDINGS, HEALTH
-from pipeline.job import Inputs, Job, Table
-from pipeline.jobs.offsets import as_of
-from pipeline.options import parse_time
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.offsets import NamedPlace
+from groupd.pipeline.fold.state import Settings
+from groupd.pipeline.fold.thresholds import SEVERITIES, Thresholds, read_thresholds
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.group_pass import COLUMNS, Observers, group_pass
+from groupd.pipeline.group_tables import FINDINGS, HEALTH
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs.offsets import as_of
+from groupd.pipeline.options import parse_time
 
 _STATES = StructType(
     [

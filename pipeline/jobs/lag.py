@@ -9,13 +9,13 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as f
 
-from coordinator.history.ledger import DEFAULT_RETENTION_MS
-from pipeline.ends import with_lag, with_lag_seconds
-from pipeline.job import Inputs, Job, Table
-from pipeline.jobs.commits import INPUT, history
-from pipeline.options import parse_time
-from pipeline.settings import length
-from pipeline.windows import PLACE, filled, moves_by_window
+from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
+from groupd.pipeline.ends import with_lag, with_lag_seconds
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs.commits import INPUT, history
+from groupd.pipeline.options import parse_time
+from groupd.pipeline.settings import length
+from groupd.pipeline.windows import PLACE, filled, moves_by_window
 
 _MS_PER_MINUTE = 60_000
 _COLUMNS = (

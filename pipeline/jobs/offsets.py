@@ -13,10 +13,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.job import Inputs, Job, Table
-from pipeline.jobs.commits import PLACE
-from pipeline.options import parse_time
-from pipeline.transactions import OPEN, is_offset, resolve
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs.commits import PLACE
+from groupd.pipeline.options import parse_time
+from groupd.pipeline.transactions import OPEN, is_offset, resolve
 
 _GROUP_TYPES = (2, 3, 17)
 """Types whose tombstone removes a group: classic, consumer, streams."""

@@ -13,15 +13,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from coordinator.history.ledger import DEFAULT_RETENTION_MS
-from pipeline.ends import with_lag
-from pipeline.errors import PipelineError
-from pipeline.job import Inputs, Job, Table
-from pipeline.jobs.commits import INPUT, history
-from pipeline.options import parse_time
-from pipeline.settings import length
-from pipeline.stalls import runs, with_stuck
-from pipeline.windows import PLACE, filled, moves_by_window
+from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS
+from groupd.pipeline.ends import with_lag
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs.commits import INPUT, history
+from groupd.pipeline.options import parse_time
+from groupd.pipeline.settings import length
+from groupd.pipeline.stalls import runs, with_stuck
+from groupd.pipeline.windows import PLACE, filled, moves_by_window
 
 _MS_PER_MINUTE = 60_000
 

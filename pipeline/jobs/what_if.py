@@ -9,19 +9,19 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from coordinator.config import ConfigError
-from coordinator.core.assignors.api import PartitionAssignor
-from coordinator.core.assignors.loader import load_assignors
-from pipeline.errors import PipelineError
-from pipeline.fold.facts import Facts
-from pipeline.fold.observer import Observer
-from pipeline.fold.state import Settings
-from pipeline.fold.topics import Topics
-from pipeline.fold.what_if import OK, WhatIf
-from pipeline.group_pass import COLUMNS, Observers, group_pass
-from pipeline.group_tables import WHAT_IF, WHAT_IF_TOTALS
-from pipeline.job import Inputs, Job, Table
-from pipeline.settings import length
+from groupd.coordinator.config import ConfigError
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.state import Settings
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.what_if import OK, WhatIf
+from groupd.pipeline.group_pass import COLUMNS, Observers, group_pass
+from groupd.pipeline.group_tables import WHAT_IF, WHAT_IF_TOTALS
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.settings import length
 
 _MS = timedelta(milliseconds=1)
 

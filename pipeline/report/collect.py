@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from pipeline.report.details import details_of
-from pipeline.report.limits import DEFAULT_LIMITS, Limits
-from pipeline.report.model import Finding, GroupRow, Report
-from pipeline.report.shrink import fewer_values
+from groupd.pipeline.report.details import details_of
+from groupd.pipeline.report.limits import DEFAULT_LIMITS, Limits
+from groupd.pipeline.report.model import Finding, GroupRow, Report
+from groupd.pipeline.report.shrink import fewer_values
 
 TABLES = (
     "progress",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from pipeline.arguments import (
+from groupd.pipeline.arguments import (
     Conf,
     DriverMemory,
     EndOffsets,
@@ -26,10 +26,10 @@ from pipeline.arguments import (
     Topics,
     Until,
 )
-from pipeline.report.limits import Limits
+from groupd.pipeline.report.limits import Limits
 
 if TYPE_CHECKING:
-    from pipeline.command import Request
+    from groupd.pipeline.command import Request
 
 _PAGE = "The page"
 
@@ -73,7 +73,7 @@ def report_command(
     The page needs no network and nothing beside itself.
     """
     # Loads Spark, which --help need not wait for.
-    from pipeline.command import Request
+    from groupd.pipeline.command import Request
 
     request = Request(
         job="report",
@@ -99,10 +99,10 @@ def report_command(
 def _make(
     request: Request, out: Path, limits: Limits, title: str | None, tables: Path | None
 ) -> None:
-    from pipeline.command import running_spark
-    from pipeline.progress import shown
-    from pipeline.report.make import make_report
-    from pipeline.session import java_version, submitted
+    from groupd.pipeline.command import running_spark
+    from groupd.pipeline.progress import shown
+    from groupd.pipeline.report.make import make_report
+    from groupd.pipeline.session import java_version, submitted
 
     origin = request.origin()
     if not submitted():

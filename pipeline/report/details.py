@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as f
 
-from pipeline.report.model import (
+from groupd.pipeline.report.model import (
     Finding,
     GroupDetail,
     GroupRow,
@@ -19,7 +19,7 @@ from pipeline.report.model import (
     Series,
     Span,
 )
-from pipeline.report.shrink import (
+from groupd.pipeline.report.shrink import (
     LifeRow,
     fewer_holdings,
     fewer_marks,
@@ -28,7 +28,7 @@ from pipeline.report.shrink import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.report.collect import Extent
+    from groupd.pipeline.report.collect import Extent
 
 LINES_MAX = 8
 LIVES_MAX = 500

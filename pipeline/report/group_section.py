@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.report.markup import Element, data, tag
-from pipeline.report.model import GroupDetail, Rebalance, Report
-from pipeline.report.pieces import count, finding_list, length, scrolled, when
+from groupd.pipeline.report.markup import Element, data, tag
+from groupd.pipeline.report.model import GroupDetail, Rebalance, Report
+from groupd.pipeline.report.pieces import count, finding_list, length, scrolled, when
 
 _SLOW_MS = 60_000
 

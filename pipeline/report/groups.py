@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.group_pass import COLUMNS
-from pipeline.job import Inputs, Job, Table
-from pipeline.jobs import health, members, rebalances
+from groupd.pipeline.group_pass import COLUMNS
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs import health, members, rebalances
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:

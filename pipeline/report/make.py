@@ -13,21 +13,21 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from pipeline.errors import PipelineError
-from pipeline.inputs import (
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.inputs import (
     ENTRIES_TABLE,
     Origin,
     read_end_offsets,
     read_entries,
     read_topics,
 )
-from pipeline.job import Job
-from pipeline.registry import job_named
-from pipeline.report import groups
-from pipeline.report.collect import TABLES, collect_report
-from pipeline.report.limits import DEFAULT_LIMITS, Limits
-from pipeline.report.page import render
-from pipeline.run import Watch, run_job
+from groupd.pipeline.job import Job
+from groupd.pipeline.registry import job_named
+from groupd.pipeline.report import groups
+from groupd.pipeline.report.collect import TABLES, collect_report
+from groupd.pipeline.report.limits import DEFAULT_LIMITS, Limits
+from groupd.pipeline.report.page import render
+from groupd.pipeline.run import Watch, run_job
 
 JOBS = (job_named("progress"), groups.JOB)
 _STEPS_MAX = 300

@@ -10,10 +10,10 @@ import base64
 import hashlib
 from importlib.resources import files
 
-from pipeline.report.group_section import group_section
-from pipeline.report.markup import Element, data, own_text, tag
-from pipeline.report.model import SEVERITIES, GroupRow, Report
-from pipeline.report.pieces import (
+from groupd.pipeline.report.group_section import group_section
+from groupd.pipeline.report.markup import Element, data, own_text, tag
+from groupd.pipeline.report.model import SEVERITIES, GroupRow, Report
+from groupd.pipeline.report.pieces import (
     chip,
     count,
     finding_list,
@@ -55,7 +55,7 @@ def render(report: Report) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("pipeline.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("groupd.pipeline.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> str:

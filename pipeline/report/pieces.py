@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.report.markup import Element, tag
-from pipeline.report.model import Finding, Report
+from groupd.pipeline.report.markup import Element, tag
+from groupd.pipeline.report.model import Finding, Report
 
 _SYMBOLS = {"critical": "◆ critical", "warning": "■ warning", "info": "● info", "good": "● fine"}
 _SECTIONS = {

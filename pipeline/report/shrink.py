@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipeline.report.model import Holding, Life
+from groupd.pipeline.report.model import Holding, Life
 
 LANES_MAX = 40
 _FINEST_PARTS = 1500

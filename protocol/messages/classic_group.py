@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

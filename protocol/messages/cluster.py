@@ -3,10 +3,10 @@ DescribeTopicPartitions (75)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.groups import OPERATIONS_NOT_ASKED
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ A topic is given by name up to a version and by id from then on; the other one i
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
-from protocol.messages.cluster import Node
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.cluster import Node
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1

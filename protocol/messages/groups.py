@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
 
 OPERATIONS_NOT_ASKED = -2147483648
 """`authorized_operations` when the request did not ask for them."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.values import value
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.values import value
 
 
 @value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.cluster import Node
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.cluster import Node
 
 
 @dataclass(frozen=True, slots=True)

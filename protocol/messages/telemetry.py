@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
 
 NO_CLIENT = bytes(16)
 """The id of a client that has none yet."""

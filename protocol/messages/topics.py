@@ -3,9 +3,9 @@ DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfi
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4

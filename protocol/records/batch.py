@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from protocol.crc import crc32c
-from protocol.records.batch_records import KeyValue, encode_body
-from protocol.records.compression import BadCompression, decompress
-from protocol.records.varints import BadVarint, read_varint, read_varlong
+from groupd.protocol.crc import crc32c
+from groupd.protocol.records.batch_records import KeyValue, encode_body
+from groupd.protocol.records.compression import BadCompression, decompress
+from groupd.protocol.records.varints import BadVarint, read_varint, read_varlong
 
 MAGIC = 2
 HEADER_BYTES = 61

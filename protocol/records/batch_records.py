@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.records.primitives import uvarint
+from groupd.protocol.records.primitives import uvarint
 
 KeyValue = tuple[bytes | None, bytes | None]
 

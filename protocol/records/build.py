@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from protocol.crc import crc32c
-from protocol.records.batch import MAGIC
-from protocol.records.primitives import uvarint
+from groupd.protocol.crc import crc32c
+from groupd.protocol.records.batch import MAGIC
+from groupd.protocol.records.primitives import uvarint
 
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")

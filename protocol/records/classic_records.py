@@ -6,8 +6,8 @@ flexible. v3 is written.
 
 from __future__ import annotations
 
-from protocol.records.primitives import INT32, INT64, Reader, blob, nullable_string, string
-from protocol.records.schema import GroupMetadataMember, GroupMetadataValue
+from groupd.protocol.records.primitives import INT32, INT64, Reader, blob, nullable_string, string
+from groupd.protocol.records.schema import GroupMetadataMember, GroupMetadataValue
 
 READ_VERSIONS = range(5)
 

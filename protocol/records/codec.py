@@ -12,11 +12,11 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from protocol.records import classic_records, consumer_records, offset_records
-from protocol.records.batch_records import encode_content, zigzag
-from protocol.records.offset_records import encode_bare_content
-from protocol.records.primitives import INT16, INT32, Reader, string
-from protocol.records.schema import (
+from groupd.protocol.records import classic_records, consumer_records, offset_records
+from groupd.protocol.records.batch_records import encode_content, zigzag
+from groupd.protocol.records.offset_records import encode_bare_content
+from groupd.protocol.records.primitives import INT16, INT32, Reader, string
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,

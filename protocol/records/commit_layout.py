@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from struct import Struct
 
-from protocol.messages import TopicId
-from protocol.records.batch_records import ATTRIBUTES_AND_TIME, zigzag, zigzags
-from protocol.records.offset_records import BARE_VALUE_BYTES, bare_content_parts, key_prefix
-from protocol.records.primitives import INT32
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.batch_records import ATTRIBUTES_AND_TIME, zigzag, zigzags
+from groupd.protocol.records.offset_records import BARE_VALUE_BYTES, bare_content_parts, key_prefix
+from groupd.protocol.records.primitives import INT32
 
 _INT64 = Struct(">q").pack
 _PLACE_BYTES_MAX = 5

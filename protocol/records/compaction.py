@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from protocol.frozen import dataclass
-from protocol.records.batch import (
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
@@ -24,10 +24,10 @@ from protocol.records.batch import (
     iter_records,
     pack_batch,
 )
-from protocol.records.batch_records import zigzag
-from protocol.records.compression import compress
-from protocol.records.scan import RawRecord, raw_records, records_data
-from protocol.records.survey import TURN_RECORDS, Survey
+from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.compression import compress
+from groupd.protocol.records.scan import RawRecord, raw_records, records_data
+from groupd.protocol.records.survey import TURN_RECORDS, Survey
 
 NOWHERE = 2**63 - 1
 

@@ -6,7 +6,7 @@ passed over (KIP-915), so a log written by a newer version stays readable.
 
 from __future__ import annotations
 
-from protocol.records.primitives import (
+from groupd.protocol.records.primitives import (
     INT32,
     INT64,
     NO_TAGS,
@@ -20,7 +20,7 @@ from protocol.records.primitives import (
     tagged,
     uvarint,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
     ClassicProtocol,

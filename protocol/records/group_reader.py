@@ -11,13 +11,13 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, NamedTuple
 
-from protocol.records.codec import (
+from groupd.protocol.records.codec import (
     GROUP_KEYS,
     PAIR_KEYS,
     decode_key,
     decode_value,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

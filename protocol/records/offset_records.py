@@ -13,8 +13,8 @@ from struct import Struct
 from struct import error as struct_error
 from sys import intern
 
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.records.primitives import (
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.records.primitives import (
     INT32,
     NO_TAGS,
     BadBytes,
@@ -23,7 +23,7 @@ from protocol.records.primitives import (
     string,
     tagged,
 )
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 TOPIC_ID_TAG = 0
 READ_VERSIONS = range(5)

@@ -7,15 +7,15 @@ one place that says what a record is and what is wrong with one.
 
 from __future__ import annotations
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     BatchHeader,
     CorruptBatch,
     read_record,
 )
-from protocol.records.compression import BadCompression, decompress
-from protocol.records.varints import BadVarint
+from groupd.protocol.records.compression import BadCompression, decompress
+from groupd.protocol.records.varints import BadVarint
 
 _TWO_BYTES = 0x3FFE
 """What an even number has that takes two bytes as a varint."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from protocol.frozen import dataclass
-from protocol.records.batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, read_record
-from protocol.records.scan import check_end
-from protocol.records.varints import BadVarint
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, read_record
+from groupd.protocol.records.scan import check_end
+from groupd.protocol.records.varints import BadVarint
 
 TURN_RECORDS = 4000
 """Records between two turns for others: some three milliseconds."""

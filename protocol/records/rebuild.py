@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     CODEC_MASK,
     MAGIC,
     BatchHeader,
     BatchRecord,
     pack_batch,
 )
-from protocol.records.batch_records import zigzag
+from groupd.protocol.records.batch_records import zigzag
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     HEADER_BYTES,
     Batch,
     BatchHeader,
     CorruptBatch,
     read_record,
 )
-from protocol.records.compression import BadCompression, decompress
-from protocol.records.varints import BadVarint, read_varint, read_varlong
+from groupd.protocol.records.compression import BadCompression, decompress
+from groupd.protocol.records.varints import BadVarint, read_varint, read_varlong
 
 _NO_VALUE = 1  # length -1 as a varint
 

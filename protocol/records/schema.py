@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.frozen import dataclass
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.values import value
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.values import value
 
 
 class OffsetCommitKey(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from protocol.frozen import dataclass
-from protocol.records.batch import Batch, BatchHeader, decode_marker, iter_records
-from protocol.records.scan import raw_records, records_data
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.batch import Batch, BatchHeader, decode_marker, iter_records
+from groupd.protocol.records.scan import raw_records, records_data
 
 TURN_RECORDS = 250
 """Records between two turns for others: below a millisecond."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from struct import Struct
 
-from protocol.frozen import dataclass
-from protocol.records.codec import CorruptRecord, UnknownRecordType
-from protocol.records.primitives import (
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
+from groupd.protocol.records.primitives import (
     COMPACT_NULL,
     INT16,
     INT32,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from protocol.messages.cluster import ApiRange
-from protocol.wire.registry import Api
+from groupd.protocol.messages.cluster import ApiRange
+from groupd.protocol.wire.registry import Api
 
 _MODULES = (
     "add_offsets_to_txn",
@@ -63,7 +63,7 @@ _MODULES = (
 
 
 def _load(module: str) -> Api:
-    api: Api = import_module(f"protocol.wire.api.{module}").API
+    api: Api = import_module(f"groupd.protocol.wire.api.{module}").API
     return api
 
 

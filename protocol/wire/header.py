@@ -15,8 +15,8 @@ from struct import error as StructError
 from sys import intern
 from typing import NamedTuple
 
-from protocol.wire.reader import MalformedRequest, Reader
-from protocol.wire.registry import Api
+from groupd.protocol.wire.reader import MalformedRequest, Reader
+from groupd.protocol.wire.registry import Api
 
 _FIXED = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from protocol.messages.cluster import Node
-from protocol.wire.encode import Writer
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.wire.encode import Writer
 
 _LEADER = Struct(">iix")
 

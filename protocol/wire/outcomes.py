@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.errors import ErrorCode
-from protocol.messages.replicas import TopicOutcomes
-from protocol.messages.topics import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.replicas import TopicOutcomes
+from groupd.protocol.messages.topics import (
     AlterConfigsReply,
     AlterConfigsRequest,
     AlteredResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.wire.encode import Writer
+from groupd.protocol.wire.encode import Writer
 
 
 def encode_altered(reply: AlterConfigsReply, *, flexible: bool) -> bytearray:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.frozen import dataclass
-from protocol.wire.encode import Steps
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.wire.encode import Steps
 
 Request = Any
 Reply = Any

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.testing import GroupCoordinator
+from groupd.testing import GroupCoordinator
 from tests.clients.conftest import TopicMaker
 from tests.clients.exactly_once import Topology, compare
 from tests.support.peer import Peer, make_peer

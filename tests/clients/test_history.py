@@ -21,10 +21,10 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, TopicPartition
 
-from coordinator.cli.kafka.calls import FetchedOffset, commit_offsets
-from coordinator.cli.kafka.cluster import Cluster
-from coordinator.cli.main import main
-from protocol.errors import ErrorCode
+from groupd.coordinator.cli.kafka.calls import FetchedOffset, commit_offsets
+from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.main import main
+from groupd.protocol.errors import ErrorCode
 from tests.clients.conftest import TopicMaker
 from tests.support.admin import QUIET, committed, produce, retrying
 from tests.support.daemon import Daemon
@@ -360,7 +360,7 @@ def test_groups_of_the_daemon_are_listed_and_described(
     (topic,) = counts
     group = f"live [b]/{unique}"
     member = Member(peer.bootstrap, group, [topic], "consumer")
-    command = [sys.executable, "-m", "coordinator", "groups", "list"]
+    command = [sys.executable, "-m", "groupd", "groups", "list"]
     admin = ["--admin", f"127.0.0.1:{peer.admin_port}"]
     try:
         member.join(2)

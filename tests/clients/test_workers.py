@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import partition_for
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.exactly_once import Topology
 from tests.clients.group import BY_NAME, SETTLE_S, Flavour

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from storage.open import DATABASE_FILE
+from groupd.storage.open import DATABASE_FILE
 from tests.crash.golden import Content, judge, make
 
 PAGE_BYTES = 4096

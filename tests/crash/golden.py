@@ -16,10 +16,10 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from coordinator.config import CoordinatorConfig
-from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-from protocol.records.batch import encode_batch, iter_records, verify_crc
-from storage.open import DATABASE_FILE
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
+from groupd.protocol.records.batch import encode_batch, iter_records, verify_crc
+from groupd.storage.open import DATABASE_FILE
 from tests.crash.wire import (
     Connection,
     Reader,

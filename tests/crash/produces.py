@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from random import Random
 
-from protocol.records.batch import encode_batch, iter_records, verify_crc
+from groupd.protocol.records.batch import encode_batch, iter_records, verify_crc
 from tests.crash.wire import (
     Connection,
     Reader,

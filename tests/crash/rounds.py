@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import partition_for
 from tests.crash.commits import Committer
 from tests.crash.members import ClassicMember, ConsumerMember
 from tests.crash.produces import PRODUCERS_TOPIC, Producer

@@ -23,11 +23,11 @@ STOP_TIMEOUT_S = 6.0
 _PREPARED = """
 import sys
 import aiosqlite, prometheus_client, sqlalchemy.dialects.sqlite.aiosqlite, uvloop
-import coordinator.cli.main, coordinator.daemon, coordinator.server.logs
-import asyncpg, storage.postgres, storage.sqlite
+import groupd.coordinator.cli.main, groupd.coordinator.daemon, groupd.coordinator.server.logs
+import asyncpg, groupd.storage.postgres, groupd.storage.sqlite
 print("prepared", flush=True)
 if sys.stdin.readline():
-    coordinator.cli.main.main(sys.argv[1:])
+    groupd.coordinator.cli.main.main(sys.argv[1:])
 """
 
 ERROR_MARKS = ("level=error", "level=critical", "Traceback")

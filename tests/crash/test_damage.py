@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from storage.checksums import batch_crc
-from storage.witness import Witness
+from groupd.storage.checksums import batch_crc
+from groupd.storage.witness import Witness
 from tests.crash.damage import (
     FRAME_BYTES,
     PAGE_BYTES,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from protocol.records.codec import decode_record
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 from tests.support.admin import committed
 from tests.support.daemon import Daemon
 from tests.support.metrics import total

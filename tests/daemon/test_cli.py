@@ -35,7 +35,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 def refused(*arguments: str, data_dir: Path, cwd: Path = ROOT) -> str:
     """Run `serve`, which must end with exit code 2; its single line on stderr."""
-    command = [sys.executable, "-m", "coordinator", "serve", "--data-dir", str(data_dir)]
+    command = [sys.executable, "-m", "groupd", "serve", "--data-dir", str(data_dir)]
     if "--listen" not in arguments:
         command += ["--listen", "127.0.0.1:0"]
     if "--admin" not in arguments:
@@ -131,7 +131,7 @@ def test_it_starts_again_after_sigterm_and_after_sigkill_with_its_topics(tmp_pat
 
 def test_groupd_is_the_same_as_python_m_coordinator() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "--help"],
+        [sys.executable, "-m", "groupd", "--help"],
         capture_output=True,
         text=True,
         timeout=START_S,
@@ -354,7 +354,7 @@ def test_memory_store_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_the_default_data_dir_is_beside_the_caller(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "coordinator", "serve"]
+    command = [sys.executable, "-m", "groupd", "serve"]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     with ChildProcess(
         command,

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coordinator.cli.parse import build_config, config_file
-from coordinator.config import CoordinatorConfig, settings_of
+from groupd.coordinator.cli.parse import build_config, config_file
+from groupd.coordinator.config import CoordinatorConfig, settings_of
 from tests.support.daemon import ROOT, Daemon
 
 DEPLOY = ROOT / "deploy"
@@ -27,7 +27,7 @@ class InstalledDaemon(Daemon):
 
     def command(self) -> list[str]:
         free = ["--listen", f"{self.host}:{self.port}", "--admin", f"{self.host}:{self.admin_port}"]
-        return [sys.executable, "-m", "coordinator", *self._unit_arguments, *free]
+        return [sys.executable, "-m", "groupd", *self._unit_arguments, *free]
 
 
 def unit_value(name: str) -> str:
@@ -87,7 +87,7 @@ def test_what_the_unit_calls_final_is_the_exit_code_of_a_wrong_setting(tmp_path:
     wrong = tmp_path / "groupd.toml"
     wrong.write_text(SAMPLE.read_text() + "\nmax.connectoins = 5\n")
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "serve", "--config", str(wrong)],
+        [sys.executable, "-m", "groupd", "serve", "--config", str(wrong)],
         cwd=ROOT,
         capture_output=True,
         text=True,

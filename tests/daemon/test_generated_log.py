@@ -7,10 +7,10 @@ import json
 import urllib.request
 from pathlib import Path
 
-from pipeline.generator.demo import demo_world
-from pipeline.generator.generate import UNTIL_MS, generate
-from pipeline.generator.sinks import StoreSink
-from storage.open import create_store
+from groupd.pipeline.generator.demo import demo_world
+from groupd.pipeline.generator.generate import UNTIL_MS, generate
+from groupd.pipeline.generator.sinks import StoreSink
+from groupd.storage.open import create_store
 from tests.support.admin import committed, end_offsets
 from tests.support.daemon import Daemon
 

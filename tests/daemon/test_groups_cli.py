@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from coordinator.cli.main import main
-from coordinator.testing import GroupCoordinator
+from groupd.coordinator.cli.main import main
+from groupd.testing import GroupCoordinator
 from tests.support.kio_entities import Plain
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, admin_json, settle, topic_ids
@@ -160,7 +160,7 @@ def test_the_timeline_of_one_group_and_of_all(c: GroupCoordinator, run: Run) -> 
 
 def test_events_can_be_followed(c: GroupCoordinator) -> None:
     assert c.admin_url is not None
-    command = [sys.executable, "-m", "coordinator", "groups", "events", "billing", "--follow"]
+    command = [sys.executable, "-m", "groupd", "groups", "events", "billing", "--follow"]
     command += ["--admin", c.admin_url.removeprefix("http://")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as following:
         assert following.stdout is not None

@@ -20,7 +20,7 @@ TOPICS = {"orders": 2}
 
 def call(*arguments: str, exits: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", *arguments],
+        [sys.executable, "-m", "groupd", *arguments],
         capture_output=True,
         text=True,
         timeout=30,
@@ -72,7 +72,7 @@ def test_a_running_daemons_log_is_read_and_it_is_said(
 
 
 def test_a_reader_that_has_seen_enough_ends_the_dump(place: tuple[str, str]) -> None:
-    command = f"{sys.executable} -m coordinator log dump {' '.join(place)} | head -1"
+    command = f"{sys.executable} -m groupd log dump {' '.join(place)} | head -1"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
         capture_output=True,
@@ -123,7 +123,7 @@ def test_damage_has_exit_code_1(place: tuple[str, str], tmp_path: Path) -> None:
     assert said[1].startswith("1 findings in 1 logs")
     # A dump shows what comes before the damage, then ends.
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "log", "dump", str(tmp_path)],
+        [sys.executable, "-m", "groupd", "log", "dump", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=30,

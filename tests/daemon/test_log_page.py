@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coordinator.core.partitioning import partition_for
-from protocol.records.schema import OffsetCommitValue, Record
-from storage.log import StoredTopic
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.protocol.records.schema import OffsetCommitValue, Record
+from groupd.storage.log import StoredTopic
 from tests.support.daemon import ROOT
 from tests.unit.logtools.harness import (
     ORDERS_ID,
@@ -53,7 +53,7 @@ def printed(command: str, directory: Path) -> list[str]:
     """stdout and stderr of one line."""
     program, *arguments = shlex.split(command)
     if program == "groupd":
-        argv = [sys.executable, "-m", "coordinator", *arguments]
+        argv = [sys.executable, "-m", "groupd", *arguments]
     else:
         argv = [program, *arguments]
     done = subprocess.run(

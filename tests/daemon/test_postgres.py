@@ -256,7 +256,7 @@ def test_the_password_is_shown_nowhere(
 def test_a_wrong_password_from_the_environment(
     server: PostgresServer, database: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "coordinator", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "groupd", "serve", "--listen", "127.0.0.1:0"]
     command += ["--admin", "127.0.0.1:0", "--data-dir", str(tmp_path)]
     done = subprocess.run(
         command,

@@ -104,7 +104,7 @@ def test_a_user_who_does_not_own_the_database_is_told_what_to_do(
     administer(server, f"psql -c \"ALTER ROLE guest PASSWORD '{NEW_PASSWORD}'\" postgres")
     store = f"postgresql+asyncpg://guest@127.0.0.1:{server.port}/foreign_owner"
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "serve", "--listen", "127.0.0.1:0", "--store", store],
+        [sys.executable, "-m", "groupd", "serve", "--listen", "127.0.0.1:0", "--store", store],
         env={**os.environ, "PGPASSWORD": NEW_PASSWORD},
         cwd=ROOT,
         capture_output=True,

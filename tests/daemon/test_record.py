@@ -21,7 +21,7 @@ from tests.support.wire_client import WireClient
 
 
 def replayed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coordinator", "replay", *map(str, arguments)]
+    command = [sys.executable, "-m", "groupd", "replay", *map(str, arguments)]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
@@ -216,7 +216,7 @@ def test_a_recording_has_a_largest_size_and_serving_goes_on(tmp_path: Path) -> N
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "r").write_text("mine")
-    command = [sys.executable, "-m", "coordinator", "serve", "--record", str(tmp_path / "r")]
+    command = [sys.executable, "-m", "groupd", "serve", "--record", str(tmp_path / "r")]
     command += ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False

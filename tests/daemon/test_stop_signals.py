@@ -60,7 +60,7 @@ WAYS: dict[str, tuple[Ask, Ask]] = {
 
 
 def launch(directory: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "coordinator", "serve", "--until-stdin-ends"]
+    command = [sys.executable, "-m", "groupd", "serve", "--until-stdin-ends"]
     command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--topic", "t:1"]
     command += [one.format(directory=directory) for one in arguments]
     if "--control" not in arguments:

@@ -10,7 +10,7 @@ import sys
 from tests.support.daemon import READY, ROOT, STOP_TIMEOUT_S
 from tests.support.process import wait_until
 
-SERVE = [sys.executable, "-m", "coordinator", "serve", "--control"]
+SERVE = [sys.executable, "-m", "groupd", "serve", "--control"]
 SERVE += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "error"]
 FLAG = "--until-stdin-ends"
 STARTER = """

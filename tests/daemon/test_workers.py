@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import partition_for
 from tests.support.daemon import ROOT, Daemon, worker_pids
 from tests.support.kio_entities import Plain
 from tests.support.postgres import PostgresServer, running_postgres
@@ -497,7 +497,7 @@ def test_in_memory_a_worker_finds_what_its_predecessor_wrote(make_daemon: MakeDa
 
 def refused(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "serve", "--admin", "127.0.0.1:0", *arguments],
+        [sys.executable, "-m", "groupd", "serve", "--admin", "127.0.0.1:0", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -547,7 +547,7 @@ def test_a_store_that_is_taken_leaves_no_workers(daemon: Daemon) -> None:
 
 FICKLE = """
 import os, sys
-from coordinator.core.assignors.range_ import RangeAssignor
+from groupd.coordinator.core.assignors.range_ import RangeAssignor
 
 if "serve" not in sys.argv and os.path.exists(os.environ["FICKLE"]):
     raise RuntimeError("not in this process")
@@ -607,7 +607,7 @@ def test_a_worker_that_has_served_is_tried_until_it_can(
 def test_the_benchmark_compares_both(tmp_path: Path) -> None:
     arguments = ["--workers", "2", "--seconds", "0.1", "--members", "20"]
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "bench", *arguments],
+        [sys.executable, "-m", "groupd", "bench", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from coordinator.testing import GroupCoordinator, HarnessError, client_config
+from groupd.testing import GroupCoordinator, HarnessError, client_config
 from tests.harness.test_transactional_records import ask
 
 QUICK_S = 2.0

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coordinator.testing import GroupCoordinator
-from coordinator.testing.control_openapi import document
-from coordinator.testing.control_routes import ROUTES
+from groupd.testing import GroupCoordinator
+from groupd.testing.control_openapi import document
+from groupd.testing.control_routes import ROUTES
 from tests.harness.members import Member
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,7 +223,7 @@ def test_without_control_there_is_none() -> None:
 
 def serve(*flags: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "coordinator", "serve", "--listen", "127.0.0.1:0", *flags],
+        [sys.executable, "-m", "groupd", "serve", "--listen", "127.0.0.1:0", *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -15,7 +15,7 @@ from kafka.errors import FencedInstanceIdError
 from kafka.errors import GroupAuthorizationFailedError as PyNotAuthorized
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from coordinator.testing import GroupCoordinator, HarnessError
+from groupd.testing import GroupCoordinator, HarnessError
 from tests.harness.members import settings
 
 PLACE = {TopicPartition("orders", 0): OffsetAndMetadata(1, "", -1)}

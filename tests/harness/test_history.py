@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from coordinator.core.types import Event, EventKind
-from coordinator.testing import GroupCoordinator, replay
-from coordinator.testing.history import EVENTS_MAX, TRAFFIC_PER_GROUP, History
+from groupd.coordinator.core.types import Event, EventKind
+from groupd.testing import GroupCoordinator, replay
+from groupd.testing.history import EVENTS_MAX, TRAFFIC_PER_GROUP, History
 from tests.harness.members import Member, settings
 
 

@@ -8,7 +8,7 @@ import socket
 import threading
 from pathlib import Path
 
-from coordinator.testing import GroupCoordinator
+from groupd.testing import GroupCoordinator
 
 BROKERS = 200
 

@@ -16,7 +16,7 @@ CONFTEST = (
     + """
 import pytest
 def pytest_configure(config):
-    from coordinator.testing import pytest_plugin
+    from groupd.testing import pytest_plugin
     if not config.pluginmanager.has_plugin("groupd"):
         config.pluginmanager.register(pytest_plugin, "groupd")
 """
@@ -80,7 +80,7 @@ def test_it(groupd):
     assert False, "as it should"
 """
 BROKEN = """
-from coordinator.core.types import Event, EventKind
+from groupd.coordinator.core.types import Event, EventKind
 
 def test_it(groupd):
     groupd.create_topic("orders")
@@ -141,13 +141,11 @@ def test_a_marker_with_positions_is_refused(pytester: pytest.Pytester) -> None:
 
 def test_the_plugin_imports_nothing_of_the_broker() -> None:
     code = HEAD + (
-        "import pytest\nbefore = set(sys.modules)\nimport coordinator.testing.pytest_plugin\n"
+        "import pytest\nbefore = set(sys.modules)\nimport groupd.testing.pytest_plugin\n"
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(
-        ["coordinator", "coordinator.testing", "coordinator.testing.pytest_plugin"]
-    )
+    assert done.stdout.strip() == str(["groupd", "groupd.testing", "groupd.testing.pytest_plugin"])
 
 
 TIMEOUT = """
@@ -227,7 +225,7 @@ def test_a_timeout_is_one_page_that_says_each_event_once(
     result = run(pytester, TIMEOUT)
     result.assert_outcomes(failed=1)
     shown = result.stdout.str()
-    assert "coordinator/testing/" not in shown
+    assert "groupd/testing/" not in shown
     assert len(result.outlines) < 70
     for event in ("member-joined", "target-installed", "offsets-fetched", "offsets-committed"):
         assert shown.count(f" {event} ") == 1, shown
@@ -237,7 +235,7 @@ def test_mistakes_end_in_the_line_of_the_test(pytester: pytest.Pytester) -> None
     result = run(pytester, MISTAKES, "-o", "asyncio_mode=auto", "-o", SCOPE)
     result.assert_outcomes(failed=10, errors=4)
     shown = result.stdout.str()
-    assert "coordinator/testing/" not in shown
+    assert "groupd/testing/" not in shown
     assert "During handling" not in shown
     for line in SAID:
         assert line in shown, line

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import ConfigError
-from coordinator.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
+from groupd.coordinator.config import ConfigError
+from groupd.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
 from tests.harness.members import Member
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from coordinator.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
 from tests.harness.members import Member, settings
 from tests.support.wire_client import NoReply, WireClient
 

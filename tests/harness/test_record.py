@@ -13,8 +13,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.testing import BadRecording, GroupCoordinator, RequestRefused, replay
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.testing import BadRecording, GroupCoordinator, RequestRefused, replay
 from tests.harness.members import Member, settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -225,7 +225,7 @@ def test_it(groupd, groupd_factory, fails):
 
 def test_the_plugin_keeps_recordings_of_failed_tests(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(PLUGIN_RUN)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "coordinator.testing.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "groupd.testing.pytest_plugin"]
     command += ["-p", "no:cacheprovider", "--groupd-record", "kept", "test_it.py"]
     done = subprocess.run(
         command,

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 
-from coordinator.testing import GroupCoordinator, WaitTimeout
+from groupd.testing import GroupCoordinator, WaitTimeout
 from tests.harness.members import Member, MemberProcess, settings
 from tests.support.wire_client import WireClient
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from coordinator.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from typing import Any, NotRequired, get_origin, get_type_hints
 
 import pytest
 
-from coordinator.testing import GroupCoordinator, TestRecord
-from coordinator.testing.answers import FaultState, GroupDescription, Member
+from groupd.testing import GroupCoordinator, TestRecord
+from groupd.testing.answers import FaultState, GroupDescription, Member
 from tests.harness.members import Member as Consumer
 from tests.harness.test_plugin import run
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"<!-- test_typed\.py -->\n```python\n(.*?)```\n", re.DOTALL)
 MISTAKES = """
-from coordinator.testing import GroupCoordinator
+from groupd.testing import GroupCoordinator
 
 def test_it(groupd: GroupCoordinator) -> None:
     groupd.describe("billing")["stat"]

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coordinator.testing import GroupCoordinator, WaitTimeout
+from groupd.testing import GroupCoordinator, WaitTimeout
 from tests.harness.members import Member
 
 

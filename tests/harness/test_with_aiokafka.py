@@ -8,7 +8,7 @@ import sys
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from coordinator.testing import GroupCoordinator, HarnessError, WaitTimeout
+from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
 
 VICTIM = """
 import asyncio, sys

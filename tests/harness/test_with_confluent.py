@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from coordinator.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
+from groupd.testing import GroupCoordinator, HarnessError, RequestRefused, WaitTimeout
 from tests.harness.members import Member, MemberProcess, settings
 
 PROTOCOLS = ("consumer", "classic")

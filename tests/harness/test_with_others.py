@@ -15,10 +15,10 @@ from kafka.errors import KafkaError as PyKafkaError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PyPlace
 
-from coordinator.testing import GroupCoordinator
-from coordinator.testing.fault_spec import ACTIONS
-from coordinator.testing.handles import FaultHandle, Faults, Incident, RecipeCalls
-from coordinator.testing.harness import Clock
+from groupd.testing import GroupCoordinator
+from groupd.testing.fault_spec import ACTIONS
+from groupd.testing.handles import FaultHandle, Faults, Incident, RecipeCalls
+from groupd.testing.harness import Clock
 from tests.harness.members import Member, settings
 
 PLACE = TopicPartition("orders", 0)

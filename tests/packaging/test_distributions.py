@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"coordinator", "storage", "protocol", "pipeline"}
+FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
 BESIDE = {
     *("CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "README.md"),
     *("SECURITY.md", "constraints.txt", "deploy", "docs", "examples", "pyproject.toml", "setup.py"),

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.decode import COLUMNS, arrow_schema, record_batches
-from pipeline.job import Inputs, Job
-from pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
-from protocol.records.batch import Batch, parse_header
+from groupd.pipeline.decode import COLUMNS, arrow_schema, record_batches
+from groupd.pipeline.job import Inputs, Job
+from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
+from groupd.protocol.records.batch import Batch, parse_header
 
 
 def entries_of(spark: SparkSession, logs: Mapping[int, Sequence[bytes]]) -> DataFrame:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.core.assignors.loader import BUILT_IN, load_assignors
-from coordinator.core.metadata_image import TopicImage
-from coordinator.logtools.record_types import TYPE_NAMES
-from pipeline.fold.entry import Entry
-from pipeline.fold.facts import Facts
-from pipeline.fold.groups import GroupsFold
-from pipeline.fold.observer import Observer
-from pipeline.fold.state import Settings
-from pipeline.fold.topics import Topics
-from pipeline.values import key_columns, topic_id_text, value_of
-from protocol.messages.consumer_group import TopicPartitions
-from protocol.records.batch import encode_batch
-from protocol.records.codec import encode_key, encode_value, record_type
-from protocol.records.schema import Record
+from groupd.coordinator.core.assignors.loader import BUILT_IN, load_assignors
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.coordinator.logtools.record_types import TYPE_NAMES
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.groups import GroupsFold
+from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.state import Settings
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.values import key_columns, topic_id_text, value_of
+from groupd.protocol.messages.consumer_group import TopicPartitions
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.codec import encode_key, encode_value, record_type
+from groupd.protocol.records.schema import Record
 from tests.unit.consumer_group.harness import GROUP, Shard, owned
 
 TABLES = ("members", "member_epochs", "ownership", "rebalances", "rebalance_moves")

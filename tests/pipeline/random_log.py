@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.groups import DeleteGroupsRequest
-from protocol.messages.offsets import OffsetFetchGroup
-from protocol.records.schema import (
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.groups import DeleteGroupsRequest
+from groupd.protocol.messages.offsets import OffsetFetchGroup
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,

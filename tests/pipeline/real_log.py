@@ -10,11 +10,11 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coordinator.cli.kafka.calls import delete_offsets, fetch, fetch_offsets
-from coordinator.cli.kafka.cluster import Cluster
-from coordinator.core.partitioning import OFFSETS_TOPIC
-from coordinator.history.stream import split
-from coordinator.testing import GroupCoordinator
+from groupd.coordinator.cli.kafka.calls import delete_offsets, fetch, fetch_offsets
+from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
+from groupd.coordinator.history.stream import split
+from groupd.testing import GroupCoordinator
 from tests.pipeline.random_log import Answer, Instant
 from tests.support.admin import QUIET
 from tests.support.process import wait_until

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.cli import main
-from pipeline.decode import COLUMNS
-from pipeline.errors import PipelineError
-from pipeline.inputs import Origin, read_good, read_inputs
-from pipeline.job import Inputs, Job, Table
-from pipeline.pruning import used_columns
-from pipeline.registry import all_jobs, job_options
-from pipeline.run import run_job
+from groupd.pipeline.cli import main
+from groupd.pipeline.decode import COLUMNS
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.inputs import Origin, read_good, read_inputs
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.pruning import used_columns
+from groupd.pipeline.registry import all_jobs, job_options
+from groupd.pipeline.run import run_job
 from tests.support.daemon import ROOT
 from tests.support.pipeline_logs import LOGS, ROWS, TOPICS, fill_store, write_segments
 from tests.unit.logtools.harness import HOME, batch, commit
@@ -65,7 +65,7 @@ def test_bad_usage_is_one_line_and_exit_2(
 
 
 def test_without_java_it_says_so_in_one_line(store: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pipeline", "entries", "--store", store, "--out", "o"]
+    command = [sys.executable, "-m", "groupd.pipeline", "entries", "--store", store, "--out", "o"]
     env = {**os.environ, "JAVA_HOME": str(tmp_path / "no-java")}
     done = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60
@@ -96,7 +96,7 @@ def test_options_have_the_types_of_their_defaults() -> None:
 @pytest.mark.timeout(300)
 def test_a_run_from_the_shell(store: str, tmp_path: Path) -> None:
     """Like a user's: the tables, a summary, nothing else."""
-    command = [sys.executable, "-m", "pipeline", "entries", "--store", store]
+    command = [sys.executable, "-m", "groupd.pipeline", "entries", "--store", store]
     command += ["--out", str(tmp_path / "out"), "--master", "local[1]", "--driver-memory", "1g"]
     # A process that lives for seconds is compiled for nothing.
     command += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]

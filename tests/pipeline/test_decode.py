@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.decode import COLUMNS, CORRUPT_BATCH, UNTOLD, EntryRows, record_batches
-from pipeline.schema import VALUE_COLUMNS
-from pipeline.values import FIRST_MS, LAST_MS
-from pipeline.wanted import EVERYTHING, Wanted
-from protocol.records.batch import Batch, BatchRecord, parse_header
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import (
+from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNTOLD, EntryRows, record_batches
+from groupd.pipeline.schema import VALUE_COLUMNS
+from groupd.pipeline.values import FIRST_MS, LAST_MS
+from groupd.pipeline.wanted import EVERYTHING, Wanted
+from groupd.protocol.records.batch import Batch, BatchRecord, parse_header
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import (
     ConsumerGroupRegexKey,
     OffsetCommitKey,
     OffsetCommitValue,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.classic_group import leave
-from coordinator.core.classic_group.subscription import Assignment, encode_assignment
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group import leave
+from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,

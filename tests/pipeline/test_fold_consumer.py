@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.consumer_group.member import MemberState
-from pipeline import group_tables
-from pipeline.fold.state import Settings
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.pipeline import group_tables
+from groupd.pipeline.fold.state import Settings
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of, facts_of
 from tests.unit.consumer_group.harness import BAR, FOO, topic
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pickle
 
-from coordinator.core.assignors.uniform import UniformAssignor
-from pipeline.fold.facts import Facts
-from pipeline.fold.groups import GroupsFold
-from pipeline.fold.health import Health
-from pipeline.fold.thresholds import Thresholds
-from pipeline.fold.topics import Topics
-from pipeline.fold.what_if import WhatIf
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.groups import GroupsFold
+from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.thresholds import Thresholds
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.what_if import WhatIf
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of
 from tests.unit.consumer_group.harness import FOO, topic
 

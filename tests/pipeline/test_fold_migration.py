@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.subscription import parse_assignment
-from coordinator.core.consumer_group.group import ConsumerGroup
-from pipeline.values import topic_id_text
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.subscription import parse_assignment
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.pipeline.values import topic_id_text
 from tests.pipeline.group_logs import entry_of, facts_of
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.test_downgrade import mixed

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.fold.state import AWAY
-from pipeline.values import topic_id_text
-from protocol.errors import ApiError
+from groupd.pipeline.fold.state import AWAY
+from groupd.pipeline.values import topic_id_text
+from groupd.protocol.errors import ApiError
 from tests.pipeline.group_logs import TimedShard, facts_of
 from tests.unit.consumer_group.harness import BAR, FOO, topic
 

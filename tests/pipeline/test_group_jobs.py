@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from pipeline import group_tables
-from pipeline.errors import PipelineError
-from pipeline.group_pass import COLUMNS
-from pipeline.inputs import Origin
-from pipeline.job import Inputs, Job, Table
-from pipeline.jobs import health, members, rebalances, what_if
-from pipeline.run import run_job
-from pipeline.schema import ENTRIES
+from groupd.pipeline import group_tables
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.group_pass import COLUMNS
+from groupd.pipeline.inputs import Origin
+from groupd.pipeline.job import Inputs, Job, Table
+from groupd.pipeline.jobs import health, members, rebalances, what_if
+from groupd.pipeline.run import run_job
+from groupd.pipeline.schema import ENTRIES
 from tests.pipeline.entries import entries_of, inputs_of
 from tests.pipeline.group_logs import TimedShard, facts_of
 from tests.support.pipeline_logs import fill_store

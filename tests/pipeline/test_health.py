@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from pipeline import group_tables
-from pipeline.errors import PipelineError
-from pipeline.fold.entry import Entry
-from pipeline.fold.facts import Facts
-from pipeline.fold.groups import GroupsFold
-from pipeline.fold.health import Health
-from pipeline.fold.offsets import NamedPlace
-from pipeline.fold.state import Settings
-from pipeline.fold.thresholds import DEFAULT_SEVERITIES, Thresholds, read_thresholds
-from pipeline.fold.topics import Topics
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.pipeline import group_tables
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.groups import GroupsFold
+from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.offsets import NamedPlace
+from groupd.pipeline.fold.state import Settings
+from groupd.pipeline.fold.thresholds import DEFAULT_SEVERITIES, Thresholds, read_thresholds
+from groupd.pipeline.fold.topics import Topics
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.pipeline.group_logs import TimedShard, entry_of
 from tests.pipeline.test_fold_classic import History
 from tests.unit.consumer_group.harness import BAR, FOO, topic

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.inputs import (
+from groupd.pipeline.inputs import (
     Origin,
     lake_entries,
     read_end_offsets,
@@ -17,12 +17,12 @@ from pipeline.inputs import (
     segment_entries,
     store_entries,
 )
-from pipeline.job import Table
-from pipeline.quarantine import split_quarantine
-from pipeline.schema import ENTRIES
-from pipeline.sink import write_table
-from pipeline.values import topic_id_text
-from pipeline.wanted import Wanted
+from groupd.pipeline.job import Table
+from groupd.pipeline.quarantine import split_quarantine
+from groupd.pipeline.schema import ENTRIES
+from groupd.pipeline.sink import write_table
+from groupd.pipeline.values import topic_id_text
+from groupd.pipeline.wanted import Wanted
 from tests.support.pipeline_logs import LOGS, OTHER, ROWS, fill_store, write_segments
 from tests.support.postgres import PostgresServer
 from tests.unit.logtools.harness import HOME, ORDERS_ID, TIME_MS, batch, commit

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.inputs import (
+from groupd.pipeline.inputs import (
     Origin,
     read_end_offsets,
     read_entries,
@@ -19,8 +19,8 @@ from pipeline.inputs import (
     segment_entries,
     store_entries,
 )
-from pipeline.kafka import kafka_entries
-from pipeline.wanted import Wanted
+from groupd.pipeline.kafka import kafka_entries
+from groupd.pipeline.wanted import Wanted
 from tests.support.daemon import Daemon
 from tests.support.doc_snippets import snippets
 from tests.support.kafka_broker import KafkaBroker

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import inputs as pipeline_inputs
-from pipeline.errors import PipelineError
-from pipeline.generator.generate import UNTIL_MS, generate
-from pipeline.generator.profiles import HOUR_MS
-from pipeline.generator.script import Act, GroupPlan, Kind, Op, World
-from pipeline.generator.sinks import StoreSink
-from pipeline.generator.traffic import Place, Topic
-from pipeline.inputs import Origin, read_end_offsets
-from pipeline.jobs import lag
-from pipeline.run import run_job
-from storage.open import create_store
+from groupd.pipeline import inputs as pipeline_inputs
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.generator.generate import UNTIL_MS, generate
+from groupd.pipeline.generator.profiles import HOUR_MS
+from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
+from groupd.pipeline.generator.sinks import StoreSink
+from groupd.pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.inputs import Origin, read_end_offsets
+from groupd.pipeline.jobs import lag
+from groupd.pipeline.run import run_job
+from groupd.storage.open import create_store
 from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.test_progress import MINUTE, START, minute
 from tests.unit.history.harness import START_MS, LoggedShard

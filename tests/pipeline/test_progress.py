@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.history.changes import ChangeKind, OffsetChange
-from pipeline.errors import PipelineError
-from pipeline.job import Inputs
-from pipeline.jobs import progress
+from groupd.coordinator.history.changes import ChangeKind, OffsetChange
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.job import Inputs
+from groupd.pipeline.jobs import progress
 from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.random_log import GROUPS, RandomLog
 from tests.unit.history.harness import RETENTION_MINUTES, START_MS, LoggedShard, changes

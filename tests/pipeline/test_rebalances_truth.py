@@ -18,10 +18,10 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from coordinator.testing import GroupCoordinator
-from pipeline.job import Inputs
-from pipeline.jobs import members, rebalances, what_if
-from protocol.records.batch import encode_batch
+from groupd.pipeline.job import Inputs
+from groupd.pipeline.jobs import members, rebalances, what_if
+from groupd.protocol.records.batch import encode_batch
+from groupd.testing import GroupCoordinator
 from tests.harness.members import Member, MemberProcess
 from tests.pipeline.entries import entries_of, inputs_of
 

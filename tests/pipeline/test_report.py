@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.generator.generate import UNTIL_MS, generate
-from pipeline.generator.profiles import HOUR_MS, SESSION_MS
-from pipeline.generator.script import Act, GroupPlan, Kind, Op, World
-from pipeline.generator.sinks import SegmentSink, StoreSink
-from pipeline.generator.traffic import Place, Topic
-from pipeline.inputs import Origin
-from pipeline.registry import job_named
-from pipeline.report.limits import Limits
-from pipeline.report.make import make_report, window_ms
-from pipeline.run import run_job
-from storage.open import create_store
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.generator.generate import UNTIL_MS, generate
+from groupd.pipeline.generator.profiles import HOUR_MS, SESSION_MS
+from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
+from groupd.pipeline.generator.sinks import SegmentSink, StoreSink
+from groupd.pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.inputs import Origin
+from groupd.pipeline.registry import job_named
+from groupd.pipeline.report.limits import Limits
+from groupd.pipeline.report.make import make_report, window_ms
+from groupd.pipeline.run import run_job
+from groupd.storage.open import create_store
 from tests.support.doc_snippets import snippets
 from tests.support.pipeline_command import groupd_pipeline
 from tests.support.report_page import HOSTILE, Page
@@ -173,9 +173,9 @@ def test_segments_give_the_same_page(spark: SparkSession, directory: Path, page:
 
 def test_limits_are_kept_and_told(spark: SparkSession, directory: Path, page: Page) -> None:
     """Over the tables that the first report left."""
-    from pipeline.report.collect import collect_report
-    from pipeline.report.make import read_tables
-    from pipeline.report.page import render
+    from groupd.pipeline.report.collect import collect_report
+    from groupd.pipeline.report.make import read_tables
+    from groupd.pipeline.report.page import render
 
     tables = read_tables(spark, directory / "tables")
     report = collect_report(tables, "a log", window_ms(2 * HOUR_MS), Limits(1, 2))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.page import render
+from groupd.pipeline.report.page import render
 from tests.support.browser import Browser, running_browser
 from tests.support.report_page import HOSTILE, report
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.session import java_version
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.session import java_version
 
 
 def _java(directory: Path, version: str) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.job import Table
-from pipeline.sink import Span, check_format, span_of, write_table
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.job import Table
+from groupd.pipeline.sink import Span, check_format, span_of, write_table
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 

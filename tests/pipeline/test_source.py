@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, IsNotNull, LessThan, Not
 
-from pipeline.decode import COLUMNS, EntryRows
-from pipeline.errors import PipelineError
-from pipeline.options import parse_options
-from pipeline.plan import LogRange, SegmentFile
-from pipeline.reading import read_partition
-from pipeline.schema import ENTRIES
-from pipeline.source import GroupdDataSource, GroupdReader
+from groupd.pipeline.decode import COLUMNS, EntryRows
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.options import parse_options
+from groupd.pipeline.plan import LogRange, SegmentFile
+from groupd.pipeline.reading import read_partition
+from groupd.pipeline.schema import ENTRIES
+from groupd.pipeline.source import GroupdDataSource, GroupdReader
 from tests.support.pipeline_logs import AWAY, DAY_MS, LOGS, OTHER, ROWS, fill_store, write_segments
 from tests.unit.logtools.harness import (
     HOME,
@@ -207,7 +207,7 @@ async def _row_sum(directory: Path, partition: int) -> int:
     import sqlite3
     from contextlib import closing
 
-    from storage.checksums import log_sum
+    from groupd.storage.checksums import log_sum
 
     columns = "log_id, name, owner_epoch, start_offset, next_offset, clean_offset"
     with closing(sqlite3.connect(directory / "groupd.sqlite")) as connection:

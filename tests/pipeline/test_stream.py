@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from coordinator.core.partitioning import offsets_log_name
-from pipeline.errors import PipelineError
-from pipeline.options import parse_options
-from pipeline.source import GroupdDataSource
-from pipeline.stream import GroupdStreamReader
-from storage.log import Append, Replacement, StoredBatch
-from storage.open import create_store
+from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.options import parse_options
+from groupd.pipeline.source import GroupdDataSource
+from groupd.pipeline.stream import GroupdStreamReader
+from groupd.storage.log import Append, Replacement, StoredBatch
+from groupd.storage.open import create_store
 from tests.support.daemon import ROOT
 from tests.support.pipeline_logs import AWAY, LOGS, ROWS, fill_store
 from tests.support.stream_to_parquet import copying

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from pipeline.errors import PipelineError
-from pipeline.job import Inputs
-from pipeline.jobs import commits, offsets
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.groups import DeleteGroupsRequest
-from protocol.records.batch import encode_batch
-from protocol.records.schema import (
+from groupd.pipeline.errors import PipelineError
+from groupd.pipeline.job import Inputs
+from groupd.pipeline.jobs import commits, offsets
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.groups import DeleteGroupsRequest
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,

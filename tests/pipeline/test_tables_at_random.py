@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.history.changes import Actor, CommittedOffset, OffsetChange
-from pipeline.jobs import commits, offsets
-from protocol.records.batch import decode_marker, iter_records, parse_header
-from protocol.records.codec import decode_record
-from protocol.records.schema import OffsetCommitKey
+from groupd.coordinator.history.changes import Actor, CommittedOffset, OffsetChange
+from groupd.pipeline.jobs import commits, offsets
+from groupd.protocol.records.batch import decode_marker, iter_records, parse_header
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.schema import OffsetCommitKey
 from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.random_log import GROUPS, RandomLog
 from tests.unit.history.harness import RETENTION_MINUTES, LoggedShard, changes

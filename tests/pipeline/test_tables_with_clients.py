@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator.core.partitioning import partition_for
-from coordinator.history import replay
-from coordinator.history.changes import OffsetChange
-from pipeline.inputs import Origin, read_inputs, segment_entries, store_entries
-from pipeline.job import Job
-from pipeline.jobs import commits, offsets, progress
-from pipeline.run import run_job
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.history import replay
+from groupd.coordinator.history.changes import OffsetChange
+from groupd.pipeline.inputs import Origin, read_inputs, segment_entries, store_entries
+from groupd.pipeline.job import Job
+from groupd.pipeline.jobs import commits, offsets, progress
+from groupd.pipeline.run import run_job
 from tests.pipeline import real_log
 from tests.pipeline.entries import entries_of, inputs_of, rows_of
 from tests.pipeline.test_tables_at_random import told

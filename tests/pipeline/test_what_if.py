@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
-from coordinator.core.assignors.loader import load_assignors
-from pipeline import group_tables
-from pipeline.fold.facts import Facts
-from pipeline.fold.groups import GroupsFold
-from pipeline.fold.topics import Topics
-from pipeline.fold.what_if import WhatIf
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.pipeline import group_tables
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.groups import GroupsFold
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.fold.what_if import WhatIf
 from tests.pipeline.group_logs import TimedShard
 from tests.pipeline.test_fold_classic import History
 from tests.unit.consumer_group.harness import BAR, FOO, topic

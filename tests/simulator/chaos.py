@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from protocol.messages.consumer_group import ConsumerGroupDescribeRequest
-from protocol.messages.groups import (
+from groupd.protocol.messages.consumer_group import ConsumerGroupDescribeRequest
+from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
-from protocol.messages.offsets import OffsetFetchGroup, OffsetFetchRequest
+from groupd.protocol.messages.offsets import OffsetFetchGroup, OffsetFetchRequest
 from tests.simulator.classic_client import ClassicClient
 from tests.simulator.client import Client, Subscription
 from tests.simulator.consumer_client import ConsumerClient

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.turn import JOIN, SYNC
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
-from coordinator.core.deadlines import Deadlines
-from coordinator.runtime.shard_runtime import ShardRuntime, ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
+from groupd.coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.turn import JOIN, SYNC
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
 from tests.simulator.classic_client import ClassicClient
 from tests.simulator.client import Client
 from tests.simulator.compare import difference

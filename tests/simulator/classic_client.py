@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.metadata_image import TopicImage
-from protocol.errors import ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupReply,
     JoinGroupRequest,

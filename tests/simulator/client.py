@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coordinator.core.metadata_image import TopicImage
-from protocol.errors import ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 from tests.simulator.network import Call, Connection
 
 if TYPE_CHECKING:

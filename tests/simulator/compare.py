@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.group import Group
-from coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.shard import GroupCoordinatorShard
 
 
 def difference(live: GroupCoordinatorShard, log: GroupCoordinatorShard, group_id: str) -> str:

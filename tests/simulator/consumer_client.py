@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.consumer_group import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,

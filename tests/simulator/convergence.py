@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
 from tests.simulator.client import Client
 
 if TYPE_CHECKING:

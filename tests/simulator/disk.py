@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from protocol.records.batch import BatchRecord, encode_batch, iter_batches, iter_records
-from storage.log import Append, LogError, LogFenced, LogState, LogUnavailable, StoredBatch
+from groupd.protocol.records.batch import BatchRecord, encode_batch, iter_batches, iter_records
+from groupd.storage.log import Append, LogError, LogFenced, LogState, LogUnavailable, StoredBatch
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.options import Options
 from tests.simulator.world import World

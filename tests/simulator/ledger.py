@@ -10,25 +10,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH
-from coordinator.core.group import Group
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
     JoinGroupReply,
     JoinGroupRequest,
     SyncGroupReply,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import (
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )
-from protocol.messages.groups import DeleteGroupsRequest
-from protocol.messages.offsets import OffsetCommitReply, OffsetCommitRequest, OffsetFetchReply
-from protocol.records.schema import (
+from groupd.protocol.messages.groups import DeleteGroupsRequest
+from groupd.protocol.messages.offsets import (
+    OffsetCommitReply,
+    OffsetCommitRequest,
+    OffsetFetchReply,
+)
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMetadataKey,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.core.types import RequestToken
+from groupd.coordinator.core.types import RequestToken
 from tests.simulator.options import Options
 from tests.simulator.process import Process
 from tests.simulator.world import World

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from struct import pack
 
-from coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
     Subscription,
     encode_assignment,
     parse_assignment,
     parse_subscription,
 )
-from protocol.messages.classic_group import JoinGroupMember, SyncAssignment
+from groupd.protocol.messages.classic_group import JoinGroupMember, SyncAssignment
 
 COOPERATIVE = "cooperative-sticky"
 EAGER = "range"

@@ -13,17 +13,17 @@ from typing import Any
 
 import structlog
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState as CoreState
-from coordinator.core.types import NO_TOKEN, Instant, RequestContext, RequestToken
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.runtime.shard_runtime import ShardRuntime
-from coordinator.runtime.waiting import Waiter, WaitingRequests
-from protocol.wire.apis import API_BY_KEY
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState as CoreState
+from groupd.coordinator.core.types import NO_TOKEN, Instant, RequestContext, RequestToken
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
+from groupd.protocol.wire.apis import API_BY_KEY
 from tests.simulator.disk import Disk, DiskClient
 from tests.simulator.loop import VirtualLoop, VirtualTimer
 from tests.simulator.options import Options

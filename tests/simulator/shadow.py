@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt
-from protocol.records.batch import iter_batches, iter_records
-from protocol.records.codec import decode_record
-from protocol.records.schema import Record
-from storage.log import StoredBatch
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.schema import Record
+from groupd.storage.log import StoredBatch
 
 
 class Shadow:

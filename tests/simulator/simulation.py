@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.core.metadata_image import MetadataDelta
-from storage.log import StoredBatch
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.storage.log import StoredBatch
 from tests.simulator.chaos import Chaos
 from tests.simulator.checks import Checks
 from tests.simulator.client import Client

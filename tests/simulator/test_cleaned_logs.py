@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.shard import GroupCoordinatorShard
-from protocol.records.batch import Batch, iter_batches
-from protocol.records.compaction import Compaction, Rules
-from protocol.records.survey import Survey, offsets_identity
-from storage.log import StoredBatch
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.protocol.records.batch import Batch, iter_batches
+from groupd.protocol.records.compaction import Compaction, Rules
+from groupd.protocol.records.survey import Survey, offsets_identity
+from groupd.storage.log import StoredBatch
 from tests.simulator.compare import difference
 from tests.simulator.options import draw
 from tests.simulator.shadow import Shadow

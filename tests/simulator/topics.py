@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from protocol.messages import TopicId
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.protocol.messages import TopicId
 from tests.simulator.world import World
 
 

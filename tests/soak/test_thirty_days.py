@@ -18,32 +18,32 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import CoordinatorConfig, with_settings
-from coordinator.core.types import NO_TOKEN, RequestContext
-from coordinator.daemon import Daemon, DaemonOptions
-from coordinator.logtools.findings import Finding
-from coordinator.logtools.verify import verify_store
-from coordinator.profiles import PROFILES
-from coordinator.runtime.clock import SystemClock
-from coordinator.testing.controlled_clock import ControlledClock
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from protocol.messages.data import (
+from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.core.types import NO_TOKEN, RequestContext
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.verify import verify_store
+from groupd.coordinator.profiles import PROFILES
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.data import (
     InitProducerIdRequest,
     ProducePartition,
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
-from protocol.messages.topics import (
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     NewTopic,
 )
-from protocol.messages.transactions import EndTxnRequest
-from protocol.records.batch import encode_batch
-from storage.open import create_reader
+from groupd.protocol.messages.transactions import EndTxnRequest
+from groupd.protocol.records.batch import encode_batch
+from groupd.storage.open import create_reader
+from groupd.testing.controlled_clock import ControlledClock
 
 HOUR_MS = 3_600_000
 STEP_HOURS = 8

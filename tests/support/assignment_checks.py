@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     GroupSpec,
     MemberSpec,
     TopicDescriber,
 )
-from protocol.messages import TopicId
+from groupd.protocol.messages import TopicId
 
 
 def check_result(result: Mapping[str, Assignment], spec: GroupSpec, topics: TopicDescriber) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.group import Group
-from coordinator.core.inspection.group import inspect_group_lazily
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.inspection.group import inspect_group_lazily
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 AT_REST = frozenset({"Stable", "Empty", "Dead"})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.compiled import compiled_modules
+from groupd.coordinator.compiled import compiled_modules
 
 
 def listed(root: Path) -> list[str]:

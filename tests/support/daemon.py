@@ -25,9 +25,9 @@ def worker_pids(pid: int) -> dict[int, int]:
         int(one): Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children
     }
     return {
-        int(command[command.index(b"coordinator.workers") + 1]): child
+        int(command[command.index(b"groupd.coordinator.workers") + 1]): child
         for child, command in commands.items()
-        if b"coordinator.workers" in command
+        if b"groupd.coordinator.workers" in command
     }
 
 
@@ -93,7 +93,7 @@ class Daemon:
 
     def command(self) -> list[str]:
         """The command line, with the ports of the last start if there was one."""
-        command = [sys.executable, "-m", "coordinator", "serve"]
+        command = [sys.executable, "-m", "groupd", "serve"]
         command += ["--listen", f"{self.host}:{self.port}"]
         command += ["--admin", f"{self.host}:{self.admin_port}"]
         command += ["--data-dir", str(self.data_dir)]

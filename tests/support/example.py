@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 BUILT = shutil.ignore_patterns("target", "node_modules", ".venv", "__pycache__", ".pytest_cache")
 LIMIT_S = 540
-PLUGIN = "[pytest11]\ngroupd = coordinator.testing.pytest_plugin\n"
+PLUGIN = "[pytest11]\ngroupd = groupd.testing.pytest_plugin\n"
 
 
 def block(name: str, marker: str) -> str:
@@ -68,7 +68,7 @@ def _with_groupd(directory: Path) -> dict[str, str]:
         (information / "entry_points.txt").write_text(PLUGIN)
         bin_directory.mkdir()
         program = bin_directory / "groupd"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m coordinator "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m groupd "$@"\n')
         program.chmod(0o755)
         return {"PATH": f"{bin_directory}:{path}", "PYTHONPATH": f"{packages}:{ROOT}"}
     return {"PATH": f"{Path(sys.prefix) / 'bin'}:{path}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 
 
 def _first_topic(spec: GroupSpec, topics: TopicDescriber) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocol.records.batch import HEADER_BYTES, Batch, iter_batches, parse_header
+from groupd.protocol.records.batch import HEADER_BYTES, Batch, iter_batches, parse_header
 
 
 def whole_batches(records: bytes | memoryview) -> Iterator[Batch]:

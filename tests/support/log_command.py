@@ -11,7 +11,7 @@ from tests.support.daemon import ROOT
 def groupd_log(*arguments: str) -> str:
     """What it says on stdout; it must succeed."""
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "log", *arguments],
+        [sys.executable, "-m", "groupd", "log", *arguments],
         capture_output=True,
         text=True,
         timeout=60,

@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import command
-from pipeline.cli import main
+from groupd.pipeline import command
+from groupd.pipeline.cli import main
 
 
 def groupd_pipeline(spark: SparkSession, arguments: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from coordinator.core.partitioning import offsets_log_name, partition_for
-from coordinator.topics.names import OFFSETS_PARTITIONS, log_name
-from protocol.records.batch import parse_header, with_base_offset
-from storage.log import Append, StoredTopic
-from storage.open import create_store
+from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
+from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name
+from groupd.protocol.records.batch import parse_header, with_base_offset
+from groupd.storage.log import Append, StoredTopic
+from groupd.storage.open import create_store
 from tests.unit.logtools.harness import (
     HOME,
     ORDERS_ID,

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from pipeline.schema import VALUE_COLUMNS
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.schema import (
+from groupd.pipeline.schema import VALUE_COLUMNS
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
     ClassicProtocol,

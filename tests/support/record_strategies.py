@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.schema import (
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
     ClassicProtocol,

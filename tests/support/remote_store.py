@@ -7,11 +7,11 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from coordinator.workers.channel import Answer, Channel, Serve
-from coordinator.workers.log_service import LogService
-from coordinator.workers.operations import Operation
-from coordinator.workers.remote_logs import RemoteLogs
-from storage.log import Append, Store
+from groupd.coordinator.workers.channel import Answer, Channel, Serve
+from groupd.coordinator.workers.log_service import LogService
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.remote_logs import RemoteLogs
+from groupd.storage.log import Append, Store
 
 
 class Everything:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
-from pipeline.report.model import (
+from groupd.pipeline.report.model import (
     Finding,
     GroupDetail,
     GroupRow,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.session import spark_session
+from groupd.pipeline.session import spark_session
 from tests.support.toolchain import SPARK_KAFKA_LIB, spark_kafka_jars
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.source import GroupdDataSource
+from groupd.pipeline.source import GroupdDataSource
 from tests.support.spark import running_spark
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors.api import Assignment, MemberSpec
-from coordinator.core.assignors.order import signed_key
-from coordinator.core.assignors.range_ import ranked_members
+from groupd.coordinator.core.assignors.api import Assignment, MemberSpec
+from groupd.coordinator.core.assignors.order import signed_key
+from groupd.coordinator.core.assignors.range_ import ranked_members
 
 TopicPartition = tuple[bytes, int]
 Sets = dict[str, set[TopicPartition]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.records.build import NewRecord, build_batch
+from groupd.protocol.records.build import NewRecord, build_batch
 from tests.support.kio_entities import Plain
 from tests.support.wire_client import Request
 

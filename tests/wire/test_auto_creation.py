@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.clients.group import JVM_FLAGS, JVM_LOG
 from tests.support.peer import Peer, make_peer, peer_kind
 from tests.support.process import wait_until

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer, peer_kind
 from tests.support.process import wait_until

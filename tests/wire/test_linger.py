@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from coordinator.testing import GroupCoordinator
+from groupd.testing import GroupCoordinator
 from tests.support.raw_member import RawMember, topic_ids
 
 

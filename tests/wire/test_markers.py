@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from protocol.records.batch import decode_marker, iter_batches, iter_records
+from groupd.protocol.records.batch import decode_marker, iter_batches, iter_records
 from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer
 from tests.support.process import wait_until

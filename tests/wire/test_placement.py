@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.support.peer import Peer, make_peer
 from tests.support.wire_client import WireClient
 

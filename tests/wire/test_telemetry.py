@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.support.admin import create_topics, produce
 from tests.support.daemon import Daemon
 from tests.support.peer import Peer, make_peer

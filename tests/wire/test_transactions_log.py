@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.records.batch import encode_batch, iter_batches, iter_records
-from protocol.records.transaction_records import decode_key, decode_value
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.batch import encode_batch, iter_batches, iter_records
+from groupd.protocol.records.transaction_records import decode_key, decode_value
 from tests.support.daemon import Daemon
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from coordinator.cli.bench import workloads
-from coordinator.cli.bench.fill import fill
-from coordinator.cli.bench.members import TOPIC
-from coordinator.cli.bench.workloads import Figure
-from coordinator.cli.process import DaemonProcess
+from groupd.coordinator.cli.bench import workloads
+from groupd.coordinator.cli.bench.fill import fill
+from groupd.coordinator.cli.bench.members import TOPIC
+from groupd.coordinator.cli.bench.workloads import Figure
+from groupd.coordinator.cli.process import DaemonProcess
 
 WORKERS_MEMBERS = 1000
 
@@ -45,7 +45,7 @@ def bench(
     import uvloop
 
     if workers > 1:
-        from coordinator.cli.bench.workers import compare, show
+        from groupd.coordinator.cli.bench.workers import compare, show
 
         few = min(members, WORKERS_MEMBERS)
         show(uvloop.run(compare(TEST_FLAGS, workers, few, seconds)), workers)

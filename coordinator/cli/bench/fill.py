@@ -10,14 +10,14 @@ from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
-from coordinator.core.consumer_group import records as group_records
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.partitioning import offsets_log_name, partition_for
-from protocol.records.batch import encode_batch
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from storage.log import Append, Store
-from storage.open import create_store
+from groupd.coordinator.core.consumer_group import records as group_records
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.storage.log import Append, Store
+from groupd.storage.open import create_store
 
 TOPIC = "bench"
 TOPIC_ID = b"groupd-bench-top"

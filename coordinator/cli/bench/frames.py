@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader
 
 _HEAD = Struct(">ihhi")
 _REPLY_BODY_AT = 9

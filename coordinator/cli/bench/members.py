@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from coordinator.cli.bench import frames
-from coordinator.cli.bench.frames import Assigned
-from coordinator.cli.bench.load import Address, LoadConnection, connect, run_all
+from groupd.coordinator.cli.bench import frames
+from groupd.coordinator.cli.bench.frames import Assigned
+from groupd.coordinator.cli.bench.load import Address, LoadConnection, connect, run_all
 
 TOPIC = "bench"
 GROUP_SIZE = 10

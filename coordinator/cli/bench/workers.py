@@ -21,12 +21,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.cli.bench import frames
-from coordinator.cli.bench.load import Address, LoadConnection, connect, run_for
-from coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers
-from coordinator.cli.kafka import calls
-from coordinator.cli.kafka.cluster import Cluster
-from coordinator.cli.process import DaemonProcess
+from groupd.coordinator.cli.bench import frames
+from groupd.coordinator.cli.bench.load import Address, LoadConnection, connect, run_for
+from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.process import DaemonProcess
 
 ROUNDS = 5
 

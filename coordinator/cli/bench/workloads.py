@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from coordinator.cli.bench import frames
-from coordinator.cli.bench.load import LoadConnection, connect, run_for
-from coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
-from coordinator.cli.process import DaemonProcess
+from groupd.coordinator.cli.bench import frames
+from groupd.coordinator.cli.bench.load import LoadConnection, connect, run_for
+from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
+from groupd.coordinator.cli.process import DaemonProcess
 
 DIRTY_MAX = 50 * 1000
 """What the cleaner leaves alone in 50 shards."""

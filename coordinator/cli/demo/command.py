@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from coordinator.cli.process import DaemonProcess
+from groupd.coordinator.cli.process import DaemonProcess
 
 GROUP, TOPIC, PARTITIONS = "demo", "orders", 12
 RATE_PER_S = 300
@@ -79,7 +79,7 @@ class Demo:
     """Runs the script and keeps its log."""
 
     def __init__(self, daemon: DaemonProcess) -> None:
-        from coordinator.cli.demo.watch import Snapshot, Watcher
+        from groupd.coordinator.cli.demo.watch import Snapshot, Watcher
 
         self._bootstrap = f"{daemon.kafka[0]}:{daemon.kafka[1]}"
         self._watcher = Watcher(self._bootstrap, daemon.admin, GROUP, TOPIC, PARTITIONS)
@@ -94,7 +94,7 @@ class Demo:
         """The exit code: 0 when every record was committed by the survivors."""
         from rich.live import Live
 
-        from coordinator.cli.demo.picture import picture
+        from groupd.coordinator.cli.demo.picture import picture
 
         self._started = time.monotonic()
         self._producer.start()
@@ -136,7 +136,7 @@ class Demo:
         return done or now >= END_AT_S
 
     def _join(self, name: str) -> None:
-        command = [sys.executable, "-m", "coordinator.cli.demo.member"]
+        command = [sys.executable, "-m", "groupd.coordinator.cli.demo.member"]
         self._members[name] = subprocess.Popen(
             [*command, self._bootstrap, GROUP, TOPIC, name],
             stderr=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """One consumer of the demo, a process of its own so that it can be killed without goodbye.
 
-Usage: python -m coordinator.cli.demo.member BOOTSTRAP GROUP TOPIC NAME. It ends at SIGTERM.
+Usage: python -m groupd.coordinator.cli.demo.member BOOTSTRAP GROUP TOPIC NAME. It ends at SIGTERM.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 
-from coordinator.cli.demo.watch import Snapshot
+from groupd.coordinator.cli.demo.watch import Snapshot
 
 LOG_LINES = 8
 

@@ -6,8 +6,8 @@ import http.client
 import json
 from typing import Any
 
-from coordinator.cli.groups.past import fail
-from coordinator.cli.parse import real_port
+from groupd.coordinator.cli.groups.past import fail
+from groupd.coordinator.cli.parse import real_port
 
 TIMEOUT_S = 10.0
 

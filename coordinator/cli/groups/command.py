@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.groups.place import place
-from coordinator.cli.parse import one_of
-from coordinator.cli.times import FORMS
+from groupd.coordinator.cli.groups.place import place
+from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.cli.times import FORMS
 
 app = typer.Typer(
     help="Groups: what they are doing, what they committed when, and bringing it back.",
@@ -41,7 +41,7 @@ Bootstrap = Annotated[
 @app.command("list")
 def list_groups(admin: Admin = DEFAULT_ADMIN, output: Format = "table", wide: Wide = False) -> None:
     """All groups of a running daemon."""
-    from coordinator.cli.groups import live
+    from groupd.coordinator.cli.groups import live
 
     live.list_groups(admin, _json(output), wide)
 
@@ -55,7 +55,7 @@ def describe(
 
     Members that have committed nothing for a minute although records wait are pointed out.
     """
-    from coordinator.cli.groups import live
+    from groupd.coordinator.cli.groups import live
 
     live.describe(group, admin, _json(output), wide)
 
@@ -76,7 +76,7 @@ def events(
     The daemon remembers a hundred events of each group since its start. `history --events` reads
     the log instead.
     """
-    from coordinator.cli.groups.events import show_events
+    from groupd.coordinator.cli.groups.events import show_events
 
     show_events(group, admin, follow=follow, as_json=_json(output), wide=wide)
 
@@ -99,7 +99,7 @@ def offsets(
 
     Transactions count from their commit on; what was deleted or had expired by then is not there.
     """
-    from coordinator.cli.groups.offsets import show_offsets
+    from groupd.coordinator.cli.groups.offsets import show_offsets
 
     chosen = place(data_dir, store, bootstrap)
     show_offsets(chosen, group, at, at_log_offset, as_json=_json(output), wide=wide)
@@ -129,7 +129,7 @@ def history(
     Commits carry no member id: "owner" is the member that had the partition at that point of the
     log, "admin/simple" says that the group had no members then.
     """
-    from coordinator.cli.groups.history import Wanted, show_history
+    from groupd.coordinator.cli.groups.history import Wanted, show_history
 
     chosen = place(data_dir, store, bootstrap)
     wanted = Wanted.parse(topic, partition, since, until, events=events, every=every)
@@ -162,7 +162,7 @@ def restore(
     Exit code 0: done, nothing to do, or a dry run of what could be applied; 1: refused or
     failed; 2: a mistake on the command line.
     """
-    from coordinator.cli.groups.restore import restore_group
+    from groupd.coordinator.cli.groups.restore import restore_group
 
     stored = place(data_dir, store, None) if data_dir is not None or store is not None else None
     restore_group(

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from coordinator.cli.groups.admin import get
-from coordinator.cli.groups.past import note
-from coordinator.cli.groups.show import json_line
-from coordinator.cli.groups.tables import output_width, wrapped
-from coordinator.cli.times import show_time
-from coordinator.plain_text import fields_text
+from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.groups.past import note
+from groupd.coordinator.cli.groups.show import json_line
+from groupd.coordinator.cli.groups.tables import output_width, wrapped
+from groupd.coordinator.cli.times import show_time
+from groupd.coordinator.plain_text import fields_text
 
 FOLLOW_S = 1.0
 

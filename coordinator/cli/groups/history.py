@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.groups.past import extent_at, note, now_ms, run
-from coordinator.cli.groups.place import Place
-from coordinator.cli.groups.show import change_fields, change_line, json_line
-from coordinator.cli.groups.source import Source, open_source
-from coordinator.cli.times import parse_time, show_time
-from coordinator.history.changes import Change, ChangeKind, GroupEvent
-from coordinator.history.replay import changes
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.groups.past import extent_at, note, now_ms, run
+from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.show import change_fields, change_line, json_line
+from groupd.coordinator.cli.groups.source import Source, open_source
+from groupd.coordinator.cli.times import parse_time, show_time
+from groupd.coordinator.history.changes import Change, ChangeKind, GroupEvent
+from groupd.coordinator.history.replay import changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from coordinator.cli.groups.admin import get
-from coordinator.cli.groups.show import json_line
-from coordinator.cli.groups.tables import output_width, table, wrapped
-from coordinator.cli.times import show_span
+from groupd.coordinator.cli.groups.admin import get
+from groupd.coordinator.cli.groups.show import json_line
+from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
+from groupd.coordinator.cli.times import show_span
 
 NOT_COMMITTING_MS = 60_000
 """A member with lag that has committed nothing for so long is pointed out."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.cli.groups.past import note, past_state, run
-from coordinator.cli.groups.place import Place
-from coordinator.cli.groups.show import json_line, offset_fields
-from coordinator.cli.groups.source import open_source
-from coordinator.cli.groups.tables import table
-from coordinator.cli.times import show_time
-from coordinator.history.replay import GroupState
+from groupd.coordinator.cli.groups.past import note, past_state, run
+from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.show import json_line, offset_fields
+from groupd.coordinator.cli.groups.source import open_source
+from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.times import show_time
+from groupd.coordinator.history.replay import GroupState
 
 COLUMNS = ("topic", "partition", "offset", "leader epoch", "metadata", "committed", "log offset")
 

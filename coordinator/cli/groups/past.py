@@ -10,14 +10,14 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.groups.source import Source
-from coordinator.cli.kafka.connection import KafkaError
-from coordinator.cli.times import parse_time, show_time
-from coordinator.history.extent import Extent
-from coordinator.history.replay import GroupState, state_at, survey
-from coordinator.history.stream import UnreadableLog
-from storage.log import LogError
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.groups.source import Source
+from groupd.coordinator.cli.kafka.connection import KafkaError
+from groupd.coordinator.cli.times import parse_time, show_time
+from groupd.coordinator.history.extent import Extent
+from groupd.coordinator.history.replay import GroupState, state_at, survey
+from groupd.coordinator.history.stream import UnreadableLog
+from groupd.storage.log import LogError
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.errors import UsageError
 
 DEFAULT_DATA_DIR = Path("./groupd-data")
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.cli.groups.past import fail, note, past_state, run
-from coordinator.cli.groups.place import Place
-from coordinator.cli.groups.show import json_line
-from coordinator.cli.groups.source import cluster_source, open_source
-from coordinator.cli.groups.tables import table
-from coordinator.cli.kafka import calls
-from coordinator.cli.kafka.calls import FetchedOffset
-from coordinator.cli.kafka.cluster import Cluster
-from coordinator.cli.kafka.connection import Connection
-from coordinator.cli.parse import real_port
-from coordinator.history.changes import CommittedOffset
-from coordinator.history.restore import Action, Current, Step, TopicNow, plan
+from groupd.coordinator.cli.groups.past import fail, note, past_state, run
+from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.show import json_line
+from groupd.coordinator.cli.groups.source import cluster_source, open_source
+from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.calls import FetchedOffset
+from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.kafka.connection import Connection
+from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.history.changes import CommittedOffset
+from groupd.coordinator.history.restore import Action, Current, Step, TopicNow, plan
 
 REQUEST_BYTES = 400_000
 """Offsets of one OffsetCommit, so that its records fit one batch of the coordinator."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from coordinator.cli.times import show_time
-from coordinator.history.changes import (
+from groupd.coordinator.cli.times import show_time
+from groupd.coordinator.history.changes import (
     Actor,
     Author,
     Change,

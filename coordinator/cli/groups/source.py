@@ -10,18 +10,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.groups.place import Place
-from coordinator.cli.kafka import calls
-from coordinator.cli.kafka.cluster import Cluster
-from coordinator.cli.kafka.connection import Connection, KafkaError
-from coordinator.cli.parse import real_port
-from coordinator.core.partitioning import partition_for
-from coordinator.history.stream import header_of, split
-from coordinator.topics.names import OFFSETS_TOPIC, offsets_log_name
-from storage.log import LogState, StoreRefused
-from storage.open import create_reader
-from storage.reader import StoreReader
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.parse import real_port
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.history.stream import header_of, split
+from groupd.coordinator.topics.names import OFFSETS_TOPIC, offsets_log_name
+from groupd.storage.log import LogState, StoreRefused
+from groupd.storage.open import create_reader
+from groupd.storage.reader import StoreReader
 
 _OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
 READ_BYTES = 4 * 1024 * 1024

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coordinator.cli.kafka.connection import Call, Connection, KafkaError
-from protocol.errors import ErrorCode
-from protocol.messages import TopicId
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader
+from groupd.coordinator.cli.kafka.connection import Call, Connection, KafkaError
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader
 
 METADATA = Call(3, 12, "Metadata", flexible=True)
 FIND_COORDINATOR = Call(10, 2, "FindCoordinator")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
-from coordinator.cli.kafka import calls
-from coordinator.cli.kafka.calls import Place, TopicMetadata
-from coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.calls import Place, TopicMetadata
+from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
 
 USED = (
     calls.METADATA,

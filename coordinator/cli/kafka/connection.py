@@ -13,8 +13,8 @@ from struct import error as StructError
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from protocol.wire.encode import Writer
-from protocol.wire.reader import MalformedRequest, Reader
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import MalformedRequest, Reader
 
 CLIENT_ID = "groupd-cli"
 _API_VERSIONS = 18

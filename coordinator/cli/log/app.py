@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from coordinator.cli.log.consume import consume
-from coordinator.cli.log.dump import dump
-from coordinator.cli.log.export import export
-from coordinator.cli.log.import_ import import_log
-from coordinator.cli.log.verify import verify
+from groupd.coordinator.cli.log.consume import consume
+from groupd.coordinator.cli.log.dump import dump
+from groupd.coordinator.cli.log.export import export
+from groupd.coordinator.cli.log.import_ import import_log
+from groupd.coordinator.cli.log.verify import verify
 
 app = typer.Typer(no_args_is_help=True)
 app.command("dump")(dump)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import real_port
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import real_port
 
 
 def consume(
@@ -22,10 +22,10 @@ def consume(
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
     Plain connections only; where a cluster wants TLS or SASL, copy its segment files.
     """
-    from coordinator.cli.kafka.cluster import Cluster
-    from coordinator.cli.kafka.connection import KafkaError
-    from coordinator.cli.log.copying import copy_log
-    from coordinator.logtools.errors import LogToolError
+    from groupd.coordinator.cli.kafka.cluster import Cluster
+    from groupd.coordinator.cli.kafka.connection import KafkaError
+    from groupd.coordinator.cli.log.copying import copy_log
+    from groupd.coordinator.logtools.errors import LogToolError
 
     try:
         with Cluster(*real_port(bootstrap, "--bootstrap")) as cluster:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from coordinator.cli.kafka import calls
-from coordinator.cli.kafka.cluster import Cluster
-from coordinator.cli.kafka.connection import Connection, KafkaError
-from coordinator.logtools.record_json import id_text
-from coordinator.logtools.segments import OFFSETS_TOPIC, SegmentWriter
-from coordinator.logtools.topic_ids import TOPICS_FILE
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.batch import CorruptBatch, check, parse_header
+from groupd.coordinator.cli.kafka import calls
+from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.logtools.record_json import id_text
+from groupd.coordinator.logtools.segments import OFFSETS_TOPIC, SegmentWriter
+from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.batch import CorruptBatch, check, parse_header
 
 FETCH_BYTES = 8 * 1024 * 1024
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.log.options import (
+from groupd.coordinator.cli.log.options import (
     DataDirOption,
     GroupsOption,
     PathArgument,
@@ -19,8 +19,8 @@ from coordinator.cli.log.options import (
     run,
     where,
 )
-from coordinator.cli.parse import one_of
-from coordinator.cli.times import FORMS, parse_time
+from groupd.coordinator.cli.parse import one_of
+from groupd.coordinator.cli.times import FORMS, parse_time
 
 
 def dump(
@@ -66,9 +66,9 @@ async def _dump(
     types: str | None,
     output: str,
 ) -> None:
-    from coordinator.logtools.dump import dump_lines
-    from coordinator.logtools.selection import Selection, parse_types
-    from coordinator.logtools.sources import SegmentSource, Source, StoreSource
+    from groupd.coordinator.logtools.dump import dump_lines
+    from groupd.coordinator.logtools.selection import Selection, parse_types
+    from groupd.coordinator.logtools.sources import SegmentSource, Source, StoreSource
 
     now_ms = time.time_ns() // 1_000_000
     kinds = parse_types(types)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coordinator.cli.log.options import (
+from groupd.coordinator.cli.log.options import (
     DataDirOption,
     GroupsOption,
     PathArgument,
@@ -16,10 +16,10 @@ from coordinator.cli.log.options import (
     run,
     where,
 )
-from coordinator.cli.parse import one_of
+from groupd.coordinator.cli.parse import one_of
 
 if TYPE_CHECKING:
-    from coordinator.logtools.exporting import ExportOptions
+    from groupd.coordinator.logtools.exporting import ExportOptions
 
 
 def export(
@@ -49,7 +49,7 @@ def export(
 
     Reads beside a running daemon: nothing is locked or changed.
     """
-    from coordinator.logtools.exporting import ExportOptions
+    from groupd.coordinator.logtools.exporting import ExportOptions
 
     one_of(topic_ids, "--topic-ids", ("drop", "keep"))
     place = where(data_dir, store, path)
@@ -60,9 +60,9 @@ def export(
 async def _export(
     path: Path | None, data_dir: Path, store: str | None, target: Path, options: ExportOptions
 ) -> None:
-    from coordinator.logtools.exporting import export_log
-    from coordinator.logtools.importing import partitions_of
-    from coordinator.logtools.sources import SegmentSource, StoreSource
+    from groupd.coordinator.logtools.exporting import export_log
+    from groupd.coordinator.logtools.importing import partitions_of
+    from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
 
     if path is not None:
         done = await export_log(SegmentSource(path), None, target, options)

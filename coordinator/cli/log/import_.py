@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coordinator.cli.log.options import GroupsOption, StoreOption, run, where
-from coordinator.cli.parse import directory, topic
+from groupd.coordinator.cli.log.options import GroupsOption, StoreOption, run, where
+from groupd.coordinator.cli.parse import directory, topic
 
 if TYPE_CHECKING:
-    from coordinator.logtools.import_plan import ImportPlan
-    from coordinator.logtools.importing import ImportOptions, States, Target
-    from storage.log import LogState
+    from groupd.coordinator.logtools.import_plan import ImportPlan
+    from groupd.coordinator.logtools.importing import ImportOptions, States, Target
+    from groupd.storage.log import LogState
 
 
 def import_log(
@@ -58,7 +58,7 @@ def import_log(
     Takes the state at the end of the source: the newest record per key, transactions resolved.
     Groups go to the partition that their id hashes to here.
     """
-    from coordinator.logtools.importing import ImportOptions
+    from groupd.coordinator.logtools.importing import ImportOptions
 
     place = where(into_data_dir, store)
     options = ImportOptions(merge, create_topics, partitions, dict(map(topic, topics or ())))
@@ -73,12 +73,12 @@ async def _import(
     options: ImportOptions,
     dry_run: bool,
 ) -> None:
-    from coordinator.logtools.consumed_json import latest_of_json
-    from coordinator.logtools.importing import plan_import, write_plan
-    from coordinator.logtools.latest import Tally, latest_of
-    from coordinator.logtools.segments import is_segment
-    from coordinator.logtools.sources import SegmentSource
-    from coordinator.logtools.topic_ids import described_topics
+    from groupd.coordinator.logtools.consumed_json import latest_of_json
+    from groupd.coordinator.logtools.importing import plan_import, write_plan
+    from groupd.coordinator.logtools.latest import Tally, latest_of
+    from groupd.coordinator.logtools.segments import is_segment
+    from groupd.coordinator.logtools.sources import SegmentSource
+    from groupd.coordinator.logtools.topic_ids import described_topics
 
     tally = Tally()
     if source.is_file() and not is_segment(source):
@@ -99,7 +99,7 @@ async def _target(
     url: str | None, data_dir: Path, dry_run: bool
 ) -> AsyncIterator[tuple[Target | None, States]]:
     """The store, locked; for a dry run a reader of it, or None when there is no store."""
-    from storage.open import create_reader, create_store, database_file
+    from groupd.storage.open import create_reader, create_store, database_file
 
     reader = create_reader(url, data_dir)  # refuses what does not outlive this process
     if not dry_run:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import directory
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import directory
 
 T = TypeVar("T")
 
@@ -55,8 +55,8 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end; what stops a tool becomes one line and exit code 2."""
-    from coordinator.logtools.errors import LogToolError
-    from storage.log import LogError
+    from groupd.coordinator.logtools.errors import LogToolError
+    from groupd.storage.log import LogError
 
     try:
         return asyncio.run(work)
@@ -71,8 +71,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def reading(store: str | None, data_dir: Path) -> AsyncIterator[Any]:
     """A started `StoreReader`. Says on stderr when a daemon is at work on the same store."""
-    from storage.lock import holder
-    from storage.open import create_reader, database_file
+    from groupd.storage.lock import holder
+    from groupd.storage.open import create_reader, database_file
 
     reader = create_reader(store, data_dir)
     await reader.start()

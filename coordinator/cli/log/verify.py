@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coordinator.cli.log.options import (
+from groupd.coordinator.cli.log.options import (
     DataDirOption,
     PathArgument,
     StoreOption,
@@ -18,7 +18,7 @@ from coordinator.cli.log.options import (
 )
 
 if TYPE_CHECKING:
-    from coordinator.logtools.findings import Counts, Finding
+    from groupd.coordinator.logtools.findings import Counts, Finding
 
 EXIT_FINDINGS = 1
 
@@ -65,8 +65,8 @@ async def _verify(
     partitions: int | None,
     found: Callable[[Finding], None],
 ) -> Counts:
-    from coordinator.logtools.segments import offsets_partitions
-    from coordinator.logtools.verify import verify_segments, verify_store
+    from groupd.coordinator.logtools.segments import offsets_partitions
+    from groupd.coordinator.logtools.verify import verify_segments, verify_store
 
     if path is not None:
         return verify_segments(offsets_partitions(path), partitions, found)

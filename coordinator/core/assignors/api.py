@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
 
 Assignment = Mapping[TopicId, tuple[int, ...]]
 """Partitions by topic: tuples ascending and never empty, topics in ascending order."""

@@ -11,7 +11,7 @@ from collections.abc import ItemsView, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-from protocol.messages import TopicId
+from groupd.protocol.messages import TopicId
 
 V_co = TypeVar("V_co", covariant=True)
 

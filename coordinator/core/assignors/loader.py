@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from coordinator.config import ConfigError
-from coordinator.core.assignors.api import PartitionAssignor
-from coordinator.core.assignors.range_ import RangeAssignor
-from coordinator.core.assignors.roundrobin import RoundRobinAssignor
-from coordinator.core.assignors.sticky import StickyAssignor
-from coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.config import ConfigError
+from groupd.coordinator.core.assignors.api import PartitionAssignor
+from groupd.coordinator.core.assignors.range_ import RangeAssignor
+from groupd.coordinator.core.assignors.roundrobin import RoundRobinAssignor
+from groupd.coordinator.core.assignors.sticky import StickyAssignor
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
 
 ENTRY_POINT_GROUP = "groupd.assignors"
 

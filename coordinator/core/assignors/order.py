@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from coordinator.core.partitioning import string_hash
-from protocol.messages import TopicId
+from groupd.coordinator.core.partitioning import string_hash
+from groupd.protocol.messages import TopicId
 
 T = TypeVar("T")
 _MASK32 = 0xFFFFFFFF

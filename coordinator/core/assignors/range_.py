@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     GroupSpec,
     MemberSpec,
     TopicDescriber,
 )
-from coordinator.core.assignors.even import EvenAssignment, shared_topics
-from coordinator.core.assignors.order import sorted_utf16
-from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
-from coordinator.core.slices import run_through, spans
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.even import EvenAssignment, shared_topics
+from groupd.coordinator.core.assignors.order import sorted_utf16
+from groupd.coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from groupd.coordinator.core.slices import run_through, spans
+from groupd.protocol.messages import TopicId
 
 Built = dict[TopicId, tuple[int, ...]]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
-from coordinator.core.assignors.range_ import ranked_members
-from coordinator.core.assignors.spec import settled, with_added
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from groupd.coordinator.core.assignors.range_ import ranked_members
+from groupd.coordinator.core.assignors.spec import settled, with_added
+from groupd.protocol.messages import TopicId
 
 
 class RoundRobinAssignor:

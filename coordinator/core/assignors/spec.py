@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     MemberSpec,
     SubscriptionType,
     TopicDescriber,
 )
-from coordinator.core.metadata_image import MetadataImage
-from protocol.messages import TopicId
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.protocol.messages import TopicId
 
 
 class AssignmentSpec:

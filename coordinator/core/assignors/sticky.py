@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     GroupSpec,
     MemberSpec,
     SubscriptionType,
     TopicDescriber,
 )
-from coordinator.core.assignors.spec import partition_counts, settled, with_added
-from coordinator.core.assignors.sticky_heterogeneous import assign_heterogeneous
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.spec import partition_counts, settled, with_added
+from groupd.coordinator.core.assignors.sticky_heterogeneous import assign_heterogeneous
+from groupd.protocol.messages import TopicId
 
 PartitionTopic = tuple[int, TopicId]
 

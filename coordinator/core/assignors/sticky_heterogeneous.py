@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
-from coordinator.core.assignors.api import Assignment, MemberSpec, TopicDescriber
-from coordinator.core.assignors.spec import partition_counts, settled, with_added
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, TopicDescriber
+from groupd.coordinator.core.assignors.spec import partition_counts, settled, with_added
+from groupd.protocol.messages import TopicId
 
 TopicPartition = tuple[TopicId, int]
 

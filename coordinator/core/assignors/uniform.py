@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     GroupSpec,
     SubscriptionType,
     TopicDescriber,
 )
-from coordinator.core.assignors.order import CANONICAL, Order
-from coordinator.core.assignors.uniform_heterogeneous import heterogeneous_steps
-from coordinator.core.assignors.uniform_homogeneous import homogeneous_steps
-from coordinator.core.slices import run_through
+from groupd.coordinator.core.assignors.order import CANONICAL, Order
+from groupd.coordinator.core.assignors.uniform_heterogeneous import heterogeneous_steps
+from groupd.coordinator.core.assignors.uniform_homogeneous import homogeneous_steps
+from groupd.coordinator.core.slices import run_through
 
 
 class UniformAssignor:

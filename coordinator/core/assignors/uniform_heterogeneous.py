@@ -13,11 +13,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
-from coordinator.core.assignors.order import CANONICAL, Order, signed_key
-from coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
-from coordinator.core.slices import spans
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
+from groupd.coordinator.core.assignors.order import CANONICAL, Order, signed_key
+from groupd.coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from groupd.coordinator.core.slices import spans
+from groupd.protocol.messages import TopicId
 
 _ROUNDS_MAX = 16
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from itertools import chain, compress
 
-from coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
-from coordinator.core.assignors.even import EvenAssignment
-from coordinator.core.assignors.order import CANONICAL, Order
-from coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
-from coordinator.core.slices import spans
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
+from groupd.coordinator.core.assignors.even import EvenAssignment
+from groupd.coordinator.core.assignors.order import CANONICAL, Order
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
+from groupd.coordinator.core.slices import spans
+from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
 """Members between two stops."""

@@ -9,10 +9,10 @@ the handlers and by the front end alike.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatReply,
     HeartbeatRequest,
     JoinGroupMember,

@@ -8,18 +8,18 @@ LeaveGroup with the error.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import static, sync
-from coordinator.core.classic_group.completions import (
+from groupd.coordinator.core.classic_group import static, sync
+from groupd.coordinator.core.classic_group.completions import (
     OWNER,
     GroupCreated,
     LeaderSynced,
     StaticReplaced,
 )
-from coordinator.core.classic_group.group import State
-from coordinator.core.classic_group.turn import Turn, cancel_timers
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppendError, Completion, EventKind, Instant, Outcome
-from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.turn import Turn, cancel_timers
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppendError, Completion, EventKind, Instant, Outcome
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
 
 def appended(

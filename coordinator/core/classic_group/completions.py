@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.group import Group
-from coordinator.core.types import RequestToken
-from protocol.frozen import dataclass
-from protocol.messages.classic_group import JoinProtocol
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.types import RequestToken
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.classic_group import JoinProtocol
 
 OWNER = "classic-group"
 

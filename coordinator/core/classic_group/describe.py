@@ -5,11 +5,11 @@ The caller lets the reply wait for the group's pending records, so that what is 
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.state import ShardState
-from coordinator.core.types import Operation, RequestContext, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, DescribedMember
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, DescribedMember
 
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 _OPERATIONS_FROM = 3

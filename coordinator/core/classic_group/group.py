@@ -15,16 +15,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.subscription import MalformedSubscription, subscribed_topics
-from coordinator.core.deadlines import Deadlines
-from coordinator.core.group import ExpirationBase, GroupType
-from coordinator.core.types import Instant, RequestToken
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import JoinProtocol
-from protocol.messages.groups import ListedGroup
-from protocol.messages.offsets import CommitTopic
-from protocol.records.schema import GroupMetadataKey, Record
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.subscription import (
+    MalformedSubscription,
+    subscribed_topics,
+)
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.types import Instant, RequestToken
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import JoinProtocol
+from groupd.protocol.messages.groups import ListedGroup
+from groupd.protocol.messages.offsets import CommitTopic
+from groupd.protocol.records.schema import GroupMetadataKey, Record
 
 SESSION = "classic-session"
 """Deadline kind: the session of a member or pending id."""

@@ -6,15 +6,15 @@ member is to send its Sync, not to join again.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import answers
-from coordinator.core.classic_group.group import State
-from coordinator.core.classic_group.lookup import require_classic
-from coordinator.core.classic_group.steady import SteadyHeartbeat
-from coordinator.core.classic_group.turn import arm_session
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import HeartbeatRequest
+from groupd.coordinator.core.classic_group import answers
+from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.lookup import require_classic
+from groupd.coordinator.core.classic_group.steady import SteadyHeartbeat
+from groupd.coordinator.core.classic_group.turn import arm_session
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatRequest
 
 
 def handle(

@@ -7,16 +7,16 @@ rests on nothing in it.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import answers, rebalance, static
-from coordinator.core.classic_group.completions import OWNER, GroupCreated
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.lookup import find_or_create, refuses_classic_join
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.turn import NEW_MEMBER_TIMEOUT_MS, Turn
-from coordinator.core.state import ShardState
-from coordinator.core.types import Completion, EventKind, Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest
+from groupd.coordinator.core.classic_group import answers, rebalance, static
+from groupd.coordinator.core.classic_group.completions import OWNER, GroupCreated
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.lookup import find_or_create, refuses_classic_join
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.turn import NEW_MEMBER_TIMEOUT_MS, Turn
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Completion, EventKind, Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest
 
 _MEMBER_ID_REQUIRED_FROM = 4
 

@@ -6,15 +6,15 @@ the reply waits for the record of the empty group.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import answers, rebalance
-from coordinator.core.classic_group.group import State
-from coordinator.core.classic_group.lookup import require_classic
-from coordinator.core.classic_group.turn import Turn
-from coordinator.core.departures import left_by_request
-from coordinator.core.state import ShardState
-from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.classic_group import answers, rebalance
+from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.lookup import require_classic
+from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.departures import left_by_request
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     LeaveGroupReply,
     LeaveGroupRequest,
     LeavingMember,

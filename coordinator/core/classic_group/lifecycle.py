@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.classic_group import rebalance
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.turn import Turn, cancel_timers
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.coordinator.core.classic_group import rebalance
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.turn import Turn, cancel_timers
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:

@@ -8,15 +8,15 @@ INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (classic spec
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.replay import group_record
-from coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
-from coordinator.core.group import Group, GroupType
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.records.schema import Record
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.replay import group_record
+from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
+from groupd.coordinator.core.group import Group, GroupType
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.schema import Record
 
 
 @dataclass(frozen=True, slots=True)

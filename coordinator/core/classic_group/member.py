@@ -6,8 +6,8 @@ Plain and mutable: classic handlers change it in place, as Kafka does. Only `Cla
 
 from __future__ import annotations
 
-from coordinator.core.types import RequestToken
-from protocol.messages.classic_group import JoinProtocol
+from groupd.coordinator.core.types import RequestToken
+from groupd.protocol.messages.classic_group import JoinProtocol
 
 
 class ClassicGroupMember:

@@ -13,13 +13,13 @@ behind would take the others through another rebalance, of which these hear a he
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import answers
-from coordinator.core.classic_group.group import State
-from coordinator.core.classic_group.replay import group_record
-from coordinator.core.classic_group.turn import Turn
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import SyncGroupReply
+from groupd.coordinator.core.classic_group import answers
+from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.replay import group_record
+from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import SyncGroupReply
 
 LINGER_ROUNDS = 1000
 """Of the event loop: some 30 ms if nothing else happens, and as long as it takes if much does."""

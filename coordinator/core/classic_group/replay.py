@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.turn import cancel_timers
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt
-from protocol.messages.classic_group import JoinProtocol
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.turn import cancel_timers
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt
+from groupd.protocol.messages.classic_group import JoinProtocol
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,

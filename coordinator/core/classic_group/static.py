@@ -8,15 +8,15 @@ for `skip_assignment`.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import answers, rebalance
-from coordinator.core.classic_group.completions import OWNER, StaticReplaced
-from coordinator.core.classic_group.group import State
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.replay import group_record
-from coordinator.core.classic_group.turn import Turn
-from coordinator.core.types import AppendError, Completion, EventKind, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.classic_group import answers, rebalance
+from groupd.coordinator.core.classic_group.completions import OWNER, StaticReplaced
+from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.replay import group_record
+from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.types import AppendError, Completion, EventKind, RequestContext
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
     JoinGroupReply,
     JoinGroupRequest,
     SyncGroupReply,

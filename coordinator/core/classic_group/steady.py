@@ -6,11 +6,11 @@ the handler looks at, in the one state in which nearly all heartbeats come.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import SESSION, ClassicGroup, State
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.deadlines import OFF, Deadline
-from coordinator.core.state import ShardState
-from protocol.messages.classic_group import HeartbeatRequest
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.deadlines import OFF, Deadline
+from groupd.coordinator.core.state import ShardState
+from groupd.protocol.messages.classic_group import HeartbeatRequest
 
 
 class SteadyHeartbeat:

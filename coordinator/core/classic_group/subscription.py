@@ -18,7 +18,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TypeVar
 
-from protocol.frozen import dataclass
+from groupd.protocol.frozen import dataclass
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")

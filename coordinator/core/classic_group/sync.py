@@ -7,15 +7,15 @@ REBALANCE_IN_PROGRESS already and the record changes nothing.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import answers, rebalance
-from coordinator.core.classic_group.completions import OWNER, LeaderSynced
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.lookup import require_classic
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.replay import group_record
-from coordinator.core.classic_group.turn import Turn
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.core.classic_group import answers, rebalance
+from groupd.coordinator.core.classic_group.completions import OWNER, LeaderSynced
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.lookup import require_classic
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.replay import group_record
+from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     AppendError,
     Completion,
     EventKind,
@@ -23,8 +23,8 @@ from coordinator.core.types import (
     Outcome,
     RequestContext,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import SyncGroupRequest
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import SyncGroupRequest
 
 
 def handle(

@@ -10,13 +10,13 @@ another one did, it is stale and does nothing.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import rebalance
-from coordinator.core.classic_group.group import SESSION, ClassicGroup, State
-from coordinator.core.classic_group.turn import JOIN, SYNC, Turn
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.departures import SESSION_EXPIRED
-from coordinator.core.state import ShardState
-from coordinator.core.types import EventKind, Instant, Outcome
+from groupd.coordinator.core.classic_group import rebalance
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from groupd.coordinator.core.classic_group.turn import JOIN, SYNC, Turn
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.departures import SESSION_EXPIRED
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome
 
 KINDS = frozenset({SESSION, JOIN, SYNC})
 """The deadline kinds that `expire` takes."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.classic_group.group import SESSION, ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.departures import identity
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.departures import identity
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
 JOIN = "classic-join"
 SYNC = "classic-sync"

@@ -14,9 +14,9 @@ still busy in its callbacks.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 TELL_AGAIN_AFTER_INTERVALS = 2
 """Heartbeat intervals since the assignment was told last, without an acknowledgement."""

@@ -3,20 +3,20 @@ timers, which are soft state, and the reply."""
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.acknowledgement import must_tell_again
-from coordinator.core.consumer_group.deferred_target import come_back_ms, is_asked_for
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group.acknowledgement import must_tell_again
+from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_asked_for
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     MemberState,
     topic_partitions,
 )
-from coordinator.core.consumer_group.timer_keys import SESSION, TARGET
-from coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
-from coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext
-from protocol.messages.consumer_group import (
+from groupd.coordinator.core.consumer_group.timer_keys import SESSION, TARGET
+from groupd.coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
+from groupd.coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )

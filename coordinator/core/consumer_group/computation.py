@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from coordinator.core.types import Instant, Outcome
+from groupd.coordinator.core.types import Instant, Outcome
 
 STALE_MS = 30_000
 """A computation that has not moved for so long has been lost: its records were refused."""

@@ -17,19 +17,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group import events, records
-from coordinator.core.consumer_group.computation import Computation
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import preferred_assignor
-from coordinator.core.consumer_group.target_assignment import is_due
-from coordinator.core.consumer_group.target_snapshot import Change, Snapshot
-from coordinator.core.group_configs import assignment_interval_ms, offloads_assignor
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, Task
-from protocol.records.schema import Record
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group import events, records
+from groupd.coordinator.core.consumer_group.computation import Computation
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
+from groupd.coordinator.core.consumer_group.target_assignment import is_due
+from groupd.coordinator.core.consumer_group.target_snapshot import Change, Snapshot
+from groupd.coordinator.core.group_configs import assignment_interval_ms, offloads_assignor
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, Task
+from groupd.protocol.records.schema import Record
 
 TASK_KIND = "target"
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import preferred_assignor
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.state import ShardState
-from coordinator.core.types import Operation, RequestContext, Resource, allow_all
-from protocol.errors import ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.consumer_group import (
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.consumer_group import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
     NamedTopicPartitions,
 )
-from protocol.messages.groups import OPERATIONS_NOT_ASKED
-from protocol.messages.lazily import Lazily
+from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
+from groupd.protocol.messages.lazily import Lazily
 
 GROUP_OPERATIONS = (
     Operation.READ,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.errors import ApiError, ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
 
 
 class ReplayError(Exception):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     MemberState,
     PartitionEpochs,
 )
-from coordinator.core.departures import identity
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.types import Event, EventKind
+from groupd.coordinator.core.departures import identity
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.types import Event, EventKind
 
 
 def assignor_failed(group_id: str, member_id: str, failure: AssignorFailed) -> Event:

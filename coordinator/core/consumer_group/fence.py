@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.core.consumer_group import events, records
-from coordinator.core.consumer_group.counts import increment
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from coordinator.core.consumer_group.timer_keys import cancel_member
-from coordinator.core.interop import downgrade
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.consumer_group import events, records
+from groupd.coordinator.core.consumer_group.counts import increment
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.timer_keys import cancel_member
+from groupd.coordinator.core.interop import downgrade
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 
 NO_CAUSES: Mapping[str, str] = {}
 

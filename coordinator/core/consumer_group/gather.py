@@ -19,32 +19,32 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import field
 
-from coordinator.core.assignors.loader import BUILT_IN
-from coordinator.core.consumer_group import deferred_target, events
-from coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from coordinator.core.consumer_group.lookup import existing_group
-from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
-from coordinator.core.consumer_group.static import check_epoch, check_instance
-from coordinator.core.consumer_group.steps import (
+from groupd.coordinator.core.assignors.loader import BUILT_IN
+from groupd.coordinator.core.consumer_group import deferred_target, events
+from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.lookup import existing_group
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.static import check_epoch, check_instance
+from groupd.coordinator.core.consumer_group.steps import (
     Step,
     install_target,
     is_target_due,
     reconcile_stored,
 )
-from coordinator.core.consumer_group.subscription import (
+from groupd.coordinator.core.consumer_group.subscription import (
     preferred_assignor,
     preferred_assignor_after,
 )
-from coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.group_configs import session_timeout_ms
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext, RequestToken
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.consumer_group import (
+from groupd.coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext, RequestToken
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )

@@ -10,20 +10,20 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Sequence
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group import offset_checks, records
-from coordinator.core.consumer_group.computation import Computation
-from coordinator.core.consumer_group.counts import move, move_all
-from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
-from coordinator.core.consumer_group.regexes import ResolvedRegexes
-from coordinator.core.deadlines import Deadlines
-from coordinator.core.group import ExpirationBase, GroupType
-from coordinator.core.types import Instant
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import ListedGroup
-from protocol.messages.offsets import CommitTopic
-from protocol.records.schema import ConsumerGroupRegexValue, Record
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group import offset_checks, records
+from groupd.coordinator.core.consumer_group.computation import Computation
+from groupd.coordinator.core.consumer_group.counts import move, move_all
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
+from groupd.coordinator.core.consumer_group.regexes import ResolvedRegexes
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.groups import ListedGroup
+from groupd.protocol.messages.offsets import CommitTopic
+from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""

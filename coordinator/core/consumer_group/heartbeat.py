@@ -10,23 +10,23 @@ grows with the group.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group import events, gather, leave
-from coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.metadata import is_refresh_due
-from coordinator.core.consumer_group.static import check_size, resolve
-from coordinator.core.consumer_group.steady import SteadyHeartbeat
-from coordinator.core.consumer_group.steps import assign, update_group
-from coordinator.core.consumer_group.timer_keys import SESSION
-from coordinator.core.consumer_group.update import updated_member
-from coordinator.core.group_configs import session_timeout_ms
-from coordinator.core.interop import upgrade
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
-from protocol.messages.consumer_group import (
+from groupd.coordinator.core.consumer_group import events, gather, leave
+from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
+from groupd.coordinator.core.consumer_group.static import check_size, resolve
+from groupd.coordinator.core.consumer_group.steady import SteadyHeartbeat
+from groupd.coordinator.core.consumer_group.steps import assign, update_group
+from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.consumer_group.update import updated_member
+from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.interop import upgrade
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )

@@ -14,9 +14,9 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import lt
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.assignors.even import ByTopic, shared_topics
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.assignors.even import ByTopic, shared_topics
+from groupd.protocol.messages import TopicId
 
 Epochs = int | tuple[int, ...]
 """One for all partitions, or one for each."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.core.consumer_group import events, records
-from coordinator.core.consumer_group.fence import fence_members
-from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from coordinator.core.consumer_group.lookup import existing_group
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group import events, records
+from groupd.coordinator.core.consumer_group.fence import fence_members
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.lookup import existing_group
+from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from coordinator.core.consumer_group.static import check_instance
-from coordinator.core.state import ShardState
-from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
-from protocol.messages.consumer_group import (
+from groupd.coordinator.core.consumer_group.static import check_instance
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.group import Group, GroupType
-from coordinator.core.interop import upgrade
-from coordinator.core.interop.upgrade import Upgrade
-from coordinator.core.state import ShardState
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.records.schema import Record
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.group import Group, GroupType
+from groupd.coordinator.core.interop import upgrade
+from groupd.coordinator.core.interop.upgrade import Upgrade
+from groupd.coordinator.core.state import ShardState
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.schema import Record
 
 
 @dataclass(frozen=True, slots=True)

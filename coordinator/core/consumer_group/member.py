@@ -10,10 +10,10 @@ from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
-from protocol.messages.consumer_group import TopicPartitions
-from protocol.records.schema import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.consumer_group import TopicPartitions
+from groupd.protocol.records.schema import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 
 LEAVE_EPOCH = -1
 """Member epoch of a leave request, and of a member whose current assignment is tombstoned."""

@@ -6,10 +6,10 @@ topic brings the deadline forward; new and freshly loaded groups start with it p
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.metadata_image import MetadataDelta
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 REFRESH_INTERVAL_MS = 2**31 - 1
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
-from coordinator.core.consumer_group.timer_keys import SESSION
-from coordinator.core.group_configs import (
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
+from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.group_configs import (
     assigns_soonest,
     heartbeat_interval_ms,
     session_timeout_ms,
 )
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 AT_ONCE = -(1 << 62)
 NOT_SOON = 1 << 62

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.offsets import CommitTopic
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.offsets import CommitTopic
 
 FIRST_CONSUMER_COMMIT_VERSION = 9
 """OffsetCommit versions below cannot carry the errors of the consumer protocol."""

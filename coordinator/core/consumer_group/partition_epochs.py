@@ -10,10 +10,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.holdings import partitions_by_topic
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from protocol.messages import TopicId
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.holdings import partitions_by_topic
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.protocol.messages import TopicId
 
 FREE = -1
 """Partition epoch of a partition that nobody holds."""

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     MemberState,
     PartitionEpochs,
     owns_any,
 )
-from coordinator.core.consumer_group.partition_epochs import FREE, PartitionEpochMap
-from coordinator.core.consumer_group.subscription import EffectiveSubscription
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import TopicId
-from protocol.messages.consumer_group import TopicPartitions
+from groupd.coordinator.core.consumer_group.partition_epochs import FREE, PartitionEpochMap
+from groupd.coordinator.core.consumer_group.subscription import EffectiveSubscription
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.consumer_group import TopicPartitions
 
 Owned = tuple[TopicPartitions, ...] | None
 """What the client reports it owns; None = unchanged."""

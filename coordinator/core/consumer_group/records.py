@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.assignors.even import EvenAssignment, shared_topics
-from coordinator.core.consumer_group.holdings import (
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.assignors.even import EvenAssignment, shared_topics
+from groupd.coordinator.core.consumer_group.holdings import (
     ascend,
     even_holdings,
     topic_holdings,
 )
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group.member import (
     NO_PARTITION_EPOCHS,
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from protocol.messages import TopicId
-from protocol.records.schema import (
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

@@ -12,15 +12,15 @@ from typing import Any
 
 import re2
 
-from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.metadata import schedule_refresh
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.partitioning import COMPACTED_TOPIC
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.metadata import schedule_refresh
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     Event,
     EventKind,
     Instant,
@@ -30,9 +30,9 @@ from coordinator.core.types import (
     Resource,
     Task,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.records.schema import ConsumerGroupRegexValue, Record
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 
 TASK_KIND = "consumer-regex"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from protocol.records.schema import ConsumerGroupRegexValue
+from groupd.protocol.records.schema import ConsumerGroupRegexValue
 
 NEVER = -(2**63)
 """Refresh time of a group without resolved expressions."""

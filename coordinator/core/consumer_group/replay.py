@@ -12,19 +12,19 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import (
     LEAVE_EPOCH,
     NO_PARTITION_EPOCHS,
     UNKNOWN_MEMBER,
     MemberState,
 )
-from coordinator.core.group import GroupType
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt
-from protocol.records.schema import (
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     is_subset,
 )
-from coordinator.core.consumer_group.target_assignment import current_target
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
-from protocol.records.schema import Record
+from groupd.coordinator.core.consumer_group.target_assignment import current_target
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
+from groupd.protocol.records.schema import Record
 
 
 @dataclass(frozen=True, slots=True)

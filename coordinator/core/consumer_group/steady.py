@@ -8,9 +8,9 @@ more members there are, the less is left of any of them in the processor's cache
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.deadlines import OFF, Deadline
-from coordinator.core.state import ShardState
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.deadlines import OFF, Deadline
+from groupd.coordinator.core.state import ShardState
 
 _NEVER = -1
 

@@ -7,28 +7,28 @@ changes nothing else; `Step.note` writes the soft state once nothing can fail an
 
 from __future__ import annotations
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group import deferred_target, events, records, regex
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.metadata import schedule_refresh
-from coordinator.core.consumer_group.reconcile import Owned, reconcile
-from coordinator.core.consumer_group.static import Resolved
-from coordinator.core.consumer_group.subscription import (
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group import deferred_target, events, records, regex
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.metadata import schedule_refresh
+from groupd.coordinator.core.consumer_group.reconcile import Owned, reconcile
+from groupd.coordinator.core.consumer_group.static import Resolved
+from groupd.coordinator.core.consumer_group.subscription import (
     effective_subscription,
     preferred_assignor_after,
 )
-from coordinator.core.consumer_group.target_assignment import (
+from groupd.coordinator.core.consumer_group.target_assignment import (
     TargetDecision,
     compute,
     current_target,
     is_due,
 )
-from coordinator.core.consumer_group.update import EpochDecision, decide_group_epoch
-from coordinator.core.group_configs import assignment_interval_ms
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext, Task
-from protocol.frozen import dataclass
+from groupd.coordinator.core.consumer_group.update import EpochDecision, decide_group_epoch
+from groupd.coordinator.core.group_configs import assignment_interval_ms
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
+from groupd.protocol.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from dataclasses import field
 from hashlib import blake2b
 from struct import pack
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
 
 
 @dataclass(slots=True)

@@ -6,25 +6,25 @@ from bisect import insort
 from collections.abc import Callable
 from dataclasses import field
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     MemberSpec,
     SubscriptionType,
 )
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.consumer_group import next_heartbeats, records
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import effective_subscription
-from coordinator.core.consumer_group.target_checks import checked
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
-from protocol.records.schema import Record
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.consumer_group import next_heartbeats, records
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import effective_subscription
+from groupd.coordinator.core.consumer_group.target_checks import checked
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,17 @@ from itertools import combinations
 from operator import and_
 from typing import Any
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     GroupSpec,
     MemberSpec,
     TopicDescriber,
 )
-from coordinator.core.assignors.even import EvenAssignment
-from coordinator.core.consumer_group.group import NO_TARGET
-from coordinator.core.slices import run_through
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.even import EvenAssignment
+from groupd.coordinator.core.consumer_group.group import NO_TARGET
+from groupd.coordinator.core.slices import run_through
+from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 256
 SLICE_PARTITIONS = 8192

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     MemberSpec,
     PartitionAssignor,
 )
-from coordinator.core.assignors.slices import assign_steps
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.consumer_group import next_heartbeats
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import effective_subscription
-from coordinator.core.consumer_group.target_assignment import subscription_type
-from coordinator.core.consumer_group.target_checks import SLICE_MEMBERS, check_steps
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.slices import assign_steps
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.consumer_group import next_heartbeats
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import effective_subscription
+from groupd.coordinator.core.consumer_group.target_assignment import subscription_type
+from groupd.coordinator.core.consumer_group.target_checks import SLICE_MEMBERS, check_steps
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
 
 
 @dataclass(frozen=True, slots=True)

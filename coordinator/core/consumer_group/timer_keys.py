@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.deadlines import Deadlines
 
 SESSION = "consumer-session"
 REBALANCE = "consumer-rebalance"

@@ -6,15 +6,15 @@ nothing; expiry fences like a leave and is an ordinary outcome with records.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.fence import fence_members
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.departures import SESSION_EXPIRED
-from coordinator.core.group_configs import session_timeout_ms
-from coordinator.core.state import ShardState
-from coordinator.core.types import EventKind, Instant, Outcome
+from groupd.coordinator.core.consumer_group.fence import fence_members
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.departures import SESSION_EXPIRED
+from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
-from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from coordinator.core.consumer_group.metadata import is_refresh_due
-from coordinator.core.consumer_group.regex import RegexChange
-from coordinator.core.consumer_group.subscription import (
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
+from groupd.coordinator.core.consumer_group.regex import RegexChange
+from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     metadata_hash,
     preferred_assignor,
     preferred_assignor_after,
 )
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, RequestContext
-from protocol.frozen import dataclass
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from protocol.records.schema import Record
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.records.schema import Record
 
 
 def updated_member(

@@ -16,17 +16,17 @@ they know what loading looks like to each API.
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.classic_group.answers import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.classic_group.answers import (
     heartbeat_failure,
     join_failure,
     join_refusal,
     leave_failure,
     sync_failure,
 )
-from coordinator.core.types import Operation, RequestContext, Resource
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

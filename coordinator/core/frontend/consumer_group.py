@@ -6,10 +6,10 @@ Order: `check_access` (rows 1-3), then the shell's row 4 (coordinator not starte
 
 from __future__ import annotations
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Operation, RequestContext, Resource
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     DescribedConsumerGroup,
 )

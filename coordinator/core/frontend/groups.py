@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core.types import Operation, RequestContext, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import Node
-from protocol.messages.groups import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.groups import (
     FindCoordinatorReply,
     FindCoordinatorRequest,
     FoundCoordinator,

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.offsets.refusals import (
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.offsets.refusals import (
     refuse_commit,
     refuse_delete,
     refuse_fetch,
     refuse_txn_commit,
 )
-from coordinator.core.types import Operation, RequestContext, Resource
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.offsets import (
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.offsets import (
     CommitTopic,
     FetchedGroup,
     FetchedOffset,

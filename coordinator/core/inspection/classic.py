@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     parse_assignment,
     subscribed_topics,
 )
-from coordinator.core.inspection.classic_waits import classic_waits
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.inspection.classic_waits import classic_waits
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 
 def inspect_classic_group(state: ShardState, group: ClassicGroup, now: Instant) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.classic_group.group import SESSION, ClassicGroup, State
-from coordinator.core.classic_group.turn import JOIN, SYNC
-from coordinator.core.inspection.waits import Wait, due_in, wait
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
+from groupd.coordinator.core.classic_group.turn import JOIN, SYNC
+from groupd.coordinator.core.inspection.waits import Wait, due_in, wait
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 
 def classic_waits(state: ShardState, group: ClassicGroup, now: Instant) -> Iterator[Wait]:

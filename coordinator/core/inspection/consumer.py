@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.inspection.consumer_waits import consumer_waits
-from coordinator.core.inspection.snapshot import Snapshot, named
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.inspection.consumer_waits import consumer_waits
+from groupd.coordinator.core.inspection.snapshot import Snapshot, named
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 
 def inspect_consumer_group(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.consumer_group import deferred_target
-from coordinator.core.consumer_group.computation import RETRY_MS
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import (
+from groupd.coordinator.core.consumer_group import deferred_target
+from groupd.coordinator.core.consumer_group.computation import RETRY_MS
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     MemberState,
 )
-from coordinator.core.consumer_group.metadata import is_refresh_due
-from coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from coordinator.core.consumer_group.timer_keys import JOIN, PATIENCE, REBALANCE, SESSION, SYNC
-from coordinator.core.group_configs import assignment_interval_ms
-from coordinator.core.inspection.snapshot import Snapshot, topic_name
-from coordinator.core.inspection.waits import Wait, due_in, wait
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
-from protocol.messages import TopicId
+from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
+from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.timer_keys import (
+    JOIN,
+    PATIENCE,
+    REBALANCE,
+    SESSION,
+    SYNC,
+)
+from groupd.coordinator.core.group_configs import assignment_interval_ms
+from groupd.coordinator.core.inspection.snapshot import Snapshot, topic_name
+from groupd.coordinator.core.inspection.waits import Wait, due_in, wait
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.messages import TopicId
 
 Partition = tuple[TopicId, int]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.group import Group
-from coordinator.core.group_configs import assignment_interval_ms
-from coordinator.core.inspection.classic import inspect_classic_group
-from coordinator.core.inspection.consumer import inspect_consumer_group
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_configs import assignment_interval_ms
+from groupd.coordinator.core.inspection.classic import inspect_classic_group
+from groupd.coordinator.core.inspection.consumer import inspect_consumer_group
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 LONG_MEMBERS = 50
 

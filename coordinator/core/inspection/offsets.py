@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.inspection.classic import owned_by
-from coordinator.core.inspection.snapshot import named
-from coordinator.core.offsets.store import OffsetStore
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.inspection.classic import owned_by
+from groupd.coordinator.core.inspection.snapshot import named
+from groupd.coordinator.core.offsets.store import OffsetStore
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 
 PARTITIONS_MAX = 10_000
 """More partitions of one group are not shown."""

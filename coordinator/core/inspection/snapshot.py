@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.slices import SLICE_ITEMS, spans
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import SLICE_ITEMS, spans
+from groupd.protocol.messages import TopicId
 
 
 class Snapshot:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from coordinator.core.deadlines import DeadlineKey, Deadlines
-from coordinator.core.offsets.store import OffsetStore
-from coordinator.core.types import Instant
+from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
+from groupd.coordinator.core.offsets.store import OffsetStore
+from groupd.coordinator.core.types import Instant
 
 Wait = dict[str, Any]
 

@@ -6,13 +6,13 @@ the write that was refused as too large, after which the shard lives on.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group import appended as classic_appended
-from coordinator.core.classic_group.completions import OWNER as CLASSIC_OWNER
-from coordinator.core.classic_group.completions import GroupCreated
-from coordinator.core.consumer_group import timers as consumer_timers
-from coordinator.core.interop.downgrade import OWNER, Downgraded
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppendError, Completion, Instant, Outcome
+from groupd.coordinator.core.classic_group import appended as classic_appended
+from groupd.coordinator.core.classic_group.completions import OWNER as CLASSIC_OWNER
+from groupd.coordinator.core.classic_group.completions import GroupCreated
+from groupd.coordinator.core.consumer_group import timers as consumer_timers
+from groupd.coordinator.core.interop.downgrade import OWNER, Downgraded
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppendError, Completion, Instant, Outcome
 
 
 def appended(

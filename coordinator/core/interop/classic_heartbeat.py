@@ -8,18 +8,18 @@ is computed by nobody unless a classic member joins; `_is_stranded` is the reaso
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.answers import heartbeat
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.core.consumer_group.partition_epochs import FREE
-from coordinator.core.consumer_group.target_assignment import is_due
-from coordinator.core.group_configs import assignment_interval_ms
-from coordinator.core.interop import timers
-from coordinator.core.interop.members import classic_member
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import HeartbeatRequest
+from groupd.coordinator.core.classic_group.answers import heartbeat
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.core.consumer_group.partition_epochs import FREE
+from groupd.coordinator.core.consumer_group.target_assignment import is_due
+from groupd.coordinator.core.group_configs import assignment_interval_ms
+from groupd.coordinator.core.interop import timers
+from groupd.coordinator.core.interop.members import classic_member
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatRequest
 
 
 def handle(

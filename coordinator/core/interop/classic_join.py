@@ -10,28 +10,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.core.classic_group import answers
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from coordinator.core.classic_group.subscription import MalformedSubscription, Subscription
-from coordinator.core.consumer_group import events
-from coordinator.core.consumer_group.errors import AssignorFailed
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from coordinator.core.consumer_group.static import Resolved, check_instance, check_size, replacement
-from coordinator.core.consumer_group.steps import Step, assign, settle, update_group
-from coordinator.core.consumer_group.timers import cancel_rebalance
-from coordinator.core.interop import downgrade, timers
-from coordinator.core.interop.embedded_protocol import (
+from groupd.coordinator.core.classic_group import answers
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
+from groupd.coordinator.core.classic_group.subscription import MalformedSubscription, Subscription
+from groupd.coordinator.core.consumer_group import events
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.static import (
+    Resolved,
+    check_instance,
+    check_size,
+    replacement,
+)
+from groupd.coordinator.core.consumer_group.steps import Step, assign, settle, update_group
+from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
+from groupd.coordinator.core.interop import downgrade, timers
+from groupd.coordinator.core.interop.embedded_protocol import (
     classic_metadata,
     owned_partitions,
     subscription_of,
 )
-from coordinator.core.interop.members import supports
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest
-from protocol.messages.consumer_group import TopicPartitions
+from groupd.coordinator.core.interop.members import supports
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest
+from groupd.protocol.messages.consumer_group import TopicPartitions
 
 _MEMBER_ID_REQUIRED_FROM = 4
 

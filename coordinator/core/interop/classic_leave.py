@@ -3,15 +3,15 @@ are valid go in one batch, members on the consumer protocol among them."""
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.fence import fence_members
-from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.static import check_instance
-from coordinator.core.departures import left_by_request
-from coordinator.core.state import ShardState
-from coordinator.core.types import EventKind, Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.consumer_group.fence import fence_members
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.static import check_instance
+from groupd.coordinator.core.departures import left_by_request
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     LeaveGroupReply,
     LeaveGroupRequest,
     LeavingMember,

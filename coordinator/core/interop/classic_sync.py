@@ -6,17 +6,17 @@ target has overtaken is sent back to JoinGroup.
 
 from __future__ import annotations
 
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.interop import timers
-from coordinator.core.interop.embedded_protocol import assignment_bytes, subscription_of
-from coordinator.core.interop.members import classic_member
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import SyncGroupReply, SyncGroupRequest
-from protocol.records.schema import ClassicMemberMetadata
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.interop import timers
+from groupd.coordinator.core.interop.embedded_protocol import assignment_bytes, subscription_of
+from groupd.coordinator.core.interop.members import classic_member
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import SyncGroupReply, SyncGroupRequest
+from groupd.protocol.records.schema import ClassicMemberMetadata
 
 
 def handle(

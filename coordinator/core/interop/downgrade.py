@@ -14,24 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.classic_group import rebalance
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.replay import group_record
-from coordinator.core.classic_group.subscription import MalformedSubscription, parse_subscription
-from coordinator.core.classic_group.turn import Turn
-from coordinator.core.consumer_group import events
-from coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.timer_keys import cancel_member
-from coordinator.core.interop.embedded_protocol import assignment_bytes, join_protocols
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.state import ShardState
-from coordinator.core.types import Completion, Event, EventKind, Instant, Outcome
-from protocol.frozen import dataclass
-from protocol.records.schema import Record
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.classic_group import rebalance
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.replay import group_record
+from groupd.coordinator.core.classic_group.subscription import (
+    MalformedSubscription,
+    parse_subscription,
+)
+from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.consumer_group import events
+from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.timer_keys import cancel_member
+from groupd.coordinator.core.interop.embedded_protocol import assignment_bytes, join_protocols
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Completion, Event, EventKind, Instant, Outcome
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records.schema import Record
 
 OWNER = "downgrade"
 """Owner of the completion whose data is a `Downgraded`."""

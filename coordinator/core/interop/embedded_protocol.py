@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.core.assignors.api import Assignment as Target
-from coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.assignors.api import Assignment as Target
+from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
     MalformedSubscription,
     Subscription,
@@ -15,11 +15,11 @@ from coordinator.core.classic_group.subscription import (
     parse_assignment,
     parse_subscription,
 )
-from coordinator.core.metadata_image import MetadataImage
-from protocol.messages import TopicId
-from protocol.messages.classic_group import JoinProtocol
-from protocol.messages.consumer_group import TopicPartitions
-from protocol.records.schema import ClassicMemberMetadata, ClassicProtocol
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.classic_group import JoinProtocol
+from groupd.protocol.messages.consumer_group import TopicPartitions
+from groupd.protocol.records.schema import ClassicMemberMetadata, ClassicProtocol
 
 
 class UserDataFound(ValueError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.static import check_instance
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.schema import ClassicMemberMetadata
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.static import check_instance
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.schema import ClassicMemberMetadata
 
 
 def classic_member(

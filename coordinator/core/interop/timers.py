@@ -10,12 +10,12 @@ business with the latter two any more: they do nothing then.
 
 from __future__ import annotations
 
-from coordinator.core.consumer_group.fence import fence_members
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.timer_keys import JOIN, SESSION, SYNC
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.state import ShardState
-from coordinator.core.types import EventKind, Instant, Outcome
+from groupd.coordinator.core.consumer_group.fence import fence_members
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.timer_keys import JOIN, SESSION, SYNC
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome
 
 KINDS = frozenset({JOIN, SYNC})
 """The deadline kinds that `expire` takes."""

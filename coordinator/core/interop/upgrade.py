@@ -15,38 +15,38 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.api import Assignment
-from coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from coordinator.core.classic_group.member import ClassicGroupMember
-from coordinator.core.classic_group.subscription import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     Subscription,
     parse_subscription,
 )
-from coordinator.core.classic_group.turn import Turn
-from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from coordinator.core.consumer_group.replay import apply
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from coordinator.core.consumer_group.timer_keys import SESSION
-from coordinator.core.interop.embedded_protocol import (
+from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.replay import apply
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     claim_of,
     classic_metadata,
     subscription_of,
     target_of,
 )
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
-from protocol.errors import ApiError, ErrorCode
-from protocol.frozen import dataclass
-from protocol.messages import TopicId
-from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
-from protocol.records.schema import Record
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.messages import TopicId
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.protocol.records.schema import Record
 
 _PERMITTING = frozenset({"bidirectional", "upgrade"})
 _CUSTOM_ASSIGNOR = (

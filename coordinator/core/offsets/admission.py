@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from coordinator.core.group import Group
-from protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
+from groupd.coordinator.core.group import Group
+from groupd.protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 
 NONE_TOO_LONG: Set[tuple[str, int]] = frozenset()
 

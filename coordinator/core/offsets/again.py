@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
-from coordinator.core.offsets.admission import NONE_TOO_LONG, check_group
-from coordinator.core.offsets.store import ByPartition, StoredOffset
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, Instant
-from protocol.errors import ApiError
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.offsets import CommitTopic, OffsetCommitReply, OffsetCommitRequest
-from protocol.records.commit_layout import CommitLayout, TopicLayout
+from groupd.coordinator.core.offsets.admission import NONE_TOO_LONG, check_group
+from groupd.coordinator.core.offsets.store import ByPartition, StoredOffset
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, Instant
+from groupd.protocol.errors import ApiError
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.offsets import CommitTopic, OffsetCommitReply, OffsetCommitRequest
+from groupd.protocol.records.commit_layout import CommitLayout, TopicLayout
 
 
 class CommitAgain:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from coordinator.core.group import Group
-from coordinator.core.offsets.admission import check_group
-from coordinator.core.offsets.again import CommitAgain
-from coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.offsets import (
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.offsets.admission import check_group
+from groupd.coordinator.core.offsets.again import CommitAgain
+from groupd.coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.offsets import (
     CommitTopic,
     OffsetCommitReply,
     OffsetCommitRequest,
@@ -26,7 +26,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
 )
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 _FIRST_VERSION_WITH_EPOCHS = 9
 _FIRST_TXN_VERSION_WITH_EPOCHS = 6

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.group import Group, GroupType
-from coordinator.core.offsets.store import OffsetStore, TopicPartition
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Outcome, RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.offsets import (
+from groupd.coordinator.core.group import Group, GroupType
+from groupd.coordinator.core.offsets.store import OffsetStore, TopicPartition
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Outcome, RequestContext
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.offsets import (
     OffsetDeleteReply,
     OffsetDeleteRequest,
     PartitionError,
     TopicErrors,
 )
-from protocol.records.schema import OffsetCommitKey, Record
+from groupd.protocol.records.schema import OffsetCommitKey, Record
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> Record:

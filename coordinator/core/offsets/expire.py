@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.group import ExpirationBase, Group, GroupType
-from coordinator.core.offsets.delete import tombstone
-from coordinator.core.offsets.store import OffsetStore, StoredOffset, TopicPartition, ascending
-from coordinator.core.state import ShardState
-from coordinator.core.types import Event, EventKind, Instant, Outcome
-from protocol.errors import ApiError
-from protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.coordinator.core.group import ExpirationBase, Group, GroupType
+from groupd.coordinator.core.offsets.delete import tombstone
+from groupd.coordinator.core.offsets.store import (
+    OffsetStore,
+    StoredOffset,
+    TopicPartition,
+    ascending,
+)
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.protocol.errors import ApiError
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 _MS_PER_MINUTE = 60_000
 _SORTED_AT_ONCE = 500

@@ -6,18 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-from coordinator.core.group import GroupType
-from coordinator.core.offsets.store import (
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.offsets.store import (
     ByPartition,
     OffsetStore,
     StoredOffset,
     ascending,
 )
-from coordinator.core.state import ShardState
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.lazily import Lazily
-from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic, OffsetFetchGroup
+from groupd.coordinator.core.state import ShardState
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import (
+    FetchedGroup,
+    FetchedOffset,
+    FetchedTopic,
+    OffsetFetchGroup,
+)
 
 _NOTHING: Mapping[int, StoredOffset] = {}
 _NONE: Set[int] = frozenset()

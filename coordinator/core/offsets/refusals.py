@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import (
     CommitTopic,
     FetchedGroup,
     FetchedOffset,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from coordinator.core.group import Group
-from coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset
-from coordinator.core.types import AppliedAt
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.offsets.store import ByPartition, OffsetStore, StoredOffset
+from groupd.coordinator.core.types import AppliedAt
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 
 def replay_offset(

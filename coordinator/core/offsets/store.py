@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
-from protocol.messages import TopicId
-from protocol.records.schema import OffsetCommitValue
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import OffsetCommitValue
 
 TopicPartition = tuple[str, int]
 

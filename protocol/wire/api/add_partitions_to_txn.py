@@ -7,8 +7,8 @@ v0-3 know one transaction, which is read into the form of v4.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.transactions import (
     AddedTopic,
     AddedTransaction,
     AddPartitionsToTxnReply,
@@ -16,9 +16,9 @@ from protocol.messages.transactions import (
     AddPartitionsTransaction,
     TxnTopic,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
 _BATCHED_FROM = 4

@@ -5,15 +5,15 @@ A resource is replaced: what is not named goes back to its default.
 
 from __future__ import annotations
 
-from protocol.messages.topics import (
+from groupd.protocol.messages.topics import (
     AlterConfig,
     AlterConfigsReply,
     AlterConfigsRequest,
     AlterResource,
 )
-from protocol.wire.outcomes import alter_failure, encode_altered
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.outcomes import alter_failure, encode_altered
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 2
 _SET = 0

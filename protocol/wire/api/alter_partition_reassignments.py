@@ -3,18 +3,18 @@ replicas may change (KIP-860)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.replicas import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.replicas import (
     AlterPartitionReassignmentsReply,
     AlterPartitionReassignmentsRequest,
     PartitionOutcome,
     ReassignedTopic,
     TopicOutcomes,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.outcomes import write_topic_outcomes
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.outcomes import write_topic_outcomes
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 

@@ -10,11 +10,11 @@ A finalized feature at level 0 means "disabled" and is left out in every version
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
 _MAX_VERSION = 5

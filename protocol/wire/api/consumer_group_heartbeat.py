@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from struct import Struct
 
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_group import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 # What follows the member epoch when nothing has changed: every field null, the timeout -1, no

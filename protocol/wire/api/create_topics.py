@@ -8,16 +8,16 @@ The configs array is nullable, but Java's Admin client fails on null: it is alwa
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.topics import (
     CreatedTopic,
     CreateTopicsReply,
     CreateTopicsRequest,
     NewTopic,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 5
 

@@ -5,12 +5,12 @@ v4 is flexible, v5 adds the error message, v6 gives topics by name or id.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 4
 

@@ -3,11 +3,11 @@ brokers (KIP-1073): none is ever fenced here."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import DescribeClusterReply, DescribeClusterRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import DescribeClusterReply, DescribeClusterRequest
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _BROKERS = 1
 _FLEXIBLE_FROM = 0

@@ -6,17 +6,17 @@ documentation, v4 is flexible. Whether synonyms were asked for is the handler's 
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.topics import (
     ConfigResource,
     ConfigValue,
     DescribeConfigsReply,
     DescribeConfigsRequest,
     DescribedConfigs,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 4
 

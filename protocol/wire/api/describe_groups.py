@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from protocol.errors import ErrorCode
-from protocol.messages.groups import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import (
     DescribedGroup,
     DescribedMember,
     DescribeGroupsReply,
     DescribeGroupsRequest,
 )
-from protocol.wire.encode import Steps, Writer, without_stops
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Steps, Writer, without_stops
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 5
 

@@ -3,15 +3,15 @@ the controllers' addresses (KIP-853)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.quorum import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.quorum import (
     DescribeQuorumReply,
     DescribeQuorumRequest,
     QuorumPartition,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 _LISTENER = "PLAINTEXT"

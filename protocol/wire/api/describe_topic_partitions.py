@@ -6,15 +6,15 @@ with the feature switched off, never null.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import (
     DescribeTopicPartitionsReply,
     DescribeTopicPartitionsRequest,
     TopicInfo,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.transactions import (
     DescribedTransaction,
     DescribeTransactionsReply,
     DescribeTransactionsRequest,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 

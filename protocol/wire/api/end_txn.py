@@ -3,11 +3,11 @@ v5 bumps the epoch of every transaction and answers with the new one (KIP-890)."
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import EndTxnReply, EndTxnRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.transactions import EndTxnReply, EndTxnRequest
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
 

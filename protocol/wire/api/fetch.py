@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from struct import Struct
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.data import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.data import (
     FetchDataTopic,
     FetchedDataTopic,
     FetchedPartition,
@@ -26,10 +26,10 @@ from protocol.messages.data import (
     FetchRequest,
     ForgottenTopic,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.leaders import current_leader, node_endpoints
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.leaders import current_leader, node_endpoints
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _PARTITION_V4 = Struct(">iqi")
 _PARTITION_V5 = Struct(">iqqi")

@@ -3,15 +3,15 @@ flexible, v4 asks for many keys (KIP-699), v5 allows TRANSACTION_ABORTABLE, v6 s
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.groups import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import (
     FindCoordinatorReply,
     FindCoordinatorRequest,
     FoundCoordinator,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
 

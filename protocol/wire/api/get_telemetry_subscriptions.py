@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.telemetry import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsReply,
     GetTelemetrySubscriptionsRequest,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from protocol.messages.topics import (
+from groupd.protocol.messages.topics import (
     AlterConfig,
     AlterConfigsReply,
     AlterResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.wire.outcomes import alter_failure, encode_altered
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.outcomes import alter_failure, encode_altered
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 1
 

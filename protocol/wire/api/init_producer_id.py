@@ -6,11 +6,11 @@ v6 two-phase commit (KIP-939; still marked unstable in Kafka).
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 2
 

@@ -4,11 +4,11 @@ reply and allows a null protocol name, v8 the reason, v9 skip_assignment."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest, JoinProtocol
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest, JoinProtocol
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 6
 

@@ -6,11 +6,11 @@ v0-2 name one member and answer its error at the top.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest, LeavingMember
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import LeaveGroupReply, LeaveGroupRequest, LeavingMember
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 4
 

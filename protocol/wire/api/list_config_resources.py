@@ -3,15 +3,15 @@ which types, none = all, and shows the type of each resource."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.topics import (
     RESOURCE_CLIENT_METRICS,
     ListConfigResourcesReply,
     ListConfigResourcesRequest,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 

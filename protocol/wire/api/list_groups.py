@@ -3,11 +3,11 @@ the state (KIP-518), v5 the types filter and the group type (KIP-848)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.groups import ListedGroup, ListGroupsReply, ListGroupsRequest
-from protocol.wire.encode import Steps, Writer, without_stops
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import ListedGroup, ListGroupsReply, ListGroupsRequest
+from groupd.protocol.wire.encode import Steps, Writer, without_stops
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
 

@@ -7,8 +7,8 @@ timestamp, -4 earliest local, -5 latest tiered, -6 earliest pending upload).
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.data import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import (
     READ_UNCOMMITTED,
     ListedOffset,
     ListedOffsetsTopic,
@@ -17,9 +17,9 @@ from protocol.messages.data import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 6
 

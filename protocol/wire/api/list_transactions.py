@@ -3,11 +3,11 @@ the one by a pattern of the transactional id (KIP-1152)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import ListTransactionsReply, ListTransactionsRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.transactions import ListTransactionsReply, ListTransactionsRequest
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 

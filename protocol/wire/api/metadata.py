@@ -15,18 +15,18 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID, TopicId
-from protocol.messages.cluster import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.cluster import (
     MetadataReply,
     MetadataRequest,
     Node,
     PartitionInfo,
     TopicInfo,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from itertools import chain
 from struct import Struct
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.offsets import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     OffsetCommitReply,
@@ -21,9 +21,9 @@ from protocol.messages.offsets import (
     PartitionError,
     TopicErrors,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 8
 _PARTITION_BYTES = 4

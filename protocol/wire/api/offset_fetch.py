@@ -13,9 +13,9 @@ from collections.abc import Generator, Sequence
 from itertools import islice
 from struct import Struct
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.offsets import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.offsets import (
     FetchedGroup,
     FetchedOffset,
     FetchedTopic,
@@ -24,9 +24,9 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
 )
-from protocol.wire.encode import STEP, Steps, Writer, without_stops
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import STEP, Steps, Writer, without_stops
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 6
 _INT16 = Struct(">h").pack

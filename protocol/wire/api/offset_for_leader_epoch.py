@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.data import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import (
     EpochEndOffset,
     EpochEndTopic,
     LeaderEpochPartition,
@@ -11,9 +11,9 @@ from protocol.messages.data import (
     OffsetForLeaderEpochReply,
     OffsetForLeaderEpochRequest,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _DEBUGGING_CONSUMER = -2
 _FLEXIBLE_FROM = 4

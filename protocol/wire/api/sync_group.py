@@ -3,11 +3,11 @@ protocol type and name on both sides (KIP-559)."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import SyncAssignment, SyncGroupReply, SyncGroupRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import SyncAssignment, SyncGroupReply, SyncGroupRequest
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 4
 

@@ -7,9 +7,9 @@ There is no error above the partition: an error of the whole request stands on e
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.offsets import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     PartitionError,
@@ -17,9 +17,9 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
     TxnOffsetCommitRequest,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 3
 _BY_ID_FROM = 6

@@ -3,11 +3,15 @@ leaves out the results of single features."""
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.quorum import FeatureUpdate, UpdateFeaturesReply, UpdateFeaturesRequest
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.quorum import (
+    FeatureUpdate,
+    UpdateFeaturesReply,
+    UpdateFeaturesRequest,
+)
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 0
 _UPGRADE, _UNSAFE_DOWNGRADE = 1, 3

@@ -4,8 +4,8 @@ transaction version (KIP-1228). Both are flexible.
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.producers import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.producers import (
     MarkedTopic,
     MarkerTopic,
     WritableMarker,
@@ -13,9 +13,9 @@ from protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WrittenMarker,
 )
-from protocol.wire.encode import Writer
-from protocol.wire.reader import Reader, decoder
-from protocol.wire.registry import Api
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import Reader, decoder
+from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 1
 

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     MemberSpec,
     PartitionAssignor,
     SubscriptionType,
 )
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.consumer_group.records import target_of
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from protocol.messages import TopicId
-from protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.consumer_group.records import target_of
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue
 
 BUCKETS = 5
 RACKS = 3

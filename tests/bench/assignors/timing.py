@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.core.assignors.loader import BUILT_IN
+from groupd.coordinator.core.assignors.loader import BUILT_IN
 from tests.bench.assignors.grid import Group, Point
 from tests.bench.peers.lines import LineProcess
 

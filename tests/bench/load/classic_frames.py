@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.cli.bench.frames import request_frame
-from protocol.wire.encode import Writer
+from groupd.coordinator.cli.bench.frames import request_frame
+from groupd.protocol.wire.encode import Writer
 
 REBALANCE_MS = 60_000
 TYPE = "consumer"

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from coordinator.cli.process import resident_bytes
-from coordinator.testing import GroupCoordinator
+from groupd.coordinator.cli.process import resident_bytes
+from groupd.testing import GroupCoordinator
 from tests.bench.peers.lines import LineProcess
 from tests.bench.peers.mock_cluster import MockCluster
 

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coordinator.cli.bench import frames
-from coordinator.cli.process import DaemonProcess, cpu_seconds
+from groupd.coordinator.cli.bench import frames
+from groupd.coordinator.cli.process import DaemonProcess, cpu_seconds
 from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from coordinator.cli import process
+from groupd.coordinator.cli import process
 from tests.bench.proc import descendants
 
 DRIVER, WORKERS, EXECUTORS = "driver JVM", "Python workers", "executor JVMs"

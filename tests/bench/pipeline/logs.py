@@ -42,7 +42,7 @@ def generated(directory: Path, records: int) -> Logs:
         unfinished = place.with_name(place.name + _UNFINISHED)
         shutil.rmtree(unfinished, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pipeline", "generate", "--until", "now"]
+        command = [sys.executable, "-m", "groupd.pipeline", "generate", "--until", "now"]
         command += ["--records", str(records), "--groups", str(groups), option, str(unfinished)]
         print(f"{place}: ", end="", flush=True)
         subprocess.run(command, check=True)

@@ -18,17 +18,17 @@ from pathlib import Path
 from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
-from coordinator.logtools.segments import offsets_partitions, read_segment
-from pipeline.decode import EntryRows
-from pipeline.inputs import Origin, read_entries
-from pipeline.options import parse_options
-from pipeline.plan import segment_files
-from pipeline.reading import read_partition
-from pipeline.session import spark_session
-from pipeline.wanted import EVERYTHING
-from protocol.records.batch import iter_batches, iter_records
-from protocol.records.codec import decode_record
-from storage.open import create_reader
+from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
+from groupd.pipeline.decode import EntryRows
+from groupd.pipeline.inputs import Origin, read_entries
+from groupd.pipeline.options import parse_options
+from groupd.pipeline.plan import segment_files
+from groupd.pipeline.reading import read_partition
+from groupd.pipeline.session import spark_session
+from groupd.pipeline.wanted import EVERYTHING
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.codec import decode_record
+from groupd.storage.open import create_reader
 from tests.bench.pipeline.cpu import cpu_seconds, spent
 
 _PAGE_BYTES = 1024 * 1024

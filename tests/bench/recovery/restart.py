@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.cli.bench import frames
-from coordinator.cli.bench.fill import OFFSETS_PER_GROUP, fill
-from coordinator.cli.process import DaemonProcess
+from groupd.coordinator.cli.bench import frames
+from groupd.coordinator.cli.bench.fill import OFFSETS_PER_GROUP, fill
+from groupd.coordinator.cli.process import DaemonProcess
 from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import once
 from tests.bench.peers.processes import NoPeer, running

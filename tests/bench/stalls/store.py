@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from coordinator.cli.bench.fill import (
+from groupd.coordinator.cli.bench.fill import (
     PARTITIONS_PER_MEMBER,
     TOPIC,
     TOPIC_ID,
@@ -18,9 +18,9 @@ from coordinator.cli.bench.fill import (
     settled_group,
     settled_member,
 )
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from storage.log import StoredTopic
-from storage.open import create_store
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.storage.log import StoredTopic
+from groupd.storage.open import create_store
 
 HUGE = "huge"
 SMALL = 10

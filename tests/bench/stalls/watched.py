@@ -34,7 +34,7 @@ def watch(path: Path) -> None:
 def main() -> None:
     import uvloop
 
-    from coordinator.cli.main import main as command_line
+    from groupd.coordinator.cli.main import main as command_line
 
     watch(Path(sys.argv.pop(1)))
     uvloop.new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]

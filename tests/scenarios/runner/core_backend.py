@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from coordinator.config import CoordinatorConfig, with_settings
-from coordinator.core import group_configs
-from coordinator.core.assignors.api import Assignment, GroupSpec, PartitionAssignor, TopicDescriber
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState as CoreState
-from coordinator.core.types import NO_TOKEN, Operation, RequestContext, Resource
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.clock import Clock
-from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Node
-from protocol.wire.apis import API_BY_KEY
-from storage.log import PartitionLogs
+from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.core import group_configs
+from groupd.coordinator.core.assignors.api import (
+    Assignment,
+    GroupSpec,
+    PartitionAssignor,
+    TopicDescriber,
+)
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState as CoreState
+from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext, Resource
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.storage.log import PartitionLogs
 from tests.scenarios.runner import given, records
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.core_shard import CoreShard

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.core.deadlines import DeadlineKey
-from coordinator.core.metadata_image import MetadataDelta
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import (
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import (
     AppendError,
     AppliedAt,
     Completion,
@@ -23,10 +23,10 @@ from coordinator.core.types import (
     RequestContext,
     Task,
 )
-from coordinator.runtime.shard_runtime import ShardState
-from coordinator.runtime.waiting import WaitingRequests
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.schema import Record
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.waiting import WaitingRequests
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.schema import Record
 
 START_MS = 1_000_000
 WALL_MS = 1_700_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

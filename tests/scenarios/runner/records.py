@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.core.types import Event, Instant
-from protocol.records.schema import (
+from groupd.coordinator.core.types import Event, Instant
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.command import Partitions, show_numbers, show_partitions
 from tests.scenarios.runner.payloads import show_assignment, show_subscription

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import partition_for
 from tests.scenarios.runner.backend import Names, Ticket
 from tests.scenarios.runner.command import (
     Command,

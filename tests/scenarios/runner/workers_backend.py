@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator.core.partitioning import partition_for
+from groupd.coordinator.core.partitioning import partition_for
 from tests.scenarios.runner.backend import Names
 from tests.scenarios.runner.tcp_backend import TcpBackend
 from tests.support.kio_entities import Plain

@@ -9,12 +9,12 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.assignors import uniform_homogeneous
-from coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from coordinator.core.assignors.order import CANONICAL, KAFKA, Order
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.assignors import uniform_homogeneous
+from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
+from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, Order
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 
 Members = dict[str, MemberSpec]
 Item = tuple[bytes, int]

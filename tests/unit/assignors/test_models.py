@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from coordinator.core.assignors.api import MemberSpec, SubscriptionType
-from coordinator.core.assignors.range_ import RangeAssignor
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.assignors.api import MemberSpec, SubscriptionType
+from groupd.coordinator.core.assignors.range_ import RangeAssignor
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.uniform_model import (
     HeterogeneousModel,
     as_assignments,

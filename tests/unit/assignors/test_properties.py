@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from coordinator.core.assignors.loader import BUILT_IN
-from coordinator.core.assignors.order import CANONICAL, KAFKA, signed_key
-from coordinator.core.assignors.range_ import ranked_members
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
+from groupd.coordinator.core.assignors.loader import BUILT_IN
+from groupd.coordinator.core.assignors.order import CANONICAL, KAFKA, signed_key
+from groupd.coordinator.core.assignors.range_ import ranked_members
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
 
 HOMOGENEOUS, HETEROGENEOUS = SubscriptionType.HOMOGENEOUS, SubscriptionType.HETEROGENEOUS

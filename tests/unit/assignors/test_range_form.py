@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from coordinator.core.assignors.even import EvenAssignment
-from coordinator.core.assignors.range_ import RangeAssignor
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
+from groupd.coordinator.core.assignors.even import EvenAssignment
+from groupd.coordinator.core.assignors.range_ import RangeAssignor
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.protocol.messages import TopicId
 
 ALPHA, BETA, SMALL = (bytes([number]) * 16 for number in (2, 1, 0))
 ALIKE, ALL = frozenset([ALPHA, BETA]), frozenset([ALPHA, BETA, SMALL])

@@ -7,12 +7,17 @@ import re
 
 import pytest
 
-from coordinator.core.assignors.api import Assignment, AssignorError, MemberSpec, SubscriptionType
-from coordinator.core.assignors.loader import BUILT_IN
-from coordinator.core.assignors.order import Order
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.assignors.api import (
+    Assignment,
+    AssignorError,
+    MemberSpec,
+    SubscriptionType,
+)
+from groupd.coordinator.core.assignors.loader import BUILT_IN
+from groupd.coordinator.core.assignors.order import Order
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
 
 HETERO = "heterogeneous"

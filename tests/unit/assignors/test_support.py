@@ -10,9 +10,9 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from coordinator.config import ConfigError
-from coordinator.core.assignors import loader
-from coordinator.core.assignors.api import (
+from groupd.coordinator.config import ConfigError
+from groupd.coordinator.core.assignors import loader
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     GroupSpec,
@@ -20,15 +20,15 @@ from coordinator.core.assignors.api import (
     SubscriptionType,
     TopicDescriber,
 )
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.assignors.order import (
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.assignors.order import (
     KAFKA,
     signed_key,
     sorted_utf16,
     topic_hash,
 )
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from tests.support.assignment_checks import check_result
 
 T1, T2, T9 = bytes([*bytes(15), 1]), bytes([*bytes(15), 2]), bytes([*bytes(15), 9])

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.assignors.api import (
+from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     MemberSpec,
     SubscriptionType,
 )
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.consumer_group.target_checks import checked
-from coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.consumer_group.target_checks import checked
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "docs" / "examples" / "assignor" / "src" / "weighted_assignor.py"

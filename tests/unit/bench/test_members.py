@@ -7,13 +7,13 @@ from itertools import chain
 
 import pytest
 
-from coordinator.cli.bench.frames import heartbeat_reply
-from coordinator.cli.bench.load import connect, run_all
-from coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
-from coordinator.config import CoordinatorConfig, with_settings
-from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.daemon import Daemon, DaemonOptions
-from storage.memory import MemoryStore
+from groupd.coordinator.cli.bench.frames import heartbeat_reply
+from groupd.coordinator.cli.bench.load import connect, run_all
+from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
+from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.storage.memory import MemoryStore
 
 PARTITIONS, MEMBERS = 25, 2 * GROUP_SIZE
 

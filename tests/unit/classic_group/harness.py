@@ -9,8 +9,8 @@ from itertools import count
 from struct import pack
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.classic_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.classic_group import (
     heartbeat,
     join,
     leave,
@@ -19,11 +19,11 @@ from coordinator.core.classic_group import (
     sync,
     timers,
 )
-from coordinator.core.classic_group.appended import appended
-from coordinator.core.classic_group.describe import describe
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.core.classic_group.appended import appended
+from groupd.coordinator.core.classic_group.describe import describe
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     AppendError,
     AppliedAt,
     Event,
@@ -32,8 +32,8 @@ from coordinator.core.types import (
     RequestContext,
     allow_all,
 )
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinProtocol,
@@ -42,8 +42,8 @@ from protocol.messages.classic_group import (
     SyncAssignment,
     SyncGroupRequest,
 )
-from protocol.messages.groups import DescribedGroup
-from protocol.records.schema import Record
+from groupd.protocol.messages.groups import DescribedGroup
+from groupd.protocol.records.schema import Record
 
 START_MS = 1_000_000
 WALL_MS = 1_700_000_000_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.classic_group.describe import describe
-from coordinator.core.frontend import classic_group as front
-from coordinator.core.types import RequestContext, allow_all
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.classic_group.describe import describe
+from groupd.coordinator.core.frontend import classic_group as front
+from groupd.coordinator.core.types import RequestContext, allow_all
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatReply,
     HeartbeatRequest,
     JoinGroupReply,

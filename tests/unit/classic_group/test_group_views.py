@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.classic_group import replay
-from coordinator.core.classic_group.describe import describe
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.group import Group
-from coordinator.core.types import AppliedAt, Operation
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, ListedGroup
+from groupd.coordinator.core.classic_group import replay
+from groupd.coordinator.core.classic_group.describe import describe
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.types import AppliedAt, Operation
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, ListedGroup
 from tests.unit.classic_group.harness import WALL_MS, Bench, subscription
 
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND

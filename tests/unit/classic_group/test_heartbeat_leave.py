@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.classic_group import timers
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, LeaveGroupReply, LeftMember
+from groupd.coordinator.core.classic_group import timers
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, LeaveGroupReply, LeftMember
 from tests.unit.classic_group.harness import WALL_MS, Bench, Failed
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID

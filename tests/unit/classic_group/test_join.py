@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from coordinator.core.classic_group import timers
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.rebalance import LINGER_ROUNDS
-from coordinator.core.group import GroupType
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply
-from protocol.records.schema import GroupMetadataKey, GroupMetadataValue, Record
+from groupd.coordinator.core.classic_group import timers
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.rebalance import LINGER_ROUNDS
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply
+from groupd.protocol.records.schema import GroupMetadataKey, GroupMetadataValue, Record
 from tests.unit.classic_group.harness import RANGE, WALL_MS, Bench
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.core.classic_group import heartbeat
-from coordinator.core.types import Steady
-from protocol.messages.classic_group import HeartbeatRequest
+from groupd.coordinator.core.classic_group import heartbeat
+from groupd.coordinator.core.types import Steady
+from groupd.protocol.messages.classic_group import HeartbeatRequest
 from tests.unit.classic_group.harness import Bench
 
 SESSION_MS = 10_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.classic_group import replay
-from coordinator.core.classic_group.appended import appended
-from coordinator.core.types import AppliedAt
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group import replay
+from groupd.coordinator.core.classic_group.appended import appended
+from groupd.coordinator.core.types import AppliedAt
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,

@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.classic_group.replay import group_record
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.classic_group.replay import group_record
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply
 from tests.support.blocked import check_blocked
 from tests.unit.classic_group.harness import Bench
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply
 from tests.unit.classic_group.harness import Bench
 
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID

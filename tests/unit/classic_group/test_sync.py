@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import SyncGroupReply
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import SyncGroupReply
 from tests.unit.classic_group.harness import Bench
 
 

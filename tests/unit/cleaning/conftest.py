@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from storage.memory import MemoryStore
-from storage.open import create_store
+from groupd.storage.memory import MemoryStore
+from groupd.storage.open import create_store
 from tests.unit.cleaning.harness import Bench
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.cleaning.topic_cleaner import TopicCleaner
-from coordinator.testing.clock import ManualClock
-from protocol.messages.data import READ_COMMITTED
-from protocol.records.batch import encode_batch, iter_records
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.protocol.messages.data import READ_COMMITTED
+from groupd.protocol.records.batch import encode_batch, iter_records
+from groupd.testing.clock import ManualClock
 from tests.support.fetched import whole_batches
 from tests.unit.topics.conftest import LATEST_VERSION, Cluster
 

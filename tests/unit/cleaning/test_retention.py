@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from protocol.errors import ErrorCode
-from protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.records.batch import parse_header
-from storage.log import LogUnavailable
-from storage.memory import MemoryStore
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
+from groupd.protocol.messages.topics import DeleteTopicsRequest
+from groupd.protocol.records.batch import parse_header
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.unit.cleaning.harness import DAY_MS, Bench
 
 

@@ -8,8 +8,8 @@ import random
 import pytest
 from structlog.testing import capture_logs
 
-from protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.records.batch import (
+from groupd.protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
+from groupd.protocol.records.batch import (
     DELETE_HORIZON,
     HEADER_BYTES,
     encode_batch,
@@ -17,9 +17,9 @@ from protocol.records.batch import (
     pack_batch,
     parse_header,
 )
-from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
-from storage.log import LogUnavailable
-from storage.memory import MemoryStore
+from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.unit.cleaning.harness import DAY_MS, Bench
 
 COMPACT = {"cleanup_policy": "compact", "segment_ms": "1", "min_cleanable_dirty_ratio": "0"}

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from coordinator.cli.groups.show import change_fields, change_line, offset_fields
-from coordinator.cli.groups.tables import table
-from coordinator.cli.kafka.calls import FETCH
-from coordinator.cli.kafka.connection import Connection, KafkaError
-from coordinator.cli.main import main
-from coordinator.history.changes import (
+from groupd.coordinator.cli.groups.show import change_fields, change_line, offset_fields
+from groupd.coordinator.cli.groups.tables import table
+from groupd.coordinator.cli.kafka.calls import FETCH
+from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.main import main
+from groupd.coordinator.history.changes import (
     Actor,
     Author,
     ChangeKind,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from coordinator.cli.main import main
+from groupd.coordinator.cli.main import main
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import (
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import (
     build_config,
     config_file,
     directory,
@@ -16,8 +16,8 @@ from coordinator.cli.parse import (
     real_port,
     topic,
 )
-from coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
-from coordinator.topics.names import INTERNAL_TOPICS
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, validate
+from groupd.coordinator.topics.names import INTERNAL_TOPICS
 
 
 def test_addresses() -> None:

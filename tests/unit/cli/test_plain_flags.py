@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli import serve as serving
-from coordinator.cli.main import main
-from coordinator.cli.plain_flags import serve_arguments
+from groupd.coordinator.cli import serve as serving
+from groupd.coordinator.cli.main import main
+from groupd.coordinator.cli.plain_flags import serve_arguments
 
 SIGNATURE = inspect.signature(serving.serve)
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,7 +62,7 @@ def bound(arguments: dict[str, Any]) -> dict[str, Any]:
 def by_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(serving, "serve", lambda **arguments: seen.append(arguments))
-    monkeypatch.setattr("coordinator.cli.main._served", lambda words: False)
+    monkeypatch.setattr("groupd.coordinator.cli.main._served", lambda words: False)
     with pytest.raises(SystemExit) as end:
         main(["serve", *words])
     assert end.value.code == 0
@@ -94,14 +94,16 @@ def test_the_rest_is_for_typer(words: list[str]) -> None:
 def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     """A whole one, until it would wait for its end; what is loaded is asked then."""
     code = (
-        "import sys, coordinator.cli.main, coordinator.cli.serve as serve\n"
+        "import sys, groupd.coordinator.cli.main, groupd.coordinator.cli.serve as serve\n"
         "async def until(stop, daemon):\n"
         "    heavy = ('typer', 'pydantic', 'click', 'rich', 'sqlalchemy.orm', 'sqlalchemy.ext',\n"
-        "        'prometheus_client', 'h11', 'http.', 'tomllib', 'crc32c._cli', 'storage.memory',\n"
-        "        'coordinator.testing', 'coordinator.recording')\n"
+        "        'prometheus_client', 'h11', 'http.', 'tomllib', 'crc32c._cli',\n"
+        "        'groupd.storage.memory',\n"
+        "        'groupd.testing', 'groupd.coordinator.recording')\n"
         "    print('loaded', *(name for name in sys.modules if name.startswith(heavy)))\n"
         "serve._until = until\n"
-        f"coordinator.cli.main.main(['serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0',"
+        f"groupd.coordinator.cli.main.main(['serve', '--listen', '127.0.0.1:0',"
+        " '--admin', '127.0.0.1:0',"
         f" '--data-dir', {str(tmp_path)!r}])"
     )
     done = subprocess.run(
@@ -113,7 +115,7 @@ def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
 def test_structlog_without_rich_leaves_rich_to_the_others() -> None:
     code = (
         "import sys\n"
-        "from coordinator.cli.lean import load_structlog, without\n"
+        "from groupd.coordinator.cli.lean import load_structlog, without\n"
         "load_structlog()\n"
         "assert 'structlog' in sys.modules and 'rich' not in sys.modules\n"
         "import rich\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.errors import UsageError
-from coordinator.cli.parse import build_config
-from coordinator.config import FIELDS_BY_KEY
-from coordinator.profiles import PROFILES
+from groupd.coordinator.cli.errors import UsageError
+from groupd.coordinator.cli.parse import build_config
+from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.coordinator.profiles import PROFILES
 
 INTERVAL = "group.consumer.heartbeat.interval.ms"
 

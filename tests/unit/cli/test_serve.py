@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli import serve, stop_signals
-from coordinator.daemon import CannotStart
-from coordinator.failures import DaemonFailed
+from groupd.coordinator.cli import serve, stop_signals
+from groupd.coordinator.daemon import CannotStart
+from groupd.coordinator.failures import DaemonFailed
 
 
 class FakeDaemon:

@@ -58,7 +58,7 @@ def test_nobody_derives_from_a_compiled_class() -> None:
 
 def test_no_compiled_class_is_made_by_a_decorator_of_ours() -> None:
     """It would fill in methods that mypyc does not know of."""
-    ours = {"protocol.frozen", "protocol.values"}
+    ours = {"groupd.protocol.frozen", "groupd.protocol.values"}
     imports = {
         (module, node.module)
         for module in LISTED

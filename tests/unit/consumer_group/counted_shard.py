@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.metadata_image import TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Outcome, RequestContext, Task
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Outcome, RequestContext, Task
 from tests.unit.consumer_group.harness import Shard
 
 

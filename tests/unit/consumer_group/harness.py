@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
-from coordinator.core.consumer_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
+from groupd.coordinator.core.consumer_group import (
     heartbeat,
     metadata,
     records,
@@ -17,12 +17,12 @@ from coordinator.core.consumer_group import (
     replay,
     timers,
 )
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     AppliedAt,
     Event,
     EventKind,
@@ -31,13 +31,13 @@ from coordinator.core.types import (
     RequestContext,
     allow_all,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_group import (
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

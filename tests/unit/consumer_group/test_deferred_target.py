@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.consumer_group import deferred_target, regex, target_snapshot
-from coordinator.core.consumer_group.computation import RETRY_MS, STALE_MS
-from coordinator.core.types import EventKind, Outcome, Task
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.consumer_group import deferred_target, regex, target_snapshot
+from groupd.coordinator.core.consumer_group.computation import RETRY_MS, STALE_MS
+from groupd.coordinator.core.types import EventKind, Outcome, Task
 from tests.unit.consumer_group.harness import (
     BAR,
     FOO,

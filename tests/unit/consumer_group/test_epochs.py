@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.consumer_group.member import MemberState
-from protocol.errors import ErrorCode
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.protocol.errors import ErrorCode
 from tests.unit.consumer_group.harness import FOO, Shard, parts, topic
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.classic_group import lookup
-from coordinator.core.consumer_group import deferred_target, gather
-from coordinator.core.consumer_group.computation import RETRY_MS
-from coordinator.core.types import EventKind, Outcome
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
+from groupd.coordinator.core.classic_group import lookup
+from groupd.coordinator.core.consumer_group import deferred_target, gather
+from groupd.coordinator.core.consumer_group.computation import RETRY_MS
+from groupd.coordinator.core.types import EventKind, Outcome
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
 from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, GROUP, Scripted, parts, shape, topic
 

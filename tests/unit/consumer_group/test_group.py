@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group import describe
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.types import Operation, RequestContext, Resource, allow_all
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
-from protocol.messages.groups import ListedGroup
-from protocol.messages.lazily import Lazily
-from protocol.messages.offsets import CommitPartition, CommitTopic
-from protocol.records.schema import ClassicMemberMetadata
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group import describe
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.consumer_group import DescribedConsumerGroup, NamedTopicPartitions
+from groupd.protocol.messages.groups import ListedGroup
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
+from groupd.protocol.records.schema import ClassicMemberMetadata
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, shape, topic
 
 

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.assignors.even import EvenAssignment
-from coordinator.core.consumer_group import partition_epochs as epochs_module
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.holdings import (
+from groupd.coordinator.core.assignors.even import EvenAssignment
+from groupd.coordinator.core.consumer_group import partition_epochs as epochs_module
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.holdings import (
     EvenHoldings,
     even_holdings,
     partitions_by_topic,
 )
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
-from coordinator.core.consumer_group.records import (
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
+from groupd.coordinator.core.consumer_group.records import (
     current_member,
     partition_epochs,
     target_member,
     target_of,
 )
-from protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue, OwnedTopic
+from groupd.protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue, OwnedTopic
 
 FOO, BAR, QUX = b"f" * 16, b"b" * 16, b"q" * 16
 

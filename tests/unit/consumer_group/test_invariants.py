@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
-from protocol.errors import ApiError, ErrorCode
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
+from groupd.protocol.errors import ApiError, ErrorCode
 from tests.support.blocked import check_blocked
 from tests.unit.consumer_group.harness import (
     BAR,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.core.types import Steady
+from groupd.coordinator.core.types import Steady
 from tests.unit.consumer_group.harness import BAR, FOO, GROUP, Shard, topic
 
 SESSION_MS = 45_000

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.consumer_group.fence import remove_members
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
+from groupd.coordinator.core.consumer_group.fence import remove_members
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
 from tests.unit.consumer_group.harness import (
     BAR,
     FOO,

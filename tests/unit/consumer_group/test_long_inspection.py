@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from coordinator.core.inspection.group import (
+from groupd.coordinator.core.inspection.group import (
     LONG_MEMBERS,
     inspect_group,
     inspect_group_lazily,
     is_long,
 )
-from coordinator.core.slices import SLICE_ITEMS, run_through
-from coordinator.server.long_json import json_steps
+from groupd.coordinator.core.slices import SLICE_ITEMS, run_through
+from groupd.coordinator.server.long_json import json_steps
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 

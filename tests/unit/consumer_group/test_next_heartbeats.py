@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.assignors.uniform import UniformAssignor
-from coordinator.core.consumer_group import gather
-from coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
-from coordinator.core.consumer_group.next_heartbeats import AT_ONCE, NOT_SOON, expected
-from coordinator.core.types import Outcome
+from groupd.coordinator.core.assignors.uniform import UniformAssignor
+from groupd.coordinator.core.consumer_group import gather
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
+from groupd.coordinator.core.consumer_group.next_heartbeats import AT_ONCE, NOT_SOON, expected
+from groupd.coordinator.core.types import Outcome
 from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, GROUP, parts, topic
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.partitioning import COMPACTED_TOPIC
-from coordinator.core.types import EventKind, Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
+from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
+from groupd.coordinator.core.types import EventKind, Operation, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.schema import ConsumerGroupRegexKey, ConsumerGroupRegexValue
 from tests.unit.consumer_group.harness import (
     BAR,
     BAZ,

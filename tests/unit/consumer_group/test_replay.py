@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group import records
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.group import ConsumerGroup
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     OffsetCommitKey,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.assignors.api import SubscriptionType
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.types import EventKind
-from protocol.records.schema import (
+from groupd.coordinator.core.assignors.api import SubscriptionType
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.records.schema import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     Record,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.assignors.api import AssignorError, MemberSpec, SubscriptionType
-from coordinator.core.assignors.even import EvenAssignment, shared_topics
-from coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from coordinator.core.consumer_group import target_checks
-from coordinator.core.consumer_group.target_checks import check_steps, checked
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from protocol.messages import TopicId
+from groupd.coordinator.core.assignors.api import AssignorError, MemberSpec, SubscriptionType
+from groupd.coordinator.core.assignors.even import EvenAssignment, shared_topics
+from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
+from groupd.coordinator.core.consumer_group import target_checks
+from groupd.coordinator.core.consumer_group.target_checks import check_steps, checked
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.protocol.messages import TopicId
 
 ALPHA, BETA, GAMMA = (bytes([number]) * 16 for number in range(3))
 TOPICS = ImageDescriber(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.consumer_group import timers
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.group_configs import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.consumer_group import timers
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.group_configs import (
     ASSIGNMENT_INTERVAL,
     ASSIGNOR_OFFLOAD,
     ASSIGNOR_ORDER,
@@ -19,8 +19,8 @@ from coordinator.core.group_configs import (
     assignment_interval_ms,
     describe,
 )
-from coordinator.core.types import EventKind
-from protocol.errors import ApiError, ErrorCode
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ApiError, ErrorCode
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
 CONFIG = CoordinatorConfig()

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.frontend.consumer_group import check_access, check_describe, check_request
-from coordinator.core.group import GroupType
-from coordinator.core.types import Operation, RequestContext, Resource, allow_all
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.frontend.consumer_group import (
+    check_access,
+    check_describe,
+    check_request,
+)
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, owned, topic
 
 JOIN: dict[str, Any] = {

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.inspection.group import inspect_group
-from coordinator.core.state import ShardState
-from coordinator.core.types import Instant
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.inspection.group import inspect_group
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 from tests.unit.classic_group.harness import Bench
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 

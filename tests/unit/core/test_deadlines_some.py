@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from coordinator.core.deadlines import DeadlineKey, Deadlines
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Instant
-from coordinator.runtime.shard_deadlines import EXPIRED_AT_ONCE, ShardDeadlines
-from coordinator.testing.clock import ManualClock
+from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.shard_deadlines import EXPIRED_AT_ONCE, ShardDeadlines
+from groupd.testing.clock import ManualClock
 
 
 def key(number: int, group: str = "g") -> DeadlineKey:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.partitioning import partition_for, string_hash
+from groupd.coordinator.core.partitioning import partition_for, string_hash
 
 EXAMPLES = [
     ("", 0, 0),

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 import typer
 
-from coordinator.cli.serve_command import serve
-from coordinator.config import FIELDS_BY_KEY
-from protocol.wire.apis import API_RANGES
+from groupd.coordinator.cli.serve_command import serve
+from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.protocol.wire.apis import API_RANGES
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
@@ -77,6 +77,6 @@ def test_readme_names_every_flag_of_serve_and_every_key_it_shows_exists() -> Non
 
 
 def generate_default(key: str) -> str:
-    from coordinator.cli.show_config import shown
+    from groupd.coordinator.cli.show_config import shown
 
     return shown(FIELDS_BY_KEY[key].default)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import typer
 
-from coordinator.cli.groups.command import app
-from coordinator.history.changes import Actor, ChangeKind, EventKind
-from coordinator.history.restore import Action
+from groupd.coordinator.cli.groups.command import app
+from groupd.coordinator.history.changes import Actor, ChangeKind, EventKind
+from groupd.coordinator.history.restore import Action
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "history.md").read_text()
 COMMANDS = re.findall(r"^\$ groupd groups (.+)$", PAGE, flags=re.MULTILINE)

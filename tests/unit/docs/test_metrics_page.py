@@ -15,29 +15,29 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from coordinator.cleaning.topic_cleaner import TopicCleaner
-from coordinator.config import CoordinatorConfig
-from coordinator.core.state import ShardState
-from coordinator.recording.metrics import RecordingCollector
-from coordinator.recording.tape import Tape
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.clock import SystemClock
-from coordinator.runtime.loop_stalls import LoopStalls
-from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
-from coordinator.server.metrics import make_registry
-from coordinator.server.telemetry_metrics import TelemetryCollector
-from coordinator.topics.client_metrics import ClientMetrics
-from coordinator.topics.telemetry import Telemetry
-from coordinator.transactions.coordinator import TransactionCoordinator
-from coordinator.workers.cluster import Cluster
-from coordinator.workers.cluster_routes import ClusterCollector
-from coordinator.workers.link import Place, WorkerLink, WorkerState
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import Node
-from storage.memory import MemoryStore
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.recording.metrics import RecordingCollector
+from groupd.coordinator.recording.tape import Tape
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
+from groupd.coordinator.server.metrics import make_registry
+from groupd.coordinator.server.telemetry_metrics import TelemetryCollector
+from groupd.coordinator.topics.client_metrics import ClientMetrics
+from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.workers.cluster import Cluster
+from groupd.coordinator.workers.cluster_routes import ClusterCollector
+from groupd.coordinator.workers.link import Place, WorkerLink, WorkerState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ROW = re.compile(r"\| `(\w+)` \| (gauge|counter|untyped) \| (.*?) \|")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from coordinator.cli.groups.command import app
-from coordinator.cli.groups.tables import WIDTH
+from groupd.coordinator.cli.groups.command import app
+from groupd.coordinator.cli.groups.tables import WIDTH
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text()
 BLOCKS = [block for block in re.findall(r"```\n(.*?)```", PAGE, re.DOTALL) if "$ groupd" in block]

@@ -4,7 +4,7 @@ That the page shows this very trace is checked with the other generated pages.""
 from __future__ import annotations
 
 from docs.rebalance_trace import TOPIC, Step, partitions_waited_for, steps
-from protocol.records.schema import ConsumerGroupCurrentMemberKey
+from groupd.protocol.records.schema import ConsumerGroupCurrentMemberKey
 
 STORY = list(steps())
 BEFORE = {"C1": {0, 1}, "C2": {2, 3}, "C3": set[int]()}

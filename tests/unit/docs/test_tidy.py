@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("coordinator", "storage", "protocol", "pipeline")
+FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
+"""What `groupd/` has links to."""
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 SKIPPED = {"node_modules", "target", "__pycache__", "build", "dist"}
@@ -25,11 +26,11 @@ FORBIDDEN = (
     ),
 )
 MODULE_ENTRIES = {
-    "coordinator.__main__",  # python -m coordinator
-    "coordinator.workers.__main__",  # a process of its own
-    "coordinator.cli.main",  # the command groupd
-    "coordinator.cli.demo.member",  # a process of its own
-    "pipeline.__main__",  # python -m pipeline
+    "groupd.__main__",  # python -m groupd
+    "groupd.coordinator.workers.__main__",  # a process of its own
+    "groupd.coordinator.cli.main",  # the command groupd
+    "groupd.coordinator.cli.demo.member",  # a process of its own
+    "groupd.pipeline.__main__",  # python -m groupd.pipeline
 }
 
 
@@ -56,11 +57,14 @@ def tree() -> list[Path]:
 
 
 def sources() -> list[Path]:
-    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    folders = [ROOT / "groupd" / "testing", *(ROOT / folder for folder in FOLDERS)]
+    own = sorted((ROOT / "groupd").glob("*.py"))
+    return own + [path for folder in folders for path in sorted(folder.rglob("*.py"))]
 
 
 def name_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "groupd" else ("groupd", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -89,12 +93,12 @@ def test_every_module_is_imported_somewhere() -> None:
     api_table = ast.parse((ROOT / "protocol" / "wire" / "apis.py").read_text())
     for node in ast.walk(api_table):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            imported.add(f"protocol.wire.api.{node.value}")
+            imported.add(f"groupd.protocol.wire.api.{node.value}")
     modules = {name_of(path) for path in sources() if path.name != "__init__.py"}
     # The registry finds jobs by looking into their package.
-    imported |= {module for module in modules if module.startswith("pipeline.jobs.")}
+    imported |= {module for module in modules if module.startswith("groupd.pipeline.jobs.")}
     # What users import in their own tests.
-    public = {module for module in modules if module.startswith("coordinator.testing.")}
+    public = {module for module in modules if module.startswith("groupd.testing.")}
     assert modules - imported - public == set()
 
 

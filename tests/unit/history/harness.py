@@ -7,15 +7,15 @@ from typing import Any
 
 from crc32c import crc32c
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.classic_group.subscription import Assignment, encode_assignment
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt, Instant, RequestContext
-from coordinator.history import replay as history
-from coordinator.history.changes import Change
-from coordinator.history.extent import Extent
-from protocol.messages.offsets import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext
+from groupd.coordinator.history import replay as history
+from groupd.coordinator.history.changes import Change
+from groupd.coordinator.history.extent import Extent
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
@@ -24,15 +24,15 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     decode_marker,
     encode_batch,
     encode_marker,
     iter_records,
     parse_header,
 )
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import (
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.consumer_group.errors import ReplayError
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.types import AppliedAt
-from coordinator.history.authors import Authors
-from protocol.records.schema import (
+from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.types import AppliedAt
+from groupd.coordinator.history.authors import Authors
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,

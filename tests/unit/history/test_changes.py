@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.history import replay as history
-from coordinator.history.changes import Actor, ChangeKind, EventKind, GroupEvent, OffsetChange
-from protocol.messages.groups import DeleteGroupsRequest
-from protocol.records.schema import (
+from groupd.coordinator.history import replay as history
+from groupd.coordinator.history.changes import (
+    Actor,
+    ChangeKind,
+    EventKind,
+    GroupEvent,
+    OffsetChange,
+)
+from groupd.protocol.messages.groups import DeleteGroupsRequest
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.history.changes import CommittedOffset
-from coordinator.history.restore import Action, Current, Step, TopicNow, plan
+from groupd.coordinator.history.changes import CommittedOffset
+from groupd.coordinator.history.restore import Action, Current, Step, TopicNow, plan
 
 A, B = b"a" * 16, b"b" * 16
 TOPICS = {"t": TopicNow(A, 3)}

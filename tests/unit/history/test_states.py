@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.history import replay as history
-from coordinator.history.stream import UnreadableLog, split
-from protocol.messages.groups import DeleteGroupsRequest
-from protocol.records.batch import DELETE_HORIZON, encode_batch, iter_records
+from groupd.coordinator.history import replay as history
+from groupd.coordinator.history.stream import UnreadableLog, split
+from groupd.protocol.messages.groups import DeleteGroupsRequest
+from groupd.protocol.records.batch import DELETE_HORIZON, encode_batch, iter_records
 from tests.unit.history.harness import (
     START_MS,
     LoggedShard,

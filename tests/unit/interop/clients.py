@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.core.classic_group.subscription import parse_subscription
-from coordinator.core.types import RequestToken
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupMember
+from groupd.coordinator.core.classic_group.subscription import parse_subscription
+from groupd.coordinator.core.types import RequestToken
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupMember
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import FOO, GROUP, Failed, assignment, read, subscription
 

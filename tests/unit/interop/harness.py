@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.consumer_group import metadata, records
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group import metadata, records
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import (
     AppendError,
     AppliedAt,
     Event,
@@ -28,8 +28,8 @@ from coordinator.core.types import (
     RequestContext,
     RequestToken,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.classic_group import (
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupReply,
     JoinGroupRequest,
@@ -41,12 +41,12 @@ from protocol.messages.classic_group import (
     SyncGroupReply,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import (
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
     GroupMetadataValue,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.queries import DescribeConsumerGroup
-from coordinator.core.types import EventKind
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.offsets import CommitPartition, CommitTopic
+from groupd.coordinator.core.queries import DescribeConsumerGroup
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import (
     FOO,

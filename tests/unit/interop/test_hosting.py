@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import (
     FOO,

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from tests.support.blocked import check_blocked
 from tests.unit.interop.clients import PARTITIONS, ClassicClient, Client, ConsumerClient
 from tests.unit.interop.harness import Bench

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.consumer_group.member import MemberState
-from coordinator.core.types import EventKind
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
-from protocol.records.schema import ConsumerGroupMetadataValue, ConsumerGroupTargetMetadataValue
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.consumer_group.member import MemberState
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.protocol.records.schema import (
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetMetadataValue,
+)
 from tests.unit.interop.harness import Bench
 from tests.unit.interop.values import (
     FOO,

@@ -7,33 +7,33 @@ from collections.abc import Iterable, Mapping
 from struct import pack
 from typing import Any
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.classic_group.subscription import (
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
     encode_assignment,
     parse_assignment,
 )
-from coordinator.core.consumer_group.member import ConsumerGroupMember
-from coordinator.core.frontend.classic_group import (
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.frontend.classic_group import (
     heartbeat_failure,
     join_failure,
     leave_failure,
     sync_failure,
 )
-from coordinator.core.metadata_image import TopicImage
-from coordinator.core.state import ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import (
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.coordinator.core.state import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import (
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
 )
-from protocol.records.schema import ClassicMemberMetadata, ClassicProtocol
+from groupd.protocol.records.schema import ClassicMemberMetadata, ClassicProtocol
 from tests.unit.consumer_group.harness import snapshot
 
 GROUP = "g"

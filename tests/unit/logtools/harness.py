@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from coordinator.core.partitioning import partition_for
-from coordinator.topics.names import OFFSETS_PARTITIONS
-from protocol.records.batch import (
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.topics.names import OFFSETS_PARTITIONS
+from groupd.protocol.records.batch import (
     BatchRecord,
     encode_batch,
     encode_marker,
     iter_batches,
     parse_header,
 )
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import (
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,
@@ -36,9 +36,9 @@ from protocol.records.schema import (
     OwnedTopic,
     Record,
 )
-from storage.checksums import batch_crc, log_sum
-from storage.log import StoredTopic
-from storage.open import DATABASE_FILE, create_store
+from groupd.storage.checksums import batch_crc, log_sum
+from groupd.storage.log import StoredTopic
+from groupd.storage.open import DATABASE_FILE, create_store
 
 PARTITIONS = 4
 LOG = "__consumer_offsets"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.logtools.dump import dump_lines
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.selection import Selection, parse_types
-from coordinator.logtools.sources import SegmentSource, StoreSource
-from protocol.records.batch import encode_batch
-from protocol.records.schema import (
+from groupd.coordinator.logtools.dump import dump_lines
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.selection import Selection, parse_types
+from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -25,7 +25,7 @@ from protocol.records.schema import (
     ConsumerGroupTargetMemberValue,
     Record,
 )
-from storage.open import create_reader
+from groupd.storage.open import create_reader
 from tests.unit.logtools.harness import (
     HOME,
     ORDERS_ID,
@@ -189,7 +189,7 @@ EVERY_TYPE = [
 
 @pytest.mark.parametrize("record", EVERY_TYPE, ids=lambda record: type(record.key).__name__)
 async def test_every_type_comes_back_from_json(tmp_path: Path, record: Record) -> None:
-    from coordinator.logtools.record_json import record_of
+    from groupd.coordinator.logtools.record_json import record_of
 
     write_segment(tmp_path, HOME, batch(0, record))
     (line,) = await lines(tmp_path, as_json=True)

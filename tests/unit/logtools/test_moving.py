@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.partitioning import partition_for
-from coordinator.logtools.consumed_json import latest_of_json
-from coordinator.logtools.dump import dump_lines
-from coordinator.logtools.errors import LogToolError
-from coordinator.logtools.exporting import Exported, ExportOptions, export_log
-from coordinator.logtools.import_plan import ImportPlan, fresh_shard
-from coordinator.logtools.importing import ImportOptions, plan_import, write_plan
-from coordinator.logtools.latest import Kept, Tally, latest_of
-from coordinator.logtools.segments import SegmentWriter
-from coordinator.logtools.selection import Selection
-from coordinator.logtools.sources import SegmentSource, StoreSource
-from coordinator.logtools.topic_ids import described_topics
-from coordinator.runtime.loader import load_shard
-from coordinator.runtime.shard_log import shard_log
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.batch import (
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.logtools.consumed_json import latest_of_json
+from groupd.coordinator.logtools.dump import dump_lines
+from groupd.coordinator.logtools.errors import LogToolError
+from groupd.coordinator.logtools.exporting import Exported, ExportOptions, export_log
+from groupd.coordinator.logtools.import_plan import ImportPlan, fresh_shard
+from groupd.coordinator.logtools.importing import ImportOptions, plan_import, write_plan
+from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
+from groupd.coordinator.logtools.segments import SegmentWriter
+from groupd.coordinator.logtools.selection import Selection
+from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
+from groupd.coordinator.logtools.topic_ids import described_topics
+from groupd.coordinator.runtime.loader import load_shard
+from groupd.coordinator.runtime.shard_log import shard_log
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,
     encode_batch,
@@ -32,16 +32,16 @@ from protocol.records.batch import (
     pack_batch,
     parse_header,
 )
-from protocol.records.codec import decode_record
-from protocol.records.compression import GZIP
-from protocol.records.schema import (
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.compression import GZIP
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberValue,
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
 )
-from storage.log import LogState, StoredTopic
-from storage.open import create_reader, create_store
+from groupd.storage.log import LogState, StoredTopic
+from groupd.storage.open import create_reader, create_store
 from tests.unit.logtools.harness import (
     HOME,
     ORDERS_ID,

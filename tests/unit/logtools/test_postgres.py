@@ -6,16 +6,21 @@ from pathlib import Path
 
 from sqlalchemy import text, update
 
-from coordinator.logtools.dump import dump_lines
-from coordinator.logtools.exporting import ExportOptions, export_log
-from coordinator.logtools.findings import Finding
-from coordinator.logtools.importing import ImportOptions, partitions_of, plan_import, write_plan
-from coordinator.logtools.latest import Tally, latest_of
-from coordinator.logtools.selection import Selection
-from coordinator.logtools.sources import SegmentSource, StoreSource
-from coordinator.logtools.verify import verify_store
-from storage.open import create_reader, create_store
-from storage.tables import log_batch
+from groupd.coordinator.logtools.dump import dump_lines
+from groupd.coordinator.logtools.exporting import ExportOptions, export_log
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.importing import (
+    ImportOptions,
+    partitions_of,
+    plan_import,
+    write_plan,
+)
+from groupd.coordinator.logtools.latest import Tally, latest_of
+from groupd.coordinator.logtools.selection import Selection
+from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
+from groupd.coordinator.logtools.verify import verify_store
+from groupd.storage.open import create_reader, create_store
+from groupd.storage.tables import log_batch
 from tests.support.postgres import PostgresServer
 from tests.unit.logtools.harness import HOME, batch, commit, consumer, marker, write_segment
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.partitioning import partition_for
-from coordinator.logtools.findings import Counts, Finding
-from coordinator.logtools.segments import offsets_partitions
-from coordinator.logtools.verify import verify_segments, verify_store
-from protocol.records.batch import (
+from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.logtools.findings import Counts, Finding
+from groupd.coordinator.logtools.segments import offsets_partitions
+from groupd.coordinator.logtools.verify import verify_segments, verify_store
+from groupd.protocol.records.batch import (
     CONTROL,
     BatchRecord,
     encode_batch,
     parse_header,
 )
-from protocol.records.rebuild import bare_header, empty_batch, plain_batch, rebuild_batch
-from protocol.records.schema import (
+from groupd.protocol.records.rebuild import bare_header, empty_batch, plain_batch, rebuild_batch
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMetadataKey,
@@ -28,8 +28,8 @@ from protocol.records.schema import (
     ConsumerGroupTargetMetadataValue,
     Record,
 )
-from storage.log import StoredTopic, StoreRefused
-from storage.open import create_reader
+from groupd.storage.log import StoredTopic, StoreRefused
+from groupd.storage.open import create_reader
 from tests.unit.logtools.harness import (
     HOME,
     LOG,

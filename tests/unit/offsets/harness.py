@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.deadlines import Deadlines
-from coordinator.core.frontend.offsets import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.frontend.offsets import (
     admit_commit,
     admit_delete,
     admit_fetch,
     admit_txn_commit,
 )
-from coordinator.core.group import ExpirationBase, GroupType
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.offset_metadata_manager import OffsetMetadataManager
-from coordinator.core.state import ShardState
-from coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, allow_all
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import ListedGroup
-from protocol.messages.offsets import (
+from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, allow_all
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.groups import ListedGroup
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
@@ -31,7 +31,7 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
-from protocol.records.schema import GroupMetadataKey, OffsetCommitKey, Record
+from groupd.protocol.records.schema import GroupMetadataKey, OffsetCommitKey, Record
 
 T1_ID, T2_ID, OLD_ID = b"1" * 16, b"2" * 16, b"0" * 15 + b"9"
 DAY_MS = 24 * 60 * 60 * 1000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.core.offsets.again import CommitAgain
-from protocol.messages.offsets import (
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.offsets.again import CommitAgain
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     OffsetCommitReply,

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.group import GroupType
-from coordinator.core.offsets.refusals import refuse_commit
-from coordinator.core.types import EventKind, Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import CommitPartition, OffsetCommitRequest
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.offsets.refusals import refuse_commit
+from groupd.coordinator.core.types import EventKind, Operation, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import CommitPartition, OffsetCommitRequest
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from tests.unit.offsets.harness import T1_ID, T2_ID, Shard, codes, topic
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.admin import delete_groups, list_groups
-from coordinator.core.group import GroupType
-from coordinator.core.types import EventKind, Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.groups import ListedGroup, ListGroupsRequest
-from protocol.messages.offsets import FetchTopic
-from protocol.records.schema import GroupMetadataKey, Record
+from groupd.coordinator.core.admin import delete_groups, list_groups
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.types import EventKind, Operation, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import ListedGroup, ListGroupsRequest
+from groupd.protocol.messages.offsets import FetchTopic
+from groupd.protocol.records.schema import GroupMetadataKey, Record
 from tests.unit.offsets.harness import Shard, codes, places, topic
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.core.group import GroupType
-from coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
-from coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
-from coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
-from protocol.records.schema import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
+from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
+from groupd.coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
+from groupd.protocol.records.schema import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    Record,
+)
 from tests.unit.offsets.harness import DAY_MS, OLD_ID, T1_ID, Shard, places, topic
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.group import GroupType
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.offsets.refusals import refuse_fetch
-from coordinator.core.types import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import (
+from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.offsets.refusals import refuse_fetch
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     FetchedOffset,
     FetchTopic,

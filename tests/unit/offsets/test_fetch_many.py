@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.metadata_image import MetadataImage, TopicImage
-from coordinator.core.offsets.fetch import MANY
-from protocol.errors import ErrorCode
-from protocol.messages.lazily import Lazily
-from protocol.messages.offsets import CommitPartition, CommitTopic, FetchedOffset, FetchTopic
+from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.offsets.fetch import MANY
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, FetchedOffset, FetchTopic
 from tests.unit.offsets.harness import T1_ID, Shard
 
 COUNT = MANY + 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.classic_group import replay as classic_replay
-from coordinator.core.classic_group.group import ClassicGroup, State
-from coordinator.core.consumer_group import replay as consumer_replay
-from coordinator.core.types import AppliedAt, Instant
-from protocol.messages.offsets import FetchTopic
-from protocol.records.schema import (
+from groupd.coordinator.core.classic_group import replay as classic_replay
+from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.consumer_group import replay as consumer_replay
+from groupd.coordinator.core.types import AppliedAt, Instant
+from groupd.protocol.messages.offsets import FetchTopic
+from groupd.protocol.records.schema import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

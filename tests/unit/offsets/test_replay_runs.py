@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.classic_group.group import ClassicGroup
-from coordinator.core.group import Group
-from coordinator.core.offsets.replay import apply_offset, replay_runs
-from coordinator.core.offsets.store import ByPartition, OffsetStore
-from coordinator.core.types import AppliedAt
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.offsets.replay import apply_offset, replay_runs
+from groupd.coordinator.core.offsets.store import ByPartition, OffsetStore
+from groupd.coordinator.core.types import AppliedAt
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 NAMES = st.sampled_from(("a", "b"))
 VALUES = st.none() | st.builds(OffsetCommitValue, st.integers(0, 9))

@@ -6,9 +6,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.offsets.replay import apply_marker
-from coordinator.core.offsets.store import OffsetStore, StoredOffset
-from protocol.records.schema import OffsetCommitValue
+from groupd.coordinator.core.offsets.replay import apply_marker
+from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
+from groupd.protocol.records.schema import OffsetCommitValue
 
 PLACES = st.tuples(st.sampled_from(["g", "h"]), st.sampled_from(["t", "u"]), st.integers(0, 1))
 PRODUCERS = st.integers(1, 3)

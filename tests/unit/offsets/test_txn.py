@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.offsets.refusals import refuse_txn_commit
-from coordinator.core.types import EventKind, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import FetchTopic, TxnOffsetCommitRequest
+from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
+from groupd.coordinator.core.types import EventKind, Resource
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import FetchTopic, TxnOffsetCommitRequest
 from tests.unit.offsets.harness import T1_ID, Shard, codes, places, topic
 
 P0 = FetchTopic("t1", (0,))

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.logtools.findings import Finding
-from coordinator.logtools.segments import offsets_partitions, read_segment
-from coordinator.logtools.verify import verify_segments
-from pipeline.generator.demo import demo_world
-from pipeline.generator.generate import UNTIL_MS, generate
-from pipeline.generator.sinks import SegmentSink
-from protocol.records.batch import decode_marker, iter_records, parse_header
-from protocol.records.codec import decode_record
-from protocol.records.schema import (
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
+from groupd.coordinator.logtools.verify import verify_segments
+from groupd.pipeline.generator.demo import demo_world
+from groupd.pipeline.generator.generate import UNTIL_MS, generate
+from groupd.pipeline.generator.sinks import SegmentSink
+from groupd.protocol.records.batch import decode_marker, iter_records, parse_header
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.schema import (
     ConsumerGroupMetadataValue,
     GroupMetadataValue,
     OffsetCommitKey,

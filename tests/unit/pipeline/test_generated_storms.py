@@ -9,17 +9,17 @@ from random import Random
 
 import pytest
 
-from pipeline.fold.entry import Entry
-from pipeline.fold.facts import Facts
-from pipeline.fold.groups import GroupsFold
-from pipeline.fold.health import Health
-from pipeline.fold.thresholds import STORM, Thresholds
-from pipeline.fold.topics import Topics
-from pipeline.generator.demo import demo_world
-from pipeline.generator.generate import UNTIL_MS, Options, plan_world
-from pipeline.generator.members import steps_of
-from pipeline.generator.script import Act, GroupPlan, World
-from protocol.records.codec import decode_record
+from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.facts import Facts
+from groupd.pipeline.fold.groups import GroupsFold
+from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.thresholds import STORM, Thresholds
+from groupd.pipeline.fold.topics import Topics
+from groupd.pipeline.generator.demo import demo_world
+from groupd.pipeline.generator.generate import UNTIL_MS, Options, plan_world
+from groupd.pipeline.generator.members import steps_of
+from groupd.pipeline.generator.script import Act, GroupPlan, World
+from groupd.protocol.records.codec import decode_record
 from tests.pipeline.group_logs import entry_of
 
 RESTARTED = ("steady", "busy", "rolling", "static", "classic")

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.logtools.findings import Finding
-from coordinator.logtools.segments import offsets_partitions, read_segment
-from coordinator.logtools.topic_ids import described_topics
-from coordinator.logtools.verify import verify_segments, verify_store
-from pipeline.generator.generate import Generated, Options, generate, plan_world
-from pipeline.generator.sinks import GeneratorError, SegmentSink, StoreSink
-from protocol.records.batch import check, decode_marker, encode_batch, iter_records
-from protocol.records.codec import decode_record, encode_key, encode_value, record_type
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from storage.open import create_reader, create_store
+from groupd.coordinator.logtools.findings import Finding
+from groupd.coordinator.logtools.segments import offsets_partitions, read_segment
+from groupd.coordinator.logtools.topic_ids import described_topics
+from groupd.coordinator.logtools.verify import verify_segments, verify_store
+from groupd.pipeline.generator.generate import Generated, Options, generate, plan_world
+from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, StoreSink
+from groupd.protocol.records.batch import check, decode_marker, encode_batch, iter_records
+from groupd.protocol.records.codec import decode_record, encode_key, encode_value, record_type
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.storage.open import create_reader, create_store
 
 SMALL = Options(records=12_000, groups=40, seed=5, days=2)
 

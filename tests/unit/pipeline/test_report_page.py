@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from pipeline.report.markup import data, own_text, tag
-from pipeline.report.page import render
+from groupd.pipeline.report.markup import data, own_text, tag
+from groupd.pipeline.report.page import render
 from tests.support.report_page import END_MS, HOSTILE, START_MS, Page, at, report
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-from pipeline.report.make import window_ms
-from pipeline.report.model import Holding
-from pipeline.report.shrink import (
+from groupd.pipeline.report.make import window_ms
+from groupd.pipeline.report.model import Holding
+from groupd.pipeline.report.shrink import (
     LANES_MAX,
     LifeRow,
     fewer_holdings,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import small
-from pipeline.inputs import Origin
+from groupd.pipeline import small
+from groupd.pipeline.inputs import Origin
 
 SEGMENT = "__consumer_offsets-3/00000000000000000000.log"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.producers import producer_state
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.producers.transaction_index import TransactionIndex
-from coordinator.producers.verification import Verifications
-from coordinator.transactions.api import Marker
+from groupd.coordinator.producers import producer_state
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transaction_index import TransactionIndex
+from groupd.coordinator.producers.verification import Verifications
+from groupd.coordinator.transactions.api import Marker
 
 
 def test_without_transactions_all_is_stable() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import CoordinatorConfig, with_settings
-from coordinator.daemon import Daemon, DaemonOptions
-from coordinator.recording.head import Head
-from coordinator.recording.recorder import Recorder
-from coordinator.recording.replay import Replay
-from storage.log import Append, LogUnavailable
-from storage.memory import MemoryStore
+from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.recording.head import Head
+from groupd.coordinator.recording.recorder import Recorder
+from groupd.coordinator.recording.replay import Replay
+from groupd.storage.log import Append, LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.support.wire_client import WireClient
 
 CONFIG = with_settings(

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.recording.compare import FieldDifference, differences
-from coordinator.recording.plain import Checksum, from_tree, to_json, to_tree
-from coordinator.recording.requests import facts_of, value_shown
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import HeartbeatReply, JoinGroupRequest, JoinProtocol
-from protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
-from protocol.messages.lazily import Lazily
-from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.coordinator.recording.compare import FieldDifference, differences
+from groupd.coordinator.recording.plain import Checksum, from_tree, to_json, to_tree
+from groupd.coordinator.recording.requests import facts_of, value_shown
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupRequest, JoinProtocol
+from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
 
 COMMIT = OffsetCommitRequest(
     "g", (CommitTopic("t", (CommitPartition(0, 5), CommitPartition(1, 7))),)

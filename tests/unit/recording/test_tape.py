@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.recording import tape as tape_module
-from coordinator.recording.reader import BadRecording, RecordingFile
-from coordinator.recording.tape import (
+from groupd.coordinator.recording import tape as tape_module
+from groupd.coordinator.recording.reader import BadRecording, RecordingFile
+from groupd.coordinator.recording.tape import (
     FAILED,
     FORMAT,
     FULL,
@@ -111,7 +111,7 @@ def test_what_is_no_recording(tmp_path: Path, content: bytes, what: str) -> None
 
 
 def test_a_line_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.recording.reader.LINE_BYTES_MAX", 1000)
+    monkeypatch.setattr("groupd.coordinator.recording.reader.LINE_BYTES_MAX", 1000)
     (tmp_path / "r").write_bytes(b'{"groupd-recording":1}\n' + b"x" * 2000)
     with pytest.raises(BadRecording, match="line 2 is longer than 1000 bytes"):
         list(RecordingFile(tmp_path / "r").entries())

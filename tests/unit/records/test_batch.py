@@ -13,7 +13,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import batch, compression
+from groupd.protocol.records import batch, compression
 
 NOW_MS = 1700000000000
 KEY = bytes.fromhex("0001 0002 6731 0006 6f7264657273 00000003")

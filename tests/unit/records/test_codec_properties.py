@@ -7,13 +7,13 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.codec import (
+from groupd.protocol.records.codec import (
     CorruptRecord,
     decode_record,
     encode_key,
     encode_value,
 )
-from protocol.records.schema import Record, RecordKey, RecordValue
+from groupd.protocol.records.schema import Record, RecordKey, RecordValue
 from tests.support.record_strategies import records
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.records.codec import (
+from groupd.protocol.records.codec import (
     CorruptRecord,
     UnknownRecordType,
     decode_key,
     decode_record,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

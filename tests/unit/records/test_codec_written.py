@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.records.codec import (
+from groupd.protocol.records.codec import (
     CorruptRecord,
     decode_key,
     decode_record,
@@ -12,7 +12,7 @@ from protocol.records.codec import (
     encode_key,
     encode_value,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ClassicMemberMetadata,
     ClassicProtocol,

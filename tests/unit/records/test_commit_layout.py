@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.batch_records import join_contents
-from protocol.records.codec import encode_contents
-from protocol.records.commit_layout import CommitLayout, TopicLayout
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.records.batch_records import join_contents
+from groupd.protocol.records.codec import encode_contents
+from groupd.protocol.records.commit_layout import CommitLayout, TopicLayout
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 NAMES = st.sampled_from(("a", "orders", "ä" * 20, "t" * 200))
 IDS = st.sampled_from((b"0123456789abcdef", b"\xff" * 16))

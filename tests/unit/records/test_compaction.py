@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.core.offsets.replay import apply_marker, apply_offset
-from coordinator.core.offsets.store import OffsetStore
-from protocol.records.batch import (
+from groupd.coordinator.core.offsets.replay import apply_marker, apply_offset
+from groupd.coordinator.core.offsets.store import OffsetStore
+from groupd.protocol.records.batch import (
     DELETE_HORIZON,
     HEADER_BYTES,
     Batch,
@@ -23,11 +23,11 @@ from protocol.records.batch import (
     pack_batch,
     parse_header,
 )
-from protocol.records.codec import decode_record, encode_key, encode_value
-from protocol.records.compaction import Compaction, Rules
-from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from protocol.records.survey import (
+from groupd.protocol.records.codec import decode_record, encode_key, encode_value
+from groupd.protocol.records.compaction import Compaction, Rules
+from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.records.survey import (
     KEY_BYTES,
     TURN_RECORDS,
     Survey,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol import crc
+from groupd.protocol import crc
 
 ROOT = Path(__file__).resolve().parents[3]
 CHECKED = b"123456789", 0xE3069283

@@ -7,8 +7,14 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.batch import TRANSACTIONAL, check, encode_batch, iter_records, seal_batch
-from protocol.records.batch_records import KeyValue, encode_body
+from groupd.protocol.records.batch import (
+    TRANSACTIONAL,
+    check,
+    encode_batch,
+    iter_records,
+    seal_batch,
+)
+from groupd.protocol.records.batch_records import KeyValue, encode_body
 
 DATA = st.none() | st.binary(max_size=80) | st.integers(2040, 2060).map(bytes)
 PIECES = st.lists(st.lists(st.tuples(DATA, DATA), min_size=1, max_size=5), min_size=1, max_size=5)

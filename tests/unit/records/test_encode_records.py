@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.batch import iter_records, seal_batch
-from protocol.records.batch_records import encode_body, join_contents
-from protocol.records.codec import (
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.batch import iter_records, seal_batch
+from groupd.protocol.records.batch_records import encode_body, join_contents
+from groupd.protocol.records.codec import (
     decode_key,
     decode_value,
     encode_contents,
     encode_key,
     encode_value,
 )
-from protocol.records.schema import (
+from groupd.protocol.records.schema import (
     GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import group_reader
-from protocol.records.codec import CorruptRecord, decode_record, encode_key, encode_value
-from protocol.records.group_reader import GroupReader
-from protocol.records.schema import (
+from groupd.protocol.records import group_reader
+from groupd.protocol.records.codec import CorruptRecord, decode_record, encode_key, encode_value
+from groupd.protocol.records.group_reader import GroupReader
+from groupd.protocol.records.schema import (
     AssignedTopic,
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

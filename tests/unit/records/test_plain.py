@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     HEADER_BYTES,
     Batch,
     CorruptBatch,
@@ -15,9 +15,9 @@ from protocol.records.batch import (
     parse_header,
     with_log_append_time,
 )
-from protocol.records.batch_records import zigzag
-from protocol.records.plain import plain_records
-from protocol.records.primitives import uvarint
+from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.plain import plain_records
+from groupd.protocol.records.primitives import uvarint
 
 _BYTES = st.none() | st.binary(max_size=70) | st.integers(0, 20_000).map(bytes)
 _DELTAS = st.integers(0, 70) | st.integers(0, 20_000) | st.integers(-(2**31), 2**31 - 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     CorruptBatch,
@@ -15,8 +15,8 @@ from protocol.records.batch import (
     pack_batch,
     parse_header,
 )
-from protocol.records.batch_records import zigzag
-from protocol.records.produced import TURN_RECORDS, ProducedRecords, survey_produced
+from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.produced import TURN_RECORDS, ProducedRecords, survey_produced
 
 BASE_MS = 1_700_000_000_000
 _BYTES = st.none() | st.binary(max_size=70) | st.integers(0, 20_000).map(bytes)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.codec import CorruptRecord, UnknownRecordType
-from protocol.records.transaction_records import (
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
+from groupd.protocol.records.transaction_records import (
     TransactionLogValue,
     decode_key,
     decode_value,

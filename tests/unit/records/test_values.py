@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
-from protocol.values import value
+from groupd.protocol.values import value
 
 
 @value

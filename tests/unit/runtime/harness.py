@@ -10,25 +10,24 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.assignors.loader import load_assignors
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.state import ShardState
-from coordinator.core.types import NO_TOKEN, RequestContext, allow_all
-from coordinator.runtime.broker import Broker
-from coordinator.runtime.routes import failure_for, group_routes
-from coordinator.runtime.shard_runtime import ShardRuntime
-from coordinator.testing.clock import ManualClock
-from protocol.messages.classic_group import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinProtocol,
     SyncAssignment,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from protocol.messages.offsets import (
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
@@ -36,8 +35,9 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from protocol.wire.apis import API_BY_KEY
-from storage.memory import MemoryStore
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.storage.memory import MemoryStore
+from groupd.testing.clock import ManualClock
 
 TOPIC_ID = bytes(range(16))
 IMAGE = MetadataImage([TopicImage(TOPIC_ID, "t", 3)], version=1)

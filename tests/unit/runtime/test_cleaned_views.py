@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.runtime.offsets_view import OffsetsView
-from coordinator.topics.offsets_log import OffsetsLog
-from protocol.records.batch import check, encode_batch, encode_marker, iter_records
-from storage.log import Append, LogUnavailable
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.topics.offsets_log import OffsetsLog
+from groupd.protocol.records.batch import check, encode_batch, encode_marker, iter_records
+from groupd.storage.log import Append, LogUnavailable
 from tests.unit.runtime.harness import Bench
 from tests.unit.runtime.test_cleaner import HISTORY, WEEK_MS, cleaner, commits
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.runtime import swap
-from coordinator.runtime.cleaner import Cleaner
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.records.batch import encode_batch, encode_marker, iter_batches, iter_records
-from protocol.records.codec import decode_record
-from protocol.records.schema import OffsetCommitKey
-from storage.log import Append, LogCorrupt, LogUnavailable, StoredBatch
-from storage.memory import MemoryStore
+from groupd.coordinator.runtime import swap
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.records.batch import encode_batch, encode_marker, iter_batches, iter_records
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.schema import OffsetCommitKey
+from groupd.storage.log import Append, LogCorrupt, LogUnavailable, StoredBatch
+from groupd.storage.memory import MemoryStore
 from tests.unit.runtime.harness import Bench, commit, committed, consumer_join, fetch, settle
 
 HISTORY = "__consumer_offsets-0"

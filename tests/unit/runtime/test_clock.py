@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from coordinator.core.types import Instant
-from coordinator.runtime.alarm import Alarm
-from coordinator.runtime.clock import SystemClock
-from coordinator.testing.clock import ManualClock
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.runtime.alarm import Alarm
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.testing.clock import ManualClock
 
 
 def test_timers_fire_in_the_order_of_their_times_each_at_its_own() -> None:

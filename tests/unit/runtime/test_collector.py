@@ -7,7 +7,7 @@ import sys
 
 SERVES = """
 import gc
-from coordinator.runtime import collector
+from groupd.coordinator.runtime import collector
 
 gc.disable()
 collector.serve()

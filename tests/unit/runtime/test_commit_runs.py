@@ -7,14 +7,14 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.offsets.store import StoredOffset
-from coordinator.runtime.commit_runs import CommitRuns
-from protocol.messages import NO_TOPIC_ID
-from protocol.records.batch import Batch, CorruptBatch, encode_batch, iter_batches
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.offset_records import CommitReader
-from protocol.records.scan import key_value, records_data
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.coordinator.runtime.commit_runs import CommitRuns
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.records.batch import Batch, CorruptBatch, encode_batch, iter_batches
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.offset_records import CommitReader
+from groupd.protocol.records.scan import key_value, records_data
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 T_ID = bytes(range(16))
 Commit = tuple[OffsetCommitKey, OffsetCommitValue | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coordinator.core.inspection.group import inspect_group, list_group_summaries
-from coordinator.runtime.inspecting import inspect
+from groupd.coordinator.core.inspection.group import inspect_group, list_group_summaries
+from groupd.coordinator.runtime.inspecting import inspect
 from tests.unit.runtime.harness import (
     Bench,
     commit,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.types import Completion
-from coordinator.runtime.journal import WHOLE_SHARD, Journal, RecordsTooLarge
-from protocol.records.batch import iter_batches, iter_records
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.coordinator.core.types import Completion
+from groupd.coordinator.runtime.journal import WHOLE_SHARD, Journal, RecordsTooLarge
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 
 def commit(group: str, offset: int, metadata: str = "") -> Record:

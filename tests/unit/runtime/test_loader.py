@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.core.metadata_image import TopicImage
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import Outcome
-from coordinator.runtime import loader
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ErrorCode
-from protocol.records.batch import encode_batch
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from storage.log import Append, LogCorrupt, LogUnavailable
-from storage.memory import MemoryStore
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import Outcome
+from groupd.coordinator.runtime import loader
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.storage.log import Append, LogCorrupt, LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.unit.runtime.harness import (
     Bench,
     commit,

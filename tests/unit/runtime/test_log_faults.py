@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import HeartbeatReply
-from protocol.messages.offsets import (
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatReply
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
@@ -19,16 +19,16 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from protocol.records.batch import encode_batch
-from protocol.records.codec import encode_key, encode_value
-from protocol.records.schema import (
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.schema import (
     ConsumerGroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
 )
-from storage.log import Append, LogUnavailable
-from storage.memory import MemoryStore
+from groupd.storage.log import Append, LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.unit.runtime.harness import (
     TOPIC_ID,
     Bench,

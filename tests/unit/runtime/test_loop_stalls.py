@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from coordinator.runtime import collector
-from coordinator.runtime.loop_stalls import (
+from groupd.coordinator.runtime import collector
+from groupd.coordinator.runtime.loop_stalls import (
     BUCKET_NS,
     BUCKETS,
     DELAY_NS,
@@ -13,7 +13,7 @@ from coordinator.runtime.loop_stalls import (
     STALL_NS,
     LoopStalls,
 )
-from coordinator.runtime.turns import Turns
+from groupd.coordinator.runtime.turns import Turns
 
 INTERVAL_NS = int(INTERVAL_S * 1e9)
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.producers.producer_state import ProducerStates
-from coordinator.runtime import producer_expiry
-from coordinator.runtime.producer_expiry import ProducerExpiry
-from coordinator.testing.clock import ManualClock
-from coordinator.transactions.api import Marker
-from protocol.records.batch import encode_batch, parse_header
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.runtime import producer_expiry
+from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.records.batch import encode_batch, parse_header
+from groupd.testing.clock import ManualClock
 
 DAY_MS = 86_400_000
 CHECK_MS = 600_000

@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.types import NO_TOKEN, Operation, RequestContext
-from coordinator.runtime import routes
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
-from protocol.messages.consumer_group import ConsumerGroupDescribeRequest
-from protocol.messages.data import (
+from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext
+from groupd.coordinator.runtime import routes
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
+from groupd.protocol.messages.consumer_group import ConsumerGroupDescribeRequest
+from groupd.protocol.messages.data import (
     FetchRequest,
     ProducePartition,
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.messages.groups import (
+from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
-from protocol.messages.offsets import (
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.runtime.reload import BACKOFF_MS
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.groups import ListGroupsRequest
-from protocol.records.schema import Record
-from storage.log import LogUnavailable
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.runtime.reload import BACKOFF_MS
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.groups import ListGroupsRequest
+from groupd.protocol.records.schema import Record
+from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import (
     Bench,
     beat,

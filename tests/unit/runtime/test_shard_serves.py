@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.core.metadata_image import TopicImage
-from coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
-from coordinator.core.shard import GroupCoordinatorShard
-from coordinator.core.types import EventKind, Outcome
-from coordinator.runtime import broker
-from coordinator.runtime.shard_deadlines import EXPIRE_RETRY_MS
-from coordinator.runtime.shard_runtime import ShardState
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import HeartbeatReply
-from protocol.messages.cluster import MetadataRequest
-from protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
-from storage.memory import MemoryStore
+from groupd.coordinator.core.metadata_image import TopicImage
+from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.types import EventKind, Outcome
+from groupd.coordinator.runtime import broker
+from groupd.coordinator.runtime.shard_deadlines import EXPIRE_RETRY_MS
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatReply
+from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.storage.memory import MemoryStore
 from tests.unit.runtime.harness import (
     TOPIC_ID,
     Bench,

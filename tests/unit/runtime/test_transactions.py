@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.types import Operation
-from coordinator.runtime.journal import Journal
-from coordinator.runtime.offsets_view import OffsetsView
-from coordinator.runtime.shard_runtime import ShardState
-from coordinator.runtime.transactions import OffsetsMarkers
-from coordinator.transactions.api import Marker
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import (
+from groupd.coordinator.core.types import Operation
+from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
@@ -24,8 +24,8 @@ from protocol.messages.offsets import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
-from protocol.records.batch import BatchHeader, parse_header
-from storage.log import LogUnavailable
+from groupd.protocol.records.batch import BatchHeader, parse_header
+from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import (
     TOPIC_ID,
     Bench,

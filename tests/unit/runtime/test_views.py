@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from coordinator.core.types import Event, EventKind
-from coordinator.runtime import timeline
-from coordinator.runtime.ids import new_id, new_topic_id
-from coordinator.runtime.offsets_view import OffsetsView
-from coordinator.runtime.timeline import Timeline
-from storage.log import LogUnavailable
+from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.runtime import timeline
+from groupd.coordinator.runtime.ids import new_id, new_topic_id
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.timeline import Timeline
+from groupd.storage.log import LogUnavailable
 from tests.unit.runtime.harness import Bench, commit, settle
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from coordinator.runtime.gather import Gather
-from coordinator.runtime.waiting import Waiter, WaitingRequests
-from protocol.errors import ErrorCode
+from groupd.coordinator.runtime.gather import Gather
+from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
+from groupd.protocol.errors import ErrorCode
 
 
 def waiter(seen: list[Any]) -> Waiter:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 import structlog
 
-from coordinator.runtime.writer import WARNING_INTERVAL_NS, LogWriter
-from storage.log import Append, LogError, LogFenced, LogUnavailable
-from storage.memory import MemoryStore
+from groupd.coordinator.runtime.writer import WARNING_INTERVAL_NS, LogWriter
+from groupd.storage.log import Append, LogError, LogFenced, LogUnavailable
+from groupd.storage.memory import MemoryStore
 
 
 def batch(name: str, owner: int, offset: int) -> Append:
@@ -122,7 +122,7 @@ async def test_a_store_that_refuses_is_one_warning_with_its_cause_and_one_line_w
 
     # The warning interval is counted on this clock, which the test moves by hand.
     now_ns = [0]
-    monkeypatch.setattr("coordinator.runtime.writer.elapsed_ns", lambda: now_ns[0])
+    monkeypatch.setattr("groupd.coordinator.runtime.writer.elapsed_ns", lambda: now_ns[0])
     store = Full()
     await store.start()
     owner = (await store.open("a")).owner_epoch

@@ -6,14 +6,14 @@ import asyncio
 import struct
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.server.connection import Connection
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.slot import Slot
-from coordinator.testing.clock import ManualClock
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
-from protocol.wire.registry import Api
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.server.connection import Connection
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.slot import Slot
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatReply, JoinGroupReply, SyncGroupReply
+from groupd.protocol.wire.registry import Api
+from groupd.testing.clock import ManualClock
 from tests.support.raw import frame, request, string
 
 PRODUCE, HEARTBEAT, JOIN, SYNC = 0, 12, 11, 14

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.cli.bench.frames import consumer_heartbeat, request_frame
-from coordinator.core.offsets.store import StoredOffset
-from coordinator.core.partitioning import offsets_log_name
-from coordinator.server import commits
-from coordinator.server.commits import CommitSlot, CommitTable
-from protocol.errors import ErrorCode
-from protocol.records.batch import iter_records
-from protocol.records.codec import decode_record
-from protocol.records.schema import OffsetCommitKey, OffsetCommitValue
-from protocol.wire.encode import Writer
+from groupd.coordinator.cli.bench.frames import consumer_heartbeat, request_frame
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.coordinator.core.partitioning import offsets_log_name
+from groupd.coordinator.server import commits
+from groupd.coordinator.server.commits import CommitSlot, CommitTable
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.batch import iter_records
+from groupd.protocol.records.codec import decode_record
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.wire.encode import Writer
 from tests.support.kio_entities import plain, read_response
 from tests.unit.server.test_steady import TOPIC, Peer, parse
 

@@ -8,7 +8,7 @@ import struct
 import pytest
 from structlog.testing import capture_logs
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.support.raw import api_versions, fetch, frame, metadata, request
 from tests.unit.server.harness import (
     PRODUCE,

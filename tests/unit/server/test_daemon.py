@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.config import CoordinatorConfig
-from coordinator.daemon import CannotStart, Daemon, DaemonOptions
-from coordinator.testing.clock import ManualClock
-from protocol.errors import ErrorCode
-from storage.sqlite import sqlite_store
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
+from groupd.protocol.errors import ErrorCode
+from groupd.storage.sqlite import sqlite_store
+from groupd.testing.clock import ManualClock
 from tests.support.raw import api_versions, fetch, frame, request, string
 from tests.unit.server.harness import heartbeat, join
 
@@ -276,7 +276,7 @@ async def test_a_start_that_is_cancelled_gives_everything_back(
         loading.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("coordinator.runtime.broker.Broker.load", long_load)
+    monkeypatch.setattr("groupd.coordinator.runtime.broker.Broker.load", long_load)
     start = asyncio.ensure_future(daemon.start())
     await loading.wait()
     reader, writer = await dial(daemon.kafka_address)
@@ -304,7 +304,7 @@ async def test_while_shards_load_clients_are_told_so(monkeypatch: pytest.MonkeyP
     load = running.daemon.__class__.start
     assert load is Daemon.start
     go, loading = asyncio.Event(), asyncio.Event()
-    original = __import__("coordinator.runtime.broker", fromlist=["Broker"]).Broker.load
+    original = __import__("groupd.coordinator.runtime.broker", fromlist=["Broker"]).Broker.load
 
     async def slow_load(self: Any) -> None:
         self.started = True
@@ -312,7 +312,7 @@ async def test_while_shards_load_clients_are_told_so(monkeypatch: pytest.MonkeyP
         await go.wait()
         await original(self)
 
-    monkeypatch.setattr("coordinator.runtime.broker.Broker.load", slow_load)
+    monkeypatch.setattr("groupd.coordinator.runtime.broker.Broker.load", slow_load)
     start = asyncio.ensure_future(running.daemon.start())
     await loading.wait()
     peer = await running.connect()
@@ -399,7 +399,7 @@ async def test_the_admin_port_shows_groups_and_their_events() -> None:
 
 
 async def test_groups_of_a_shard_that_does_not_serve_are_not_shown() -> None:
-    from coordinator.runtime.shard_runtime import ShardState
+    from groupd.coordinator.runtime.shard_runtime import ShardState
 
     async with Running() as running:
         peer = await running.connect()
@@ -413,7 +413,7 @@ async def test_groups_of_a_shard_that_does_not_serve_are_not_shown() -> None:
 
 @pytest.mark.parametrize("state", ["loading", "active", "failed", "closed"])
 async def test_metrics_can_be_scraped_in_every_state_of_a_shard(state: str) -> None:
-    from coordinator.runtime.shard_runtime import ShardState
+    from groupd.coordinator.runtime.shard_runtime import ShardState
 
     async with Running() as running:
         shard = running.daemon._broker.shards[0]
@@ -466,13 +466,13 @@ async def test_head_has_the_length_and_no_body() -> None:
 async def test_a_client_that_says_nothing_to_the_admin_port_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coordinator.server.admin_http.REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("groupd.coordinator.server.admin_http.REQUEST_TIMEOUT_S", 0.05)
     async with Running() as running:
         assert (await running.http(b"GET / HT"))[0] == 0
 
 
 async def test_more_admin_clients_than_allowed_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.server.admin_http.CONNECTIONS_MAX", 0)
+    monkeypatch.setattr("groupd.coordinator.server.admin_http.CONNECTIONS_MAX", 0)
     async with Running() as running:
         assert (await running.http(b""))[0] == 0
 
@@ -481,7 +481,7 @@ async def test_a_handler_that_fails_is_a_500(monkeypatch: pytest.MonkeyPatch) ->
     def broken(self: Any, request: Any) -> Any:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr("coordinator.server.admin_groups.GroupRoutes.__call__", broken)
+    monkeypatch.setattr("groupd.coordinator.server.admin_groups.GroupRoutes.__call__", broken)
     async with Running() as running:
         with capture_logs() as logs:
             assert (await running.get("/groups"))[0] == 500

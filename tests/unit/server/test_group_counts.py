@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client.exposition import generate_latest
 
-from coordinator.server import group_counts
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.metrics import MetricsRegistry, make_registry
+from groupd.coordinator.server import group_counts
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.metrics import MetricsRegistry, make_registry
 from tests.unit.runtime.harness import Bench, commit, consumer_join
 
 COUNT = "kafka_server_group_coordinator_metrics_"

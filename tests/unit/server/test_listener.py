@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
-from coordinator.testing.clock import ManualClock
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.testing.clock import ManualClock
 from tests.unit.server.harness import Client, FakeTransport
 
 

@@ -10,9 +10,9 @@ from enum import Enum, IntEnum
 import pytest
 import structlog
 
-from coordinator.core.types import Event, EventKind
-from coordinator.runtime import event_log
-from coordinator.server.logs import configure_logging
+from groupd.coordinator.core.types import Event, EventKind
+from groupd.coordinator.runtime import event_log
+from groupd.coordinator.server.logs import configure_logging
 
 
 @pytest.fixture(autouse=True)

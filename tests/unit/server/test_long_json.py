@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.slices import SLICE_ITEMS, run_through
-from coordinator.server.long_json import json_steps
+from groupd.coordinator.core.slices import SLICE_ITEMS, run_through
+from groupd.coordinator.server.long_json import json_steps
 
 
 @pytest.mark.parametrize(

@@ -10,26 +10,31 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.server.listener import KafkaListener
-from coordinator.server.long_replies import LongReplies, LongReply
-from protocol.messages.consumer_group import (
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.listener import KafkaListener
+from groupd.coordinator.server.long_replies import LongReplies, LongReply
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
     DescribedConsumerGroup,
     DescribedConsumerMember,
     NamedTopicPartitions,
 )
-from protocol.messages.groups import (
+from groupd.protocol.messages.groups import (
     DescribedGroup,
     DescribedMember,
     DescribeGroupsReply,
     ListedGroup,
     ListGroupsReply,
 )
-from protocol.messages.lazily import Lazily
-from protocol.messages.offsets import FetchedGroup, FetchedOffset, FetchedTopic, OffsetFetchReply
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.encode import STEP, Steps
+from groupd.protocol.messages.lazily import Lazily
+from groupd.protocol.messages.offsets import (
+    FetchedGroup,
+    FetchedOffset,
+    FetchedTopic,
+    OffsetFetchReply,
+)
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.encode import STEP, Steps
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import Client, FakeTransport, correlations, heartbeat
 

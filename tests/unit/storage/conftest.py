@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from storage.log import Store
-from storage.memory import MemoryStore
-from storage.open import create_store
+from groupd.storage.log import Store
+from groupd.storage.memory import MemoryStore
+from groupd.storage.open import create_store
 from tests.support.postgres import PostgresServer
 from tests.support.remote_store import RemoteStore
 

@@ -32,5 +32,5 @@ def test_create_engine_takes_asyncio_dialects_when_told() -> None:
 
 
 def test_the_orm_is_not_loaded() -> None:
-    loaded = "import storage.sqlite, sys; sys.exit('sqlalchemy.orm' in sys.modules)"
+    loaded = "import groupd.storage.sqlite, sys; sys.exit('sqlalchemy.orm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from storage.log import Append, LogUnavailable
-from storage.memory import MemoryStore
-from storage.open import create_store
+from groupd.storage.log import Append, LogUnavailable
+from groupd.storage.memory import MemoryStore
+from groupd.storage.open import create_store
 
 
 def batch(base: int) -> Append:
@@ -101,7 +101,7 @@ async def test_given_cluster_id(store: MemoryStore) -> None:
 
 def test_memory_does_not_load_sqlalchemy() -> None:
     program = (
-        "import sys; from storage.open import create_store; create_store('memory://', '.');"
+        "import sys; from groupd.storage.open import create_store; create_store('memory://', '.');"
         "sys.exit('sqlalchemy' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -16,12 +16,12 @@ from sqlalchemy import Connection, Dialect, inspect
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from storage import tables
-from storage.log import LogError, LogState, StoredBatch, StoredTopic
-from storage.migrate import MIGRATIONS, migrate
-from storage.open import create_store
-from storage.sql import SqlStore
-from storage.tables import SCHEMA_VERSION
+from groupd.storage import tables
+from groupd.storage.log import LogError, LogState, StoredBatch, StoredTopic
+from groupd.storage.migrate import MIGRATIONS, migrate
+from groupd.storage.open import create_store
+from groupd.storage.sql import SqlStore
+from groupd.storage.tables import SCHEMA_VERSION
 from tests.support.postgres import PostgresServer
 
 SCHEMAS = Path(__file__).parent / "schemas"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event
 
-from storage import batches, postgres, postgres_session
-from storage.log import (
+from groupd.storage import batches, postgres, postgres_session
+from groupd.storage.log import (
     Append,
     LogCorrupt,
     LogFenced,
@@ -19,8 +19,8 @@ from storage.log import (
     StoreRefused,
     StoreTaken,
 )
-from storage.open import create_reader, create_store
-from storage.sql import SqlStore
+from groupd.storage.open import create_reader, create_store
+from groupd.storage.sql import SqlStore
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.proxy import Proxy, When
 

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from storage import postgres_session
-from storage.log import Store, StoreRefused
-from storage.open import create_store
-from storage.tables import SCHEMA_VERSION
+from groupd.storage import postgres_session
+from groupd.storage.log import Store, StoreRefused
+from groupd.storage.open import create_store
+from groupd.storage.tables import SCHEMA_VERSION
 from tests.support.postgres import PASSWORD, USER, PostgresServer
 
 
@@ -177,8 +177,8 @@ async def test_host_as_an_option_and_without_the_driver_in_the_scheme(
 def test_missing_driver() -> None:
     program = (
         "import sys; sys.modules['asyncpg'] = None\n"
-        "from storage.log import StoreRefused\n"
-        "from storage.open import create_store\n"
+        "from groupd.storage.log import StoreRefused\n"
+        "from groupd.storage.open import create_store\n"
         "try: create_store('postgresql+asyncpg://u:secret@h/d', '.')\n"
         "except StoreRefused as refused: print(refused)"
     )

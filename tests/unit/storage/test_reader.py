@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.log import Append, StoreRefused
-from storage.open import DATABASE_FILE, create_reader, create_store
+from groupd.storage.log import Append, StoreRefused
+from groupd.storage.open import DATABASE_FILE, create_reader, create_store
 
 
 async def fill(data_dir: Path, *, close: bool = True) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from storage.log import (
+from groupd.storage.log import (
     Append,
     LogCorrupt,
     LogFenced,
@@ -20,8 +20,8 @@ from storage.log import (
     Store,
     StoredBatch,
 )
-from storage.memory import MemoryStore
-from storage.open import create_store
+from groupd.storage.memory import MemoryStore
+from groupd.storage.open import create_store
 from tests.unit.storage.conftest import Disk
 
 EVERYTHING = 1 << 30
@@ -132,8 +132,8 @@ async def test_scripted_faults(applied: bool) -> None:
 
 _WRITER = """
 import asyncio, sys
-from storage.log import Append, Replacement, StoredBatch
-from storage.open import create_store
+from groupd.storage.log import Append, Replacement, StoredBatch
+from groupd.storage.open import create_store
 
 async def main():
     store = create_store(None, sys.argv[1])

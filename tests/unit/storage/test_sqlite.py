@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from storage import batches, sql_logs
-from storage.log import Append, LogCorrupt, LogFenced, LogUnavailable, Store
-from storage.open import create_store
+from groupd.storage import batches, sql_logs
+from groupd.storage.log import Append, LogCorrupt, LogFenced, LogUnavailable, Store
+from groupd.storage.open import create_store
 
 
 def batch(name: str, base: int, payload: bytes = b"") -> Append:

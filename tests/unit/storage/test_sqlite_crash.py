@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.open import create_store
-from storage.sqlite import SqliteBackend
+from groupd.storage.open import create_store
+from groupd.storage.sqlite import SqliteBackend
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def database(tmp_path: Path) -> Path:
 
 _WRITER = """
 import asyncio, sys
-from storage.log import Append
-from storage.open import create_store
+from groupd.storage.log import Append
+from groupd.storage.open import create_store
 
 async def main():
     store = create_store(None, sys.argv[1])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.checksums import check_log, check_row, log_sum, row_crc
-from storage.log import (
+from groupd.storage.checksums import check_log, check_row, log_sum, row_crc
+from groupd.storage.log import (
     Append,
     LogCorrupt,
     Replacement,
@@ -20,9 +20,9 @@ from storage.log import (
     StoredTopic,
     StoreRefused,
 )
-from storage.open import create_store
-from storage.tables import SCHEMA_VERSION
-from storage.witness import Witness
+from groupd.storage.open import create_store
+from groupd.storage.tables import SCHEMA_VERSION
+from groupd.storage.witness import Witness
 
 SCHEMA_1 = Path(__file__).with_name("schema_1.sql")
 

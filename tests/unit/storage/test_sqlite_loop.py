@@ -15,12 +15,12 @@ import uvloop
 from sqlalchemy import Connection, text
 from sqlalchemy.util import await_only
 
-from storage.async_engine import AsyncConnection
-from storage.engine import EngineBackend
-from storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
-from storage.open import create_store
-from storage.sql import SqlStore
-from storage.sqlite_driver import SqliteConnection
+from groupd.storage.async_engine import AsyncConnection
+from groupd.storage.engine import EngineBackend
+from groupd.storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
+from groupd.storage.open import create_store
+from groupd.storage.sql import SqlStore
+from groupd.storage.sqlite_driver import SqliteConnection
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
@@ -349,8 +349,8 @@ def test_a_failed_start_leaves_no_thread_behind(
 
 _NEVER_CLOSED = """
 import asyncio, sys, uvloop
-from storage.log import Append
-from storage.open import create_store
+from groupd.storage.log import Append
+from groupd.storage.open import create_store
 
 async def main():
     store = create_store(None, sys.argv[1])

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, create_engine, text
 
-from storage.log import Store, StoreRefused
-from storage.migrate import migrate
-from storage.open import create_store
-from storage.tables import SCHEMA_VERSION
+from groupd.storage.log import Store, StoreRefused
+from groupd.storage.migrate import migrate
+from groupd.storage.open import create_store
+from groupd.storage.tables import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ async def test_database_that_is_a_directory(database: Path) -> None:
 
 _AS_NOBODY = """
 import asyncio, os
-from storage.log import StoreRefused
-from storage.open import create_store
+from groupd.storage.log import StoreRefused
+from groupd.storage.open import create_store
 
 store = create_store(None, "data")
 if os.geteuid() == 0:  # whom no directory stops

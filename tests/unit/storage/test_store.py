@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from storage.log import (
+from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
     LogFenced,

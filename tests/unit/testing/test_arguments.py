@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import pytest
 
-from coordinator.suggest import did_you_mean, there_are
-from coordinator.testing.arguments import check_arguments
-from coordinator.testing.errors import HarnessError, WrongType
-from coordinator.testing.harness import START
-from coordinator.testing.operations import Operations
+from groupd.coordinator.suggest import did_you_mean, there_are
+from groupd.testing.arguments import check_arguments
+from groupd.testing.errors import HarnessError, WrongType
+from groupd.testing.harness import START
+from groupd.testing.operations import Operations
 
 CALLS = [call for name, call in inspect.getmembers(Operations) if not name.startswith("_")]
 

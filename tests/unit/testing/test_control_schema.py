@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.testing.control_schema import BadInput, check
+from groupd.testing.control_schema import BadInput, check
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.consumer_group.group import ConsumerGroup
-from coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from coordinator.core.group import Group
-from coordinator.core.types import Event, EventKind
-from coordinator.testing.invariants import VIOLATIONS_MAX, Invariants
-from protocol.records.schema import (
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.types import Event, EventKind
+from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
     ConsumerGroupMetadataKey,
@@ -21,6 +20,7 @@ from protocol.records.schema import (
     OwnedTopic,
     Record,
 )
+from groupd.testing.invariants import VIOLATIONS_MAX, Invariants
 
 TOPIC = bytes(15) + b"\1"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kafka.partitioner.default import murmur2 as reference
 
-from coordinator.testing.errors import HarnessError
-from coordinator.testing.records import TestRecord, as_record, decode, encode, murmur2, placed
-from protocol.records.batch import check, iter_batches
+from groupd.protocol.records.batch import check, iter_batches
+from groupd.testing.errors import HarnessError
+from groupd.testing.records import TestRecord, as_record, decode, encode, murmur2, placed
 
 
 @pytest.mark.parametrize(

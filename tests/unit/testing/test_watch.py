@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from coordinator.testing.errors import WaitTimeout
-from coordinator.testing.watch import Watch
+from groupd.testing.errors import WaitTimeout
+from groupd.testing.watch import Watch
 
 
 async def test_a_condition_is_looked_at_inside_the_notification() -> None:

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Instant, RequestContext, allow_all
-from coordinator.topics.data_plane import DataPlane
-from coordinator.topics.group_overrides import GroupConfigFunctions
-from coordinator.transactions.api import Marker
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.cluster import Node
-from protocol.messages.data import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Instant, RequestContext, allow_all
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
+from groupd.coordinator.transactions.api import Marker
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.data import (
     FetchDataTopic,
     FetchPartition,
     FetchRequest,
@@ -24,9 +24,9 @@ from protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.messages.topics import ConfigValue, CreateTopicsRequest, NewTopic
-from protocol.records.batch import encode_batch
-from storage.memory import MemoryStore
+from groupd.protocol.messages.topics import ConfigValue, CreateTopicsRequest, NewTopic
+from groupd.protocol.records.batch import encode_batch
+from groupd.storage.memory import MemoryStore
 
 START_MS = 1_700_000_000_000
 LATEST_VERSION = 20

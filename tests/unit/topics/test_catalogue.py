@@ -6,18 +6,18 @@ import asyncio
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.topics.catalogue import TopicCatalogue
-from coordinator.topics.names import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.topics.catalogue import TopicCatalogue
+from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
     COMPACTED_TOPIC_ID,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
     check_topic_name,
 )
-from protocol.errors import ApiError, ErrorCode
-from storage.log import LogUnavailable
-from storage.memory import MemoryStore
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
 
 
 def counting_ids():

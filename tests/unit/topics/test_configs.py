@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.config import FIELDS_BY_KEY
-from coordinator.core.types import Operation, Resource
-from coordinator.topics.broker_keys import DYNAMIC_KEYS
-from coordinator.topics.names import OFFSETS_TOPIC
-from coordinator.topics.topic_configs import TOPIC_CONFIGS, check_topic_config
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import Node
-from protocol.messages.topics import (
+from groupd.coordinator.config import FIELDS_BY_KEY
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.topics.broker_keys import DYNAMIC_KEYS
+from groupd.coordinator.topics.names import OFFSETS_TOPIC
+from groupd.coordinator.topics.topic_configs import TOPIC_CONFIGS, check_topic_config
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.topics import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
     RESOURCE_CLIENT_METRICS,
@@ -25,8 +25,8 @@ from protocol.messages.topics import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from storage.log import LogUnavailable
-from storage.memory import MemoryStore
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

@@ -6,20 +6,20 @@ import asyncio
 
 import pytest
 
-from coordinator.core.types import Operation
-from coordinator.topics.fetch import wait_for_event
-from coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
-from protocol.errors import ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Operation
+from groupd.coordinator.topics.fetch import wait_for_event
+from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import (
     READ_COMMITTED,
     FetchPartition,
     ProducePartition,
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.records.batch import encode_batch, iter_records
-from storage.log import Append
-from storage.memory import MemoryStore
+from groupd.protocol.records.batch import encode_batch, iter_records
+from groupd.storage.log import Append
+from groupd.storage.memory import MemoryStore
 from tests.support.fetched import whole_batches
 
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import Operation
-from coordinator.topics.fetch_sessions import EVICTION_MS, FetchSessions, next_epoch
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import Operation
+from groupd.coordinator.topics.fetch_sessions import EVICTION_MS, FetchSessions, next_epoch
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     READ_COMMITTED,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
@@ -19,10 +19,10 @@ from protocol.messages.data import (
     FetchRequest,
     ForgottenTopic,
 )
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.records.batch import iter_records
-from storage.log import LogUnavailable
-from storage.memory import MemoryStore
+from groupd.protocol.messages.topics import DeleteTopicsRequest
+from groupd.protocol.records.batch import iter_records
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.support.fetched import whole_batches
 
 VERSION = 12

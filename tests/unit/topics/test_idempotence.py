@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from coordinator.producers import producer_state
-from coordinator.producers.producer_state import ProducerStates, last_sequence
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import encode_batch, parse_header
+from groupd.coordinator.producers import producer_state
+from groupd.coordinator.producers.producer_state import ProducerStates, last_sequence
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.batch import encode_batch, parse_header
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from coordinator.core.types import Operation
-from coordinator.topics.names import OFFSETS_TOPIC
-from protocol.errors import ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Operation
+from groupd.coordinator.topics.names import OFFSETS_TOPIC
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
     LeaderEpochPartition,
@@ -20,7 +20,7 @@ from protocol.messages.data import (
     ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
 )
-from protocol.records.batch import encode_batch, parse_header
+from groupd.protocol.records.batch import encode_batch, parse_header
 
 T = 1_600_000_000_000
 

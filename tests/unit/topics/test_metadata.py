@@ -6,18 +6,18 @@ import asyncio
 
 import pytest
 
-from coordinator.core.types import Operation, Resource
-from coordinator.topics.names import OFFSETS_TOPIC
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.cluster import (
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.topics.names import OFFSETS_TOPIC
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     MetadataRequest,
     Node,
 )
-from protocol.messages.groups import OPERATIONS_NOT_ASKED
-from storage.memory import MemoryStore
+from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
+from groupd.storage.memory import MemoryStore
 
 
 def named(*names, **fields):

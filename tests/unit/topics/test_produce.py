@@ -10,14 +10,14 @@ import cramjam
 import pytest
 from crc32c import crc32c
 
-from coordinator.core.types import Operation
-from coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
-from protocol.errors import ErrorCode
-from protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.records.batch import encode_batch, iter_batches, iter_records
-from storage.log import LogFenced, LogUnavailable
-from storage.memory import MemoryStore
+from groupd.coordinator.core.types import Operation
+from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
+from groupd.protocol.messages.topics import DeleteTopicsRequest
+from groupd.protocol.records.batch import encode_batch, iter_batches, iter_records
+from groupd.storage.log import LogFenced, LogUnavailable
+from groupd.storage.memory import MemoryStore
 
 
 def patched(payload, at, layout, value):

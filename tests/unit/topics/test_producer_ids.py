@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from coordinator.topics.producer_ids import BLOCK_SIZE, ProducerIds
-from protocol.errors import ErrorCode
-from protocol.messages.data import InitProducerIdRequest
+from groupd.coordinator.topics.producer_ids import BLOCK_SIZE, ProducerIds
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
 
 
 async def init(cluster, producer_id=-1, epoch=-1, transactional_id=None, **options):

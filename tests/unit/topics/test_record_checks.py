@@ -9,13 +9,13 @@ import cramjam
 import pytest
 from crc32c import crc32c
 
-from coordinator.topics.checking import AT_ONCE_BYTES
-from coordinator.topics.record_checks import RECORD_ERRORS_MAX
-from protocol.errors import ErrorCode
-from protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
-from protocol.records.batch import encode_batch, iter_batches, pack_batch, parse_header
-from protocol.records.batch_records import zigzag
-from storage.memory import MemoryStore
+from groupd.coordinator.topics.checking import AT_ONCE_BYTES
+from groupd.coordinator.topics.record_checks import RECORD_ERRORS_MAX
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
+from groupd.protocol.records.batch import encode_batch, iter_batches, pack_batch, parse_header
+from groupd.protocol.records.batch_records import zigzag
+from groupd.storage.memory import MemoryStore
 
 HOUR_MS = 3_600_000
 CODECS = {

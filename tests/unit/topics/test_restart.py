@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.topics.names import OFFSETS_TOPIC
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import MetadataRequest
-from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest, GrownTopic
-from protocol.records.batch import iter_batches, iter_records
-from storage.open import create_store
+from groupd.coordinator.topics.names import OFFSETS_TOPIC
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import MetadataRequest
+from groupd.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest, GrownTopic
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.storage.open import create_store
 
 
 @pytest.fixture

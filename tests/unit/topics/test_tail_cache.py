@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from coordinator.topics.arrival_order import ArrivalOrder
-from coordinator.topics.tail_cache import TailCache, within
-from storage.log import StoredBatch
+from groupd.coordinator.topics.arrival_order import ArrivalOrder
+from groupd.coordinator.topics.tail_cache import TailCache, within
+from groupd.storage.log import StoredBatch
 
 
 def batch(base, size=10, records=1):

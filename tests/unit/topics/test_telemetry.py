@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.topics import telemetry
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.telemetry import (
+from groupd.coordinator.topics import telemetry
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.telemetry import (
     NO_CLIENT,
     GetTelemetrySubscriptionsRequest,
     PushTelemetryRequest,
 )
-from protocol.messages.topics import (
+from groupd.protocol.messages.topics import (
     RESOURCE_CLIENT_METRICS,
     AlterConfig,
     AlterResource,
@@ -112,7 +112,7 @@ async def test_there_is_a_most_of_clients(cluster, monkeypatch):
 
 
 async def test_there_is_a_most_of_subscriptions(cluster, monkeypatch):
-    monkeypatch.setattr("coordinator.topics.client_metrics.SUBSCRIPTIONS_MAX", 1)
+    monkeypatch.setattr("groupd.coordinator.topics.client_metrics.SUBSCRIPTIONS_MAX", 1)
     assert await subscribe(cluster, "one", metrics="a") == ErrorCode.NONE
     assert await subscribe(cluster, "two", metrics="a") == ErrorCode.POLICY_VIOLATION
     assert await subscribe(cluster, "one", metrics="b") == ErrorCode.NONE

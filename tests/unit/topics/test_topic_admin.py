@@ -6,20 +6,20 @@ import asyncio
 
 import pytest
 
-from coordinator.core.types import Operation, Resource
-from coordinator.topics.names import OFFSETS_TOPIC, log_name
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages.cluster import Node
-from protocol.messages.topics import (
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.topics.names import OFFSETS_TOPIC, log_name
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     GrownTopic,
     NewTopic,
 )
-from storage.log import LogUnavailable
-from storage.memory import MemoryStore
+from groupd.storage.log import LogUnavailable
+from groupd.storage.memory import MemoryStore
 
 
 async def create(cluster, topic, **fields):

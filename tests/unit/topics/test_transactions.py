@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from coordinator.core.types import Operation, Resource
-from coordinator.producers.producer_state import ProducerStates
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import (
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import (
     READ_COMMITTED,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
@@ -20,7 +20,7 @@ from protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from protocol.messages.producers import (
+from groupd.protocol.messages.producers import (
     ActiveProducer,
     DescribeProducersRequest,
     DescribeProducersTopic,
@@ -28,7 +28,7 @@ from protocol.messages.producers import (
     WritableMarker,
     WriteTxnMarkersRequest,
 )
-from protocol.records.batch import (
+from groupd.protocol.records.batch import (
     encode_batch,
     encode_marker,
     is_transactional,
@@ -36,8 +36,8 @@ from protocol.records.batch import (
     iter_records,
     parse_header,
 )
-from storage.log import Append
-from storage.memory import MemoryStore
+from groupd.storage.log import Append
+from groupd.storage.memory import MemoryStore
 
 OK = ErrorCode.NONE
 EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH

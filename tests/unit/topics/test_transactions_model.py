@@ -15,10 +15,10 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
-from protocol.messages.data import READ_COMMITTED
-from protocol.records.batch import decode_marker, iter_records
-from storage.memory import MemoryStore
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import READ_COMMITTED
+from groupd.protocol.records.batch import decode_marker, iter_records
+from groupd.storage.memory import MemoryStore
 from tests.support.fetched import whole_batches
 
 PRODUCERS = (1, 2, 3)

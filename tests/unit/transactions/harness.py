@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.types import NO_TOKEN, RequestContext, allow_all
-from coordinator.runtime.writer import LogWriter
-from coordinator.testing.clock import ManualClock
-from coordinator.transactions.api import Marker
-from coordinator.transactions.coordinator import TransactionCoordinator
-from coordinator.transactions.handlers import TransactionHandlers
-from protocol.errors import ErrorCode
-from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
-from protocol.messages.transactions import (
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
+from groupd.coordinator.runtime.writer import LogWriter
+from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from groupd.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsTransaction,
     DescribedTransaction,
@@ -25,7 +24,8 @@ from protocol.messages.transactions import (
     EndTxnRequest,
     TxnTopic,
 )
-from storage.memory import MemoryStore
+from groupd.storage.memory import MemoryStore
+from groupd.testing.clock import ManualClock
 
 TIMEOUT_MS = 60_000
 T0, T1 = ("t", 0), ("t", 1)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from coordinator.transactions import trimmer
-from coordinator.transactions.metadata import LAST_EPOCH
-from coordinator.transactions.state_log import LOG_NAME
-from coordinator.transactions.steps import Change
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import EndTxnReply, ListTransactionsRequest
-from protocol.records.batch import encode_batch
-from protocol.records.transaction_records import encode_key
-from storage.log import Append, LogUnavailable
-from storage.memory import MemoryStore
+from groupd.coordinator.transactions import trimmer
+from groupd.coordinator.transactions.metadata import LAST_EPOCH
+from groupd.coordinator.transactions.state_log import LOG_NAME
+from groupd.coordinator.transactions.steps import Change
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.transactions import EndTxnReply, ListTransactionsRequest
+from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.transaction_records import encode_key
+from groupd.storage.log import Append, LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.unit.transactions.harness import (
     BAD_STATE,
     CONCURRENT,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.types import Operation, Resource
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
-from protocol.messages.transactions import (
+from groupd.coordinator.core.types import Operation, Resource
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
+from groupd.protocol.messages.transactions import (
     AddOffsetsToTxnReply,
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,

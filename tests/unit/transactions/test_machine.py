@@ -13,16 +13,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.config import CoordinatorConfig
-from coordinator.transactions.log_records import from_value, to_record
-from coordinator.transactions.metadata import EPOCH_MAX, LAST_EPOCH, TransactionMetadata
-from coordinator.transactions.states import AT_REST, PREPARED
-from coordinator.transactions.states import TransactionState as S
-from coordinator.transactions.steps import Answer, Change, Step
-from coordinator.transactions.table import TransactionTable
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import InitProducerIdRequest
-from protocol.messages.transactions import EndTxnRequest
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.transactions.log_records import from_value, to_record
+from groupd.coordinator.transactions.metadata import EPOCH_MAX, LAST_EPOCH, TransactionMetadata
+from groupd.coordinator.transactions.states import AT_REST, PREPARED
+from groupd.coordinator.transactions.states import TransactionState as S
+from groupd.coordinator.transactions.steps import Answer, Change, Step
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.messages.transactions import EndTxnRequest
 
 BEFORE = {
     S.EMPTY: AT_REST,

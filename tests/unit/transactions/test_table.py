@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.config import CoordinatorConfig
-from coordinator.transactions.metadata import EPOCH_MAX, LAST_EPOCH, TransactionMetadata
-from coordinator.transactions.states import TransactionState as S
-from coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
-from coordinator.transactions.table import TransactionTable
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.data import InitProducerIdRequest
-from protocol.messages.transactions import EndTxnRequest
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.transactions.metadata import EPOCH_MAX, LAST_EPOCH, TransactionMetadata
+from groupd.coordinator.transactions.states import TransactionState as S
+from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from groupd.coordinator.transactions.table import TransactionTable
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.messages.transactions import EndTxnRequest
 from tests.unit.transactions.harness import (
     BAD_STATE,
     CONCURRENT,

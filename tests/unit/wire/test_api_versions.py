@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
-from protocol.wire.api import api_versions
-from protocol.wire.apis import API_BY_KEY, API_RANGES
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
+from groupd.protocol.wire.api import api_versions
+from groupd.protocol.wire.apis import API_BY_KEY, API_RANGES
 
 REPLY = ApiVersionsReply(
     api_keys=(ApiRange(12, 0, 4), ApiRange(68, 0, 1)),

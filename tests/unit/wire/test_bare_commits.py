@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.messages.offsets import CommitPartition, OffsetCommitRequest
-from protocol.wire.api import offset_commit
-from protocol.wire.encode import Writer
-from protocol.wire.reader import MalformedRequest
+from groupd.protocol.messages.offsets import CommitPartition, OffsetCommitRequest
+from groupd.protocol.wire.api import offset_commit
+from groupd.protocol.wire.encode import Writer
+from groupd.protocol.wire.reader import MalformedRequest
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)

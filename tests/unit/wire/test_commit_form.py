@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.messages.offsets import OffsetCommitRequest
-from protocol.wire.api import offset_commit
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.commit_form import CommitForm
-from protocol.wire.header import parse_request_header
+from groupd.protocol.messages.offsets import OffsetCommitRequest
+from groupd.protocol.wire.api import offset_commit
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.commit_form import CommitForm
+from groupd.protocol.wire.header import parse_request_header
 from tests.unit.wire.kio_oracle import request_entities, to_bytes
 
 VERSIONS = range(offset_commit.API.min_version, offset_commit.API.max_version + 1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.wire.framing import FrameError, FrameSplitter, FrameTooLarge, MalformedFrame
+from groupd.protocol.wire.framing import FrameError, FrameSplitter, FrameTooLarge, MalformedFrame
 
 
 def framed(*frames: bytes) -> bytes:

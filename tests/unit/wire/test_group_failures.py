@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupReply,
@@ -16,17 +16,17 @@ from protocol.messages.classic_group import (
     LeftMember,
     SyncGroupRequest,
 )
-from protocol.messages.consumer_group import (
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
-from protocol.messages.groups import (
+from groupd.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     ListGroupsRequest,
 )
-from protocol.messages.offsets import (
+from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
     FetchTopic,
@@ -35,7 +35,7 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.apis import API_BY_KEY
 from tests.unit.wire.kio_oracle import read_response
 
 CODE = ErrorCode.NOT_COORDINATOR

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
     HeartbeatReply,
     JoinGroupMember,
     JoinGroupReply,
@@ -19,8 +19,8 @@ from protocol.messages.classic_group import (
     LeftMember,
     SyncGroupReply,
 )
-from protocol.messages.cluster import ApiRange, ApiVersionsReply, Feature
-from protocol.messages.consumer_group import (
+from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, Feature
+from groupd.protocol.messages.consumer_group import (
     ConsumerGroupDescribeReply,
     ConsumerGroupHeartbeatReply,
     DescribedConsumerGroup,
@@ -28,7 +28,7 @@ from protocol.messages.consumer_group import (
     NamedTopicPartitions,
     TopicPartitions,
 )
-from protocol.messages.groups import (
+from groupd.protocol.messages.groups import (
     DeletedGroup,
     DeleteGroupsReply,
     DescribedGroup,
@@ -39,7 +39,7 @@ from protocol.messages.groups import (
     ListedGroup,
     ListGroupsReply,
 )
-from protocol.messages.offsets import (
+from groupd.protocol.messages.offsets import (
     FetchedGroup,
     FetchedOffset,
     FetchedTopic,
@@ -49,8 +49,8 @@ from protocol.messages.offsets import (
     PartitionError,
     TopicErrors,
 )
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.registry import Api
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.registry import Api
 from tests.unit.wire.kio_oracle import NEWER_THAN_KIO, assert_matches, read_response
 
 Plain = dict[str, Any]

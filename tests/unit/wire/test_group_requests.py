@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.messages import NO_TOPIC_ID
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.registry import Api
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.registry import Api
 from tests.unit.wire.kio_oracle import (
     NEWER_THAN_KIO,
     assert_matches,

@@ -6,15 +6,15 @@ from struct import pack
 
 import pytest
 
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.header import (
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.header import (
     RequestHeader,
     reply_frame,
     reply_header_version,
     request_header_version,
 )
-from protocol.wire.header import parse_request_header as parse
-from protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.header import parse_request_header as parse
+from groupd.protocol.wire.reader import MalformedRequest
 
 
 def parse_request_header(frame: bytes) -> RequestHeader:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.wire.apis import API_BY_KEY
-from protocol.wire.reader import MalformedRequest, Reader
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.protocol.wire.reader import MalformedRequest, Reader
 from tests.unit.wire.kio_oracle import request_entities, to_bytes
 from tests.unit.wire.test_group_requests import CASES
 

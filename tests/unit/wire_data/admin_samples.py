@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages import cluster as c
-from protocol.messages import topics as m
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages import cluster as c
+from groupd.protocol.messages import topics as m
 from tests.unit.wire_data.config_samples import VALUES, config_fields
 from tests.unit.wire_data.data_samples import (
     INT32_MAX,

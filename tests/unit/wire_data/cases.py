@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from protocol.wire.registry import Api
+from groupd.protocol.wire.registry import Api
 from tests.unit.wire_data import admin_samples as a
 from tests.unit.wire_data import config_samples as f
 from tests.unit.wire_data import data_samples as d
@@ -27,7 +27,7 @@ class Case:
 
     @property
     def api(self) -> Api:
-        api: Api = import_module(f"protocol.wire.api.{self.name}").API
+        api: Api = import_module(f"groupd.protocol.wire.api.{self.name}").API
         return api
 
     @property

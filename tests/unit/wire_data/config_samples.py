@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages import topics as m
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import topics as m
 from tests.unit.wire_data.data_samples import NAME, Sample, since
 
 SYNONYMS = (m.ConfigSynonym("retention.ms", "1", 1), m.ConfigSynonym("log.retention.ms", None, 4))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages import data as m
-from protocol.messages.cluster import Node
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages import data as m
+from groupd.protocol.messages.cluster import Node
 
 TOPIC_ID = bytes(range(1, 17))
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages import offsets as o
-from protocol.messages import producers as m
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages import offsets as o
+from groupd.protocol.messages import producers as m
 from tests.unit.wire_data.data_samples import INT32_MAX, INT32_MIN, INT64_MAX, NAME, Sample, since
 
 

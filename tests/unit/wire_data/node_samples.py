@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.messages import quorum as q
-from protocol.messages import replicas as r
-from protocol.messages import telemetry as t
-from protocol.messages.cluster import Node
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import quorum as q
+from groupd.protocol.messages import replicas as r
+from groupd.protocol.messages import telemetry as t
+from groupd.protocol.messages.cluster import Node
 from tests.unit.wire_data.data_samples import (
     INT32_MAX,
     INT64_MAX,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages import data as m
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import data as m
 from tests.unit.wire_data.data_samples import (
     INT32_MAX,
     INT32_MIN,

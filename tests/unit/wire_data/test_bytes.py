@@ -7,13 +7,13 @@ import tracemalloc
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages import NO_TOPIC_ID
-from protocol.messages import cluster as c
-from protocol.messages import data as d
-from protocol.messages import offsets as o
-from protocol.messages import topics as t
-from protocol.wire.api import (
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages import cluster as c
+from groupd.protocol.messages import data as d
+from groupd.protocol.messages import offsets as o
+from groupd.protocol.messages import topics as t
+from groupd.protocol.wire.api import (
     create_partitions,
     create_topics,
     delete_topics,
@@ -25,7 +25,7 @@ from protocol.wire.api import (
     produce,
     txn_offset_commit,
 )
-from protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.reader import MalformedRequest
 
 TOPIC_ID = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
 

@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 
-import protocol.messages
-from protocol.frozen import dataclass
-from protocol.records import schema
+import groupd.protocol.messages
+from groupd.protocol.frozen import dataclass
+from groupd.protocol.records import schema
 
 
 def _classes() -> list[type[Any]]:
     modules: list[ModuleType] = [schema]
     modules += (
         importlib.import_module(found.name)
-        for found in pkgutil.iter_modules(protocol.messages.__path__, "protocol.messages.")
+        for found in pkgutil.iter_modules(
+            groupd.protocol.messages.__path__, "groupd.protocol.messages."
+        )
     )
     return [
         value

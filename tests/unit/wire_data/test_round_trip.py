@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
+from groupd.protocol.errors import ErrorCode
 from tests.unit.wire_data.cases import CASES, VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.oracle import check_reply, read_reply, request_bytes
 

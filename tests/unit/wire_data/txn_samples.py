@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.messages import transactions as m
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import transactions as m
 from tests.unit.wire_data.data_samples import INT32_MAX, INT64_MAX, NAME, Sample, since
 
 TOPICS = (m.TxnTopic(NAME, (0, INT32_MAX)), m.TxnTopic("u", ()))

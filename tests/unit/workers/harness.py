@@ -6,14 +6,14 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.testing.clock import ManualClock
-from coordinator.workers.channel import Answer, Channel
-from coordinator.workers.link import Place, WorkerLink
-from coordinator.workers.messages import Health, Start
-from coordinator.workers.operations import Operation
-from protocol.messages.cluster import Node
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.workers.channel import Answer, Channel
+from groupd.coordinator.workers.link import Place, WorkerLink
+from groupd.coordinator.workers.messages import Health, Start
+from groupd.coordinator.workers.operations import Operation
+from groupd.protocol.messages.cluster import Node
+from groupd.testing.clock import ManualClock
 from tests.support.remote_store import connect, nothing
 
 TIMEOUT_MS = 2000

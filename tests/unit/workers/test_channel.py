@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from coordinator.workers.channel import Answer, Channel, ChannelBusy, ChannelLost
-from coordinator.workers.operations import Operation
-from protocol.errors import ApiError, ErrorCode
-from storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreTaken
+from groupd.coordinator.workers.channel import Answer, Channel, ChannelBusy, ChannelLost
+from groupd.coordinator.workers.operations import Operation
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreTaken
 from tests.support.remote_store import channel_pair, connect, nothing
 
 

@@ -12,22 +12,22 @@ from socket import socket
 
 import pytest
 
-import coordinator.workers.hosting
-from coordinator.config import CoordinatorConfig
-from coordinator.core.partitioning import offsets_log_name, partition_for
-from coordinator.daemon import Daemon, DaemonOptions
-from coordinator.runtime.clock import SystemClock
-from coordinator.server.connection_stats import ConnectionStats
-from coordinator.workers import log_bytes
-from coordinator.workers.channel import Channel
-from coordinator.workers.cluster import Cluster
-from coordinator.workers.hosting import Hosting, WorkerOptions
-from coordinator.workers.link import WorkerState
-from coordinator.workers.operations import Operation
-from coordinator.workers.worker import Worker
-from protocol.errors import ErrorCode
-from storage.log import Append, LogFenced, LogUnavailable
-from storage.memory import MemoryStore
+import groupd.coordinator.workers.hosting
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.workers import log_bytes
+from groupd.coordinator.workers.channel import Channel
+from groupd.coordinator.workers.cluster import Cluster
+from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
+from groupd.coordinator.workers.link import WorkerState
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.worker import Worker
+from groupd.protocol.errors import ErrorCode
+from groupd.storage.log import Append, LogFenced, LogUnavailable
+from groupd.storage.memory import MemoryStore
 from tests.support.remote_store import connect
 from tests.support.wire_client import WireClient
 
@@ -78,8 +78,10 @@ async def spawned(monkeypatch: pytest.MonkeyPatch) -> Spawned:
     def with_spawn(self: Cluster, *arguments: object) -> None:
         whole(self, *arguments[:-1], made)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(coordinator.workers.hosting.Cluster, "__init__", with_spawn)
-    monkeypatch.setattr("coordinator.workers.worker.configure_logging", lambda *_, **__: None)
+    monkeypatch.setattr(groupd.coordinator.workers.hosting.Cluster, "__init__", with_spawn)
+    monkeypatch.setattr(
+        "groupd.coordinator.workers.worker.configure_logging", lambda *_, **__: None
+    )
     return made
 
 
@@ -210,7 +212,7 @@ async def test_a_failed_append_reloads_the_shard_of_the_worker(
 async def test_the_answer_to_a_creation_waits_for_the_workers(
     daemon: Daemon, spawned: Spawned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.workers.main_frontend.WAIT_S", 60)
+    monkeypatch.setattr("groupd.coordinator.workers.main_frontend.WAIT_S", 60)
     release = asyncio.Event()
     worker = spawned.workers[2]
     serve = worker.channel._serve
@@ -302,9 +304,10 @@ async def test_connections_are_counted_where_they_are(daemon: Daemon, spawned: S
 
 def test_one_process_loads_nothing_of_it() -> None:
     code = (
-        "import sys, coordinator.cli.main, coordinator.cli.serve, coordinator.daemon\n"
-        "import coordinator.server.metrics, coordinator.server.admin_routes\n"
-        "sys.exit(any(name.startswith('coordinator.workers') for name in sys.modules))"
+        "import sys, groupd.coordinator.cli.main\n"
+        "import groupd.coordinator.cli.serve, groupd.coordinator.daemon\n"
+        "import groupd.coordinator.server.metrics, groupd.coordinator.server.admin_routes\n"
+        "sys.exit(any(name.startswith('groupd.coordinator.workers') for name in sys.modules))"
     )
     root = Path(__file__).resolve().parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

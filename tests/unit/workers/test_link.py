@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from coordinator.failures import DaemonFailed
-from coordinator.workers.link import (
+from groupd.coordinator.failures import DaemonFailed
+from groupd.coordinator.workers.link import (
     BACKOFF_MAX_MS,
     BACKOFF_MS,
     FIRST_LIVES,
@@ -17,9 +17,9 @@ from coordinator.workers.link import (
     STEADY_MS,
     WorkerState,
 )
-from coordinator.workers.messages import Health
-from coordinator.workers.operations import Operation
-from storage.log import LogError, LogUnavailable
+from groupd.coordinator.workers.messages import Health
+from groupd.coordinator.workers.operations import Operation
+from groupd.storage.log import LogError, LogUnavailable
 from tests.unit.workers.harness import TIMEOUT_MS, Lives, StubWorker, until
 
 Make = Callable[..., Lives]

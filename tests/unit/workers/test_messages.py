@@ -8,18 +8,18 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import generate_latest
 
-from coordinator.config import CoordinatorConfig, with_settings
-from coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from coordinator.transactions.api import Marker
-from coordinator.workers import log_bytes, messages
-from coordinator.workers.messages import AdminAnswer, Health, Start, Verify
-from coordinator.workers.metric_families import (
+from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.workers import log_bytes, messages
+from groupd.coordinator.workers.messages import AdminAnswer, Health, Start, Verify
+from groupd.coordinator.workers.metric_families import (
     MergedFamilies,
     decode_families,
     encode_families,
 )
-from protocol.errors import ErrorCode
-from storage.log import Append, LogState, Replacement, StoredBatch
+from groupd.protocol.errors import ErrorCode
+from groupd.storage.log import Append, LogState, Replacement, StoredBatch
 
 A, B, C = (bytes([n]) * 16 for n in (1, 2, 3))
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from coordinator.workers.pipelined_writer import UNDER_WAY_MAX, PipelinedWriter
-from storage.log import Append, LogError, LogFenced, LogUnavailable
+from groupd.coordinator.workers.pipelined_writer import UNDER_WAY_MAX, PipelinedWriter
+from groupd.storage.log import Append, LogError, LogFenced, LogUnavailable
 
 
 class HeldLogs:

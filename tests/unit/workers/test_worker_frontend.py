@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator.server.frontend import Frontend
-from coordinator.workers import worker_frontend
-from coordinator.workers.channel import Channel, ChannelBusy
-from coordinator.workers.messages import decode_forward
-from coordinator.workers.operations import Operation
-from coordinator.workers.worker_frontend import WorkerFrontend
-from protocol.errors import ErrorCode
-from protocol.messages.classic_group import HeartbeatRequest
-from protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
-from protocol.messages.data import InitProducerIdRequest
-from protocol.wire.apis import API_BY_KEY
-from storage.log import LogUnavailable
+from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.workers import worker_frontend
+from groupd.coordinator.workers.channel import Channel, ChannelBusy
+from groupd.coordinator.workers.messages import decode_forward
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.worker_frontend import WorkerFrontend
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import HeartbeatRequest
+from groupd.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
+from groupd.protocol.messages.data import InitProducerIdRequest
+from groupd.protocol.wire.apis import API_BY_KEY
+from groupd.storage.log import LogUnavailable
 
 METADATA, INIT_PRODUCER_ID = API_BY_KEY[3], API_BY_KEY[22]
 

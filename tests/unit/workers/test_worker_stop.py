@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.config import CoordinatorConfig
-from coordinator.core.metadata_image import MetadataImage
-from coordinator.runtime.clock import SystemClock
-from coordinator.workers.channel import Answer, Channel
-from coordinator.workers.messages import Start
-from coordinator.workers.operations import Operation
-from coordinator.workers.worker import Worker
-from storage.log import LogError
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.workers.channel import Answer, Channel
+from groupd.coordinator.workers.messages import Start
+from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.worker import Worker
+from groupd.storage.log import LogError
 from tests.support.remote_store import connect
 
 SHARDS = (0, 2)
@@ -61,7 +61,9 @@ class Main:
 
 @pytest.fixture
 async def main(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Main]:
-    monkeypatch.setattr("coordinator.workers.worker.configure_logging", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "groupd.coordinator.workers.worker.configure_logging", lambda *_, **__: None
+    )
     made = Main()
     await connect(made.channel, made.worker.channel)
     yield made

@@ -7,7 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from coordinator.core.assignors.api import Assignment, AssignorError, GroupSpec, TopicDescriber
+from groupd.coordinator.core.assignors.api import (
+    Assignment,
+    AssignorError,
+    GroupSpec,
+    TopicDescriber,
+)
 
 WEIGHT = re.compile(r"\.w(\d+)$")
 WEIGHT_MAX = 100

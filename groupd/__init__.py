@@ -1,0 +1,2 @@
+"""groupd, a Kafka group coordinator. Users import `groupd.testing`; the folders beside it are links
+into the top of the source tree (ADR 32)."""

@@ -1,0 +1,65 @@
+"""Calls of `Operations` by name, from other threads and other loops."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from groupd.coordinator.config import ConfigError
+from groupd.coordinator.daemon import CannotStart
+from groupd.testing.arguments import check_arguments
+from groupd.testing.errors import HarnessError, InvariantViolation, WaitTimeout
+from groupd.testing.operations import Operations
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
+EXPECTED = (HarnessError, WaitTimeout, InvariantViolation, CannotStart, ConfigError)
+"""What tests are told; anything else is a bug of groupd."""
+
+
+class Host(Protocol):
+    """Where the broker runs."""
+
+    def start(self) -> Future[Any]: ...
+    def call(self, name: str, *args: Any, **options: Any) -> Future[Any]: ...
+    def close(self) -> None: ...
+
+
+def result_of(future: Future[Any]) -> Any:
+    """What the call gives. An error that says all in its text comes without the frames of the
+    broker's thread; a bug comes with them."""
+    try:
+        return future.result()
+    except EXPECTED as error:
+        raise error.with_traceback(None) from None
+
+
+def on_a_loop() -> bool:
+    """Whether the caller runs in an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class Coroutines:
+    """`Operations` from another loop, by name."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Operations, name):
+            raise AttributeError(name)
+
+        async def call(*args: Any, **options: Any) -> Any:
+            check_arguments(getattr(Operations, name), args, options)
+            try:
+                return await asyncio.wrap_future(self._host.call(name, *args, **options))
+            except EXPECTED as error:
+                raise error.with_traceback(None) from None
+
+        return call

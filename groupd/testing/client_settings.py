@@ -1,0 +1,190 @@
+"""Settings of client libraries that make tests quick, as each library takes them, with the reasons.
+
+The table in docs/testing.md is made from this one (`docs/generate.py`). Names and units are the
+library's own; a library is only listed with settings that it has. They serve a real broker as
+well: nothing here depends on groupd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from groupd.coordinator.suggest import did_you_mean
+from groupd.testing.errors import HarnessError
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
+Value: TypeAlias = str | int | bool | list[str] | dict[str, int]
+Role: TypeAlias = Literal["consumer", "producer"]
+GroupProtocol: TypeAlias = Literal["classic", "consumer"]
+
+CLASSIC: GroupProtocol = "classic"
+CONSUMER: GroupProtocol = "consumer"
+ROLES: tuple[Role, ...] = ("consumer", "producer")
+
+HEARTBEAT = "a member hears of a rebalance with its next heartbeat; its own default is 3 s"
+FETCH = (
+    "what comes after a Fetch on its connection is answered after it, FindCoordinator and Metadata "
+    "among them"
+)
+RETRY = "what was refused for a moment is tried again soon"
+RECONNECT = "after a restart or a broken connection it is back soon"
+STATISTICS = (
+    "its main thread looks whether a heartbeat is due when something wakes it, in a quiet consumer "
+    "a timer of 500 ms; a timer for statistics, which nobody need read, wakes it more often"
+)
+LOST_COMMITS = (
+    "with its 500 ms a commit that meets NOT_COORDINATOR may take a minute: the answer to its "
+    "FindCoordinator, which waits behind the Fetch, has to be there within retry.backoff.ms (100)"
+)
+REBOOTSTRAP = (
+    "else a transactional producer waits forever when its only broker restarts (see compat.md)"
+)
+RETRIES = "short pauses need more tries, or a restart outlasts them"
+METADATA = "what it has learned of topics is looked at again soon after an error"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`role`, `protocol`: only for those; None = for all."""
+
+    name: str
+    value: Value
+    reason: str
+    role: Role | None = None
+    protocol: GroupProtocol | None = None
+
+
+@dataclass(frozen=True)
+class Library:
+    """`servers`: the setting for the address, which takes a list if `servers_list`. `protocol`:
+    the setting for the group protocol and its values; None: it speaks the classic one only."""
+
+    servers: str
+    settings: tuple[Setting, ...]
+    servers_list: bool = False
+    protocol: tuple[str, Mapping[GroupProtocol, Value]] | None = None
+
+
+def _consumer(
+    name: str, value: Value, reason: str, protocol: GroupProtocol | None = None
+) -> Setting:
+    return Setting(name, value, reason, "consumer", protocol)
+
+
+_BY_NAME: Mapping[GroupProtocol, Value] = {CLASSIC: "classic", CONSUMER: "consumer"}
+
+LIBRARIES: Mapping[str, Library] = {
+    "confluent-kafka": Library(
+        "bootstrap.servers",
+        (
+            _consumer("fetch.wait.max.ms", 25, LOST_COMMITS),
+            _consumer("heartbeat.interval.ms", 50, HEARTBEAT, CLASSIC),
+            _consumer("statistics.interval.ms", 50, STATISTICS, CLASSIC),
+            Setting("reconnect.backoff.ms", 10, RECONNECT),
+            Setting("reconnect.backoff.max.ms", 100, RECONNECT),
+            Setting("metadata.recovery.strategy", "none", REBOOTSTRAP, "producer"),
+        ),
+        protocol=("group.protocol", _BY_NAME),
+    ),
+    "aiokafka": Library(
+        "bootstrap_servers",
+        (
+            _consumer("heartbeat_interval_ms", 50, HEARTBEAT),
+            _consumer("fetch_max_wait_ms", 25, FETCH),
+            Setting("retry_backoff_ms", 20, RETRY),
+        ),
+    ),
+    "kafka-python": Library(
+        "bootstrap_servers",
+        (
+            _consumer("heartbeat_interval_ms", 50, HEARTBEAT),
+            _consumer("fetch_max_wait_ms", 25, FETCH),
+            Setting("retry_backoff_ms", 20, RETRY),
+            Setting("reconnect_backoff_ms", 10, RECONNECT),
+            Setting("reconnect_backoff_max_ms", 100, RECONNECT),
+        ),
+    ),
+    "java": Library(
+        "bootstrap.servers",
+        (
+            _consumer("heartbeat.interval.ms", 50, HEARTBEAT, CLASSIC),
+            _consumer("fetch.max.wait.ms", 25, FETCH),
+            Setting("retry.backoff.ms", 20, RETRY),
+            Setting("retry.backoff.max.ms", 100, RETRY),
+            Setting("reconnect.backoff.ms", 10, RECONNECT),
+            Setting("reconnect.backoff.max.ms", 100, RECONNECT),
+        ),
+        protocol=("group.protocol", _BY_NAME),
+    ),
+    "franz-go": Library(
+        "SeedBrokers",
+        (
+            _consumer("HeartbeatInterval", "50ms", HEARTBEAT, CLASSIC),
+            _consumer("FetchMaxWait", "25ms", FETCH),
+            Setting("RetryBackoffFn", "20ms", RETRY),
+            Setting("RequestRetries", 100, RETRIES),
+            Setting("MetadataMinAge", "50ms", METADATA),
+        ),
+        protocol=("ServerSideBalancer", {CLASSIC: False, CONSUMER: True}),
+    ),
+    "kafkajs": Library(
+        "brokers",
+        (
+            _consumer("heartbeatInterval", 50, HEARTBEAT),
+            _consumer("maxWaitTimeInMs", 25, FETCH),
+            Setting(
+                "retry",
+                {"initialRetryTime": 20, "maxRetryTime": 100, "retries": 100},
+                f"{RETRY}; {RETRIES}",
+            ),
+        ),
+        servers_list=True,
+    ),
+    "platformatic": Library(
+        "bootstrapBrokers",
+        (
+            _consumer("heartbeatInterval", 50, HEARTBEAT, CLASSIC),
+            _consumer("maxWaitTime", 25, FETCH),
+            Setting("retryDelay", 20, RETRY),
+            Setting("retries", 100, RETRIES),
+        ),
+        servers_list=True,
+        protocol=("groupProtocol", _BY_NAME),
+    ),
+}
+
+
+def client_config(
+    library: str,
+    bootstrap_servers: str,
+    *,
+    protocol: GroupProtocol = CLASSIC,
+    role: Role = "consumer",
+) -> dict[str, Any]:
+    """What to start a client of `library` with in tests: the address, the group protocol and the
+    settings of `LIBRARIES`; Any, so that it may be passed on as keyword arguments. Raises
+    HarnessError for what is not there."""
+    found = LIBRARIES.get(library)
+    if found is None:
+        hint = did_you_mean(library, LIBRARIES)
+        raise HarnessError(f"no library {library!r}{hint}; libraries: {', '.join(LIBRARIES)}")
+    if role not in ROLES:
+        raise HarnessError(f"role {role!r}: must be {' or '.join(ROLES)}")
+    if protocol not in _BY_NAME:
+        raise HarnessError(f"protocol {protocol!r}: must be {' or '.join(_BY_NAME)}")
+    if protocol == CONSUMER and found.protocol is None:
+        raise HarnessError(f"{library} does not speak the consumer protocol")
+    made: dict[str, Any] = {
+        found.servers: [bootstrap_servers] if found.servers_list else bootstrap_servers
+    }
+    if role == "consumer" and found.protocol is not None:
+        name, values = found.protocol
+        made[name] = values[protocol]
+    for one in found.settings:
+        if one.role in (None, role) and one.protocol in (None, protocol):
+            made[one.name] = one.value
+    return made

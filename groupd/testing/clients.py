@@ -1,0 +1,109 @@
+"""Which clients have spoken to the broker, of which groups, and what they asked last.
+
+It is the outermost layer between the connections and the broker, so that it also sees what a fault
+holds back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.server.connection import Connection, Requests
+from groupd.coordinator.server.slot import Slot
+from groupd.protocol.messages.cluster import ApiVersionsRequest
+from groupd.protocol.wire.registry import Api
+from groupd.testing.fault_facts import groups_of
+
+CONNECTIONS_MAX = 1000
+GROUPS_MAX = 2000
+SHOWN_MAX = 10
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One connection. `asked`: its last request; `at_ms`: when, monotonic."""
+
+    client_id: str
+    asked: str
+    at_ms: int
+    requests: int = 0
+    software: str = ""
+
+
+class Clients:
+    """Connections and their last requests, at most `CONNECTIONS_MAX`; those that have been quiet
+    for longest are forgotten first. `groups`: the groups that requests have named, at most
+    `GROUPS_MAX`, the latest last. `now`: real time. `asked(client_id, request)` is told of every
+    request."""
+
+    def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
+        self._now = now
+        self._asked = asked
+        self._seen: OrderedDict[Connection, _Seen] = OrderedDict()
+        self.groups: OrderedDict[str, None] = OrderedDict()
+
+    def wrap(self, inner: Requests) -> Requests:
+        return _Layer(inner, self)
+
+    def forget(self) -> None:
+        """A new broker: nobody is connected to it."""
+        self._seen.clear()
+
+    def note(self, slot: Slot, api: Api, request: Any) -> None:
+        now_ms = self._now().monotonic_ms
+        client_id = slot.header.client_id or ""
+        seen = self._seen.get(slot.connection)
+        if seen is None:
+            seen = self._seen[slot.connection] = _Seen(client_id, api.name, now_ms)
+        self._seen.move_to_end(slot.connection)
+        seen.client_id, seen.asked, seen.at_ms = client_id, api.name, now_ms
+        seen.requests += 1
+        if isinstance(request, ApiVersionsRequest):
+            software = (request.client_software_name, request.client_software_version)
+            seen.software = " ".join(filter(None, software))
+        if len(self._seen) > CONNECTIONS_MAX:
+            self._seen.popitem(last=False)
+        self._asked(client_id, request)
+        for group in groups_of(request):
+            self.groups[group] = None
+            self.groups.move_to_end(group)
+        while len(self.groups) > GROUPS_MAX:
+            self.groups.popitem(last=False)
+
+    def text(self) -> str:
+        """Connections that are open, those that spoke last first, then how many are closed."""
+        now_ms = self._now().monotonic_ms
+        lines = [
+            f"  {seen.client_id or '(no client id)'}"
+            + (f" ({seen.software})" if seen.software else "")
+            + f": {seen.requests} requests, last {seen.asked} "
+            + f"{(now_ms - seen.at_ms) / 1000:.1f} s ago"
+            for connection, seen in reversed(self._seen.items())
+            if not connection.closed
+        ]
+        closed = len(self._seen) - len(lines)
+        shown = lines[:SHOWN_MAX]
+        if len(lines) > SHOWN_MAX:
+            shown.append(f"  ... {len(lines) - SHOWN_MAX} more connections")
+        if not lines:
+            return f"clients: none is connected ({closed} were)" if closed else "clients: none"
+        return "\n".join(["clients:", *shown])
+
+
+class _Layer:
+    """A `Requests` that notes what passes."""
+
+    def __init__(self, inner: Requests, clients: Clients) -> None:
+        self._inner = inner
+        self._clients = clients
+
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        self._clients.note(slot, api, request)
+        self._inner.submit(slot, api, request)
+
+    def forget(self, slot: Slot) -> None:
+        self._inner.forget(slot)

@@ -1,0 +1,182 @@
+"""The clock of an embedded broker: real, accelerated or frozen, and moved on by hand.
+
+Rules:
+- Groups, offsets, retention and record timestamps follow this clock. Sockets, long polls (a
+  Fetch's max wait) and the timeouts of wait functions stay in real time: a frozen clock must not
+  hang a client.
+- `advance` pins the time. Timers fire one by one, each at its own time, in the order of their
+  times and among equals in the order they were set; the effects of one are durable and answered
+  before the next one fires. So the same state and the same call have the same result.
+- Everything here runs on the broker's loop; `now` may be read from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+from groupd.coordinator.core.types import Instant
+from groupd.testing.clock import ManualTimer
+
+FROZEN = 0.0
+REAL = 1.0
+NS_PER_MS = 1_000_000
+
+Settle = Callable[[], Awaitable[None]]
+"""Returns when what has been started is durable and answered."""
+
+
+def factor_of(mode: str | float) -> float:
+    """How fast the time runs: "real", "frozen", or a factor above 0. Raises ValueError."""
+    if isinstance(mode, str):
+        try:
+            return {"real": REAL, "frozen": FROZEN}[mode]
+        except KeyError:
+            raise ValueError(f"clock {mode!r}: must be real, frozen or a factor") from None
+    if not mode > 0:
+        raise ValueError(f"clock {mode!r}: a factor must be above 0; use frozen to stop it")
+    return float(mode)
+
+
+class ControlledClock:
+    """A `coordinator.runtime.clock.Clock`. It starts at the real time.
+
+    `before_timer(monotonic_ms)` is called when a timer is about to fire in `advance`, and at the
+    end of it.
+    """
+
+    def __init__(self, mode: str | float = "real") -> None:
+        self._factor = factor_of(mode)
+        self._base_real_ns = time.monotonic_ns()
+        self._base_ms = self._base_real_ns // NS_PER_MS
+        self._wall_ahead_ms = time.time_ns() // NS_PER_MS - self._base_ms
+        self._pinned_ms: int | None = None
+        self._order = count()
+        self._timers: list[tuple[int, int, ManualTimer]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_ms = 0
+        self._advancing = asyncio.Lock()
+        self.before_timer: Callable[[int], None] = lambda monotonic_ms: None
+
+    @property
+    def factor(self) -> float:
+        """0 = frozen, 1 = real."""
+        return self._factor
+
+    def now(self) -> Instant:
+        now_ms = self._now_ms()
+        return Instant(now_ms, now_ms + self._wall_ahead_ms)
+
+    def monotonic_ms(self) -> int:
+        return self._now_ms()
+
+    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> ManualTimer:
+        """Run `callback` once, at or after `monotonic_ms`."""
+        timer = ManualTimer(callback)
+        heapq.heappush(self._timers, (monotonic_ms, next(self._order), timer))
+        self._arm()
+        return timer
+
+    def set_mode(self, mode: str | float) -> None:
+        """Run on from the present time as `mode` says."""
+        factor = factor_of(mode)
+        self._rebase(self._now_ms())
+        self._factor = factor
+        self._disarm()
+        self._arm()
+
+    async def advance(self, ms: int, settle: Settle) -> int:
+        """Move on by `ms`, whatever the mode; how many timers fired. One call at a time."""
+        if ms < 0:
+            raise ValueError(f"advance({ms}): time does not run backwards")
+        async with self._advancing:
+            end_ms = self._pin(self._now_ms()) + ms
+            fired = 0
+            try:
+                await settle()
+                while (timer := self._pop(end_ms)) is not None:
+                    self.before_timer(self._now_ms())
+                    timer.callback()
+                    fired += 1
+                    await settle()
+                self._pin(end_ms)
+                self.before_timer(end_ms)
+            finally:
+                self._rebase(self._now_ms())
+                self._pinned_ms = None
+                self._arm()
+            return fired
+
+    def close(self) -> None:
+        """Drop all timers; the loop may end."""
+        self._disarm()
+        self._timers.clear()
+        self._loop = None
+
+    # Time
+
+    def _now_ms(self) -> int:
+        if self._pinned_ms is not None:
+            return self._pinned_ms
+        passed_ns = time.monotonic_ns() - self._base_real_ns
+        return self._base_ms + int(passed_ns * self._factor) // NS_PER_MS
+
+    def _pin(self, monotonic_ms: int) -> int:
+        self._pinned_ms = monotonic_ms
+        return monotonic_ms
+
+    def _rebase(self, monotonic_ms: int) -> None:
+        self._base_ms = monotonic_ms
+        self._base_real_ns = time.monotonic_ns()
+
+    # Timers
+
+    def _next_ms(self) -> int | None:
+        while self._timers and self._timers[0][2].cancelled:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def _pop(self, end_ms: int) -> ManualTimer | None:
+        """The next timer up to `end_ms`, with the time moved to its own."""
+        at_ms = self._next_ms()
+        if at_ms is None or at_ms > end_ms:
+            return None
+        self._pin(max(at_ms, self._now_ms()))
+        return heapq.heappop(self._timers)[2]
+
+    def _arm(self) -> None:
+        """Let the loop wake us for the earliest timer. In frozen time that is one whose time has
+        come already, as with a delay of 0."""
+        at_ms = self._next_ms()
+        if at_ms is None or self._pinned_ms is not None:
+            return
+        left_ms = at_ms - self._now_ms()
+        if not self._factor and left_ms > 0:
+            return
+        if self._wake is not None and self._wake_ms <= at_ms:
+            return
+        self._disarm()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        # A millisecond late rather than early, as the real clock.
+        delay_s = max(0.0, (left_ms + 1) / self._factor / 1000) if self._factor else 0.0
+        self._wake_ms = at_ms
+        self._wake = self._loop.call_later(delay_s, self._ring)
+
+    def _disarm(self) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+
+    def _ring(self) -> None:
+        self._wake = None
+        if self._pinned_ms is not None:
+            return  # `advance` is at it, and arms anew when it is done
+        now_ms = self._now_ms()
+        while (at_ms := self._next_ms()) is not None and at_ms <= now_ms:
+            heapq.heappop(self._timers)[2].callback()
+        self._arm()

@@ -1,0 +1,377 @@
+"""An embedded broker with everything that tests want of it, on one event loop.
+
+The engine owns the daemon, its clock, its store and its watchers; all of it is used on the loop
+that started it. `groupd.testing.operations` acts on it, whoever asks: a thread, another
+process, or HTTP. A restart makes a new daemon around the same clock, store and watchers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.types import NO_TOKEN, Event, RequestContext
+from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.host import Host
+from groupd.coordinator.profiles import PROFILES
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.inspecting import inspect
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.suggest import did_you_mean
+from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
+from groupd.coordinator.topics.partition import ReadableLog
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.protocol.wire.registry import Api
+from groupd.testing.answers import GroupDescription
+from groupd.testing.clients import Clients
+from groupd.testing.controlled_clock import ControlledClock
+from groupd.testing.errors import RequestRefused
+from groupd.testing.fault_spec import FaultSpec
+from groupd.testing.faults import Fault, FaultLayer, FaultTable
+from groupd.testing.history import History
+from groupd.testing.invariants import Invariants
+from groupd.testing.liveness import Liveness
+from groupd.testing.observer import OBSERVED, Observer
+from groupd.testing.report import timeline_text
+from groupd.testing.store import WatchedStore
+from groupd.testing.traffic import Traffic
+from groupd.testing.watch import Watch
+
+if TYPE_CHECKING:
+    from groupd.coordinator.server.admin_http import ControlHandler
+
+SOCKET_CLOCK = SystemClock()
+"""Real time, whatever the clock of the groups does."""
+SETTLE_TURNS = 3
+"""Turns of the loop in which what has come in over sockets is read and what was put off is run."""
+
+
+@dataclass(frozen=True)
+class HarnessOptions:
+    """What `GroupCoordinator.start` was given; crosses to another process."""
+
+    topics: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    profile: str = "test"
+    clock: str | float = "real"
+    listen: tuple[str, int] = ("127.0.0.1", 0)
+    admin: tuple[str, int] | None = None
+    control: bool = False
+    advertised: tuple[str, int] | None = None
+    record: str | None = None
+    """The file of a recording."""
+
+
+class Engine:
+    """One embedded broker."""
+
+    def __init__(
+        self,
+        options: HarnessOptions,
+        *,
+        config: CoordinatorConfig | None = None,
+        host: Host | None = None,
+    ) -> None:
+        self.options = options
+        self.config = config or make_config(options)
+        self.clock = ControlledClock(options.clock)
+        self.clock.before_timer = self._before_timer
+        self.store = WatchedStore()
+        self.watch = Watch()
+        self.liveness = Liveness(lambda: self.broker)
+        self.faults = FaultTable(self.watch.changed)
+        self.history = History()
+        self._observer = Observer(self.history, self.clock.now, self._catalogue, self._owns)
+        self.clients = Clients(SOCKET_CLOCK.now, self._observer.asked)
+        self.invariants = Invariants(
+            self.group, lambda group: timeline_text(self.history.of(group))
+        )
+        self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
+        """Committed offsets as they are durable, by group, topic and partition."""
+        self.kafka = options.listen
+        self.admin = options.admin
+        self.control: ControlHandler | None = None
+        """Answers what comes to `/control` of the admin port."""
+        self.keep_connected = True
+        self.host = host or _host(options)
+        """What changes something in the broker goes through its `call`, to be recorded."""
+        self._restarting = asyncio.Lock()
+        self._topics = dict(options.topics)
+        self._daemon: Daemon | None = None
+        self._traffic: Traffic | None = None
+        self._attach_store()
+
+    # Life
+
+    async def start(self) -> None:
+        """Raises coordinator.daemon.CannotStart."""
+        daemon = Daemon(
+            DaemonOptions(
+                listen=self.kafka,
+                advertised=self.options.advertised,
+                admin=self.admin,
+                topics=tuple(self._topics.items()),
+                config=self.config,
+            ),
+            self.clock,
+            socket_clock=SOCKET_CLOCK,
+            store=self.store,
+            wrap=self._wrap,
+            control=self.control,
+            host=self.host,
+        )
+        await daemon.start()
+        self._daemon = daemon
+        self.kafka = daemon.kafka_address
+        if self.admin is not None:
+            self.admin = daemon.admin_address
+        self.broker.event_listeners += (self._on_events, self.invariants.on_events)
+        self.broker.event_listeners.append(self.watch.changed)
+        self.broker.progress_listeners.append(self.watch.changed)
+        daemon.data_plane.catalogue.add_listener(self.watch.changed)
+        self.watch.changed()
+
+    async def stop(self) -> None:
+        """For good. A second call does nothing."""
+        try:
+            await self._stop()
+        finally:
+            await self.host.close()
+
+    async def _stop(self) -> None:
+        if self._daemon is not None:
+            self.release_appends()  # else what is under way would never end
+        daemon, self._daemon = self._daemon, None
+        if daemon is not None:
+            await daemon.stop()
+        self.clock.close()
+
+    async def restart(self, *, lose_memory: bool) -> None:
+        """Stop and start on the same port, with the same logs, or with none and no topics."""
+        async with self._restarting:
+            await self._restart(lose_memory=lose_memory)
+
+    async def _restart(self, *, lose_memory: bool) -> None:
+        await self._stop()
+        self._topics = {}
+        self.liveness.forget()
+        self.clients.forget()
+        if lose_memory:
+            self.store = WatchedStore(self.store.known_cluster_id)
+            self._attach_store()
+            self.offsets.clear()
+            self.invariants.reset()
+            if self._traffic is not None:
+                self._traffic.epochs.clear()
+        await self.start()
+
+    def _wrap(self, requests: Requests) -> Requests:
+        epochs = {} if self._traffic is None else self._traffic.epochs
+        self._traffic = Traffic(requests, self.liveness, self.watch.changed, self._observer.replied)
+        self._traffic.epochs = epochs
+        clock = self.host.clock(self.clock)
+        faulty = FaultLayer(self._traffic, self.faults, clock, self.liveness, self._on_fault)
+        return self.clients.wrap(faulty)
+
+    def _attach_store(self) -> None:
+        self.store.listeners += (self._note_offsets, self.invariants.on_records)
+
+    # What is there
+
+    @property
+    def running(self) -> bool:
+        """False while it restarts."""
+        return self._daemon is not None
+
+    @property
+    def daemon(self) -> Daemon:
+        if self._daemon is None:
+            raise RequestRefused("the broker is not running")
+        return self._daemon
+
+    @property
+    def broker(self) -> Broker:
+        return self.daemon.broker
+
+    def group(self, group_id: str) -> Group | None:
+        """The live group; None also while its shard does not serve."""
+        shard = self.broker.own_shard_of(group_id)
+        if shard.state is not ShardState.ACTIVE:
+            return None
+        return shard.shard.state.groups.get(group_id)
+
+    def describe(self, group_id: str) -> GroupDescription | None:
+        """As `/groups/{id}` of the admin port."""
+        shard = self.broker.own_shard_of(group_id)
+        if shard.state is not ShardState.ACTIVE:
+            return None
+        found = inspect(shard, group_id, self.clock.now())
+        return cast("GroupDescription | None", found)
+
+    def rests(self, group_id: str) -> bool:
+        """All that is known of the group is durable."""
+        shard = self.broker.own_shard_of(group_id)
+        return shard.rests(group_id)
+
+    def acknowledged(self, group_id: str, member_id: str) -> int:
+        """The highest epoch that the member has named in a heartbeat; 0 = none."""
+        return 0 if self._traffic is None else self._traffic.epochs.get((group_id, member_id), 0)
+
+    def _catalogue(self) -> TopicCatalogue:
+        return self.daemon.data_plane.catalogue
+
+    def _owns(self, group_id: str, topic: str, partition: int) -> bool:
+        shown = self.describe(group_id)
+        members = [] if shown is None else shown["members"]
+        return any(partition in member["owned"].get(topic, ()) for member in members)
+
+    async def ask(self, request: Any, api_version: int) -> Any:
+        """A request by the way that those of clients take. Raises RequestRefused."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def resolve(reply: Any) -> None:
+            if not future.done():
+                future.set_result(reply)
+
+        def submit() -> None:
+            submit_own(self.broker, request, api_version, self.host.answered(resolve))
+
+        self.host.call("ask", submit, request=request, version=api_version)
+        reply = await future
+        if isinstance(reply, RequestRefused):
+            raise reply
+        if isinstance(request, OBSERVED):
+            self._observer.replied(request, reply)
+        return reply
+
+    async def settle(self) -> None:
+        """Until all that has come in is durable and answered. What a fault holds back is not
+        waited for."""
+        turns = 0
+        while turns < SETTLE_TURNS:
+            await asyncio.sleep(0)
+            cleaning = self.daemon.topic_cleaner.busy
+            if (self.broker.idle and not cleaning) or self.store.held_appends:
+                turns += 1
+            else:
+                turns = 0
+
+    async def end_transactions(self) -> None:
+        """Until transactions whose producers were told of their end have all their markers."""
+        while self.daemon.ending_transactions and not self.store.held_appends:
+            await asyncio.sleep(0)
+
+    async def advance(self, ms: int, *, keep_connected: bool) -> int:
+        """See `Operations.advance`."""
+        self.keep_connected = keep_connected
+        await self.settle()
+        fired = await self.clock.advance(ms, self._settle_effects)
+        await self.settle()
+        return fired
+
+    async def _settle_effects(self) -> None:
+        """Days of retention are thousands of timers, most of which find nothing to do."""
+        if self.broker.writer.busy or self.daemon.topic_cleaner.busy:
+            await self.settle()
+
+    async def readable(self, topic: Topic, partition: int) -> ReadableLog:
+        """The log of a topic's partition, opened if need be."""
+        partitions = self.daemon.data_plane.partitions
+        return await self.host.wait_for(
+            "open-log",
+            lambda: partitions.readable(topic, partition),
+            topic=topic.name,
+            partition=partition,
+        )
+
+    # Trouble
+
+    def add_fault(self, spec: FaultSpec) -> int:
+        """Its number."""
+        return self.host.call("fault", lambda: self.faults.add(spec).number, spec=spec)
+
+    def release_fault(self, number: int) -> int:
+        """See `FaultTable.release`."""
+        release = self.faults.release
+        return self.host.call("release-fault", lambda: release(number), fault=number)
+
+    def remove_fault(self, number: int) -> None:
+        self.host.call("remove-fault", lambda: self.faults.remove(number), fault=number)
+
+    def silence(self, group_id: str, member_id: str) -> None:
+        """From now on the member's heartbeats do not get through."""
+        key = (group_id, member_id)
+        self.host.call("silence", lambda: self.liveness.silence(key), member=key)
+
+    def fail_append(self, *, applied: bool) -> None:
+        """The next append fails; with `applied` it has written all the same."""
+        fail = self.store.fail_next_append
+        self.host.call("fail-append", lambda: fail(applied=applied), applied=applied)
+
+    def hold_appends(self) -> None:
+        self.host.call("hold-appends", lambda: self.store.hold_appends())
+
+    def release_appends(self) -> None:
+        self.host.call("release-appends", lambda: self.store.release_appends())
+
+    # Listeners
+
+    def _before_timer(self, monotonic_ms: int) -> None:
+        if self.keep_connected and self._daemon is not None:
+            self.host.call("renew", lambda: self.liveness.renew(monotonic_ms), ms=monotonic_ms)
+
+    def _on_events(self, _: int, events: Sequence[Event]) -> None:
+        wall_ms = self.clock.now().wall_ms
+        for event in events:
+            self.history.add(event, wall_ms)
+
+    def _on_fault(self, fault: Fault, api: Api, request: Any) -> None:
+        self._observer.faulted(request, fault.number, fault.spec, api.name)
+
+    def _note_offsets(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record.key, OffsetCommitKey):
+                place = (record.key.group, record.key.topic, record.key.partition)
+                if isinstance(record.value, OffsetCommitValue):
+                    self.offsets[place] = record.value
+                else:
+                    self.offsets.pop(place, None)
+
+
+def make_config(options: HarnessOptions) -> CoordinatorConfig:
+    """The profile, then `config`. Raises ConfigError."""
+    if options.profile not in PROFILES:
+        hint = did_you_mean(options.profile, PROFILES)
+        raise ConfigError(f"profile {options.profile!r}{hint}: must be {' or '.join(PROFILES)}")
+    settings = dict(PROFILES[options.profile])
+    for key, value in options.config.items():
+        settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return with_settings(CoordinatorConfig(), settings)
+
+
+def submit_own(
+    broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
+) -> None:
+    """A request of the harness itself; RequestRefused is the reply that carries an error."""
+    context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
+    broker.submit(context, request, _refused, resolve)
+
+
+def _host(options: HarnessOptions) -> Host:
+    if options.record is None:
+        return Host()
+    from groupd.coordinator.recording.head import HARNESS, Head
+    from groupd.coordinator.recording.recorder import Recorder
+
+    return Recorder(options.record, Head(HARNESS))
+
+
+def _refused(request: Any, code: ErrorCode, message: str | None) -> RequestRefused:
+    return RequestRefused(f"{code.name}: {message or type(request).__name__}")

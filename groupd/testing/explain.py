@@ -1,0 +1,57 @@
+"""What a wait that ran out of time says: how the group stands, and what there is at all."""
+
+from __future__ import annotations
+
+from groupd.coordinator.suggest import there_are
+from groupd.testing.answers import GroupDescription
+from groupd.testing.engine import Engine
+from groupd.testing.known import group_meant, group_names, topic_names
+from groupd.testing.report import group_text, timeline_text
+
+EVENTS_SHOWN = 8
+
+
+def explain_group(engine: Engine, group: str, wanted: str, members: int | None = None) -> str:
+    """`wanted`: what was waited for; `members`: how many members, if that was part of it."""
+    if engine.broker.loading:
+        return f"group {group} {wanted}; the broker is still loading"
+    shown = engine.describe(group)
+    lines = [f"group {group} {wanted}"]
+    if shown is None:
+        lines.append(f"there is no group {group}{group_meant(engine, group)}")
+    else:
+        if members is not None:
+            missing = members - len(shown["members"])
+            if missing > 0:
+                lines.append(f"{missing} of {members} members are missing")
+            elif missing < 0:
+                lines.append(f"{-missing} members too many")
+        lines.append(group_text(shown))
+        if shown["state"] == "Stable" and (silent := unacknowledged(engine, group, shown)):
+            lines.append(f"  not acknowledged yet by {', '.join(silent)}")
+    events = engine.history.of(group)[-EVENTS_SHOWN:]
+    if events:
+        lines += ["last events:", timeline_text(events)]
+    lines.append(what_is_there(engine))
+    return "\n".join(lines)
+
+
+def unacknowledged(engine: Engine, group: str, shown: GroupDescription) -> list[str]:
+    """Members that have not acknowledged where the group is."""
+    wanted = shown.get("group_epoch", shown.get("generation", 0))
+    return [
+        one["member_id"]
+        for one in shown["members"]
+        if engine.acknowledged(group, one["member_id"]) < wanted
+    ]
+
+
+def what_is_there(engine: Engine) -> str:
+    """Groups, topics and clients, in a few lines."""
+    return "\n".join(
+        [
+            f"groups: {there_are(group_names(engine))}",
+            f"topics: {there_are(topic_names(engine))}",
+            engine.clients.text(),
+        ]
+    )

@@ -1,0 +1,169 @@
+"""What must never happen, watched all the time: in the records as they become durable, and in the
+live groups after every event.
+
+    owners    no partition is with two members (owned or being given up)
+    epochs    group epochs, target epochs, generations and member epochs do not go back
+    commits   no offset is moved by a member that is not in the group, or speaks of another epoch
+
+The rules are stated here a second time, on purpose: nothing of the coordinator's own checks is
+used. A violation is kept, not raised: whoever acts on the broker must not be disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.types import Event, EventKind
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.schema import (
+    ConsumerGroupCurrentMemberKey,
+    ConsumerGroupCurrentMemberValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetMetadataKey,
+    ConsumerGroupTargetMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    Record,
+)
+
+VIOLATIONS_MAX = 20
+Partition = tuple[TopicId, int]
+
+
+class Invariants:
+    """`group_of(group_id)`: the live group; `trace(group_id)`: its history as text."""
+
+    def __init__(
+        self, group_of: Callable[[str], Group | None], trace: Callable[[str], str]
+    ) -> None:
+        self._group_of = group_of
+        self._trace = trace
+        self._epochs: dict[tuple[str, ...], int] = {}
+        self._held: dict[str, dict[str, frozenset[Partition]]] = {}
+        self.violations: list[str] = []
+
+    def reset(self) -> None:
+        """The logs are empty again."""
+        self._epochs.clear()
+        self._held.clear()
+
+    def report(self, group_id: str, what: str) -> None:
+        if len(self.violations) < VIOLATIONS_MAX:
+            self.violations.append(f"group {group_id}: {what}\n{self._trace(group_id)}")
+
+    # What is durable
+
+    def on_records(self, records: Sequence[Record]) -> None:
+        """The records of one batch. Owners are compared at its end: a move is several records."""
+        touched = set()
+        for record in records:
+            match record.key:
+                case ConsumerGroupMetadataKey(group):
+                    self._note_epoch(("group", group), group, "group epoch", record.value)
+                case ConsumerGroupTargetMetadataKey(group):
+                    self._note_epoch(("target", group), group, "target epoch", record.value)
+                case GroupMetadataKey(group):
+                    self._note_epoch(("generation", group), group, "generation", record.value)
+                case ConsumerGroupCurrentMemberKey(group, member):
+                    name = f"epoch of member {member}"
+                    self._note_epoch(("member", group, member), group, name, record.value)
+                    self._note_held(group, member, record.value)
+                    touched.add(group)
+        for group in sorted(touched):
+            self._check_owners(group, self._held[group], "in the log")
+
+    def _note_epoch(self, key: tuple[str, ...], group: str, name: str, value: Any) -> None:
+        epoch = _epoch_of(value)
+        before = self._epochs.get(key, 0)
+        # A static member that left (-2), or one that is new (0), starts anew.
+        if epoch is None or epoch <= 0:
+            self._epochs.pop(key, None)
+            return
+        if epoch < before:
+            self.report(group, f"the {name} went back from {before} to {epoch}")
+        self._epochs[key] = epoch
+
+    def _note_held(self, group: str, member: str, value: Any) -> None:
+        members = self._held.setdefault(group, {})
+        if isinstance(value, ConsumerGroupCurrentMemberValue):
+            members[member] = frozenset(
+                (topic.topic_id, number)
+                for topic in (*value.assigned, *value.pending_revocation)
+                for number in topic.partitions
+            )
+        else:
+            members.pop(member, None)
+
+    # What is live
+
+    def on_events(self, _: int, events: Sequence[Event]) -> None:
+        for event in events:
+            group = self._group_of(event.group_id)
+            if event.kind is EventKind.OFFSETS_COMMITTED:
+                self._check_commit(event, group)
+            elif isinstance(group, ConsumerGroup):
+                held = {
+                    member_id: frozenset(
+                        (topic_id, number)
+                        for holdings in (member.assigned, member.pending_revocation)
+                        for topic_id, numbers in holdings.items()
+                        for number in numbers
+                    )
+                    for member_id, member in group.members.items()
+                }
+                self._check_owners(group.group_id, held, "in memory")
+
+    def _check_commit(self, event: Event, group: Group | None) -> None:
+        if event.epoch < 0 and not event.member_id:
+            # From outside any membership: only while nobody is in the group, or in a transaction,
+            # whose producer answers for it.
+            if event.details.get("transactional"):
+                return
+            if isinstance(group, ConsumerGroup | ClassicGroup) and not group.is_empty():
+                self.report(event.group_id, "an offset was moved from outside a group in use")
+            return
+        said = f"{event.member_id} moved an offset at epoch {event.epoch}"
+        if isinstance(group, ConsumerGroup):
+            member = group.members.get(event.member_id)
+            if member is None:
+                self.report(event.group_id, f"{said}, but is no member")
+            elif event.epoch > member.member_epoch:
+                self.report(event.group_id, f"{said}, but is at {member.member_epoch}")
+        elif isinstance(group, ClassicGroup) and not group.is_empty():
+            if event.member_id not in group.members:
+                self.report(event.group_id, f"{said}, but is no member")
+            elif event.epoch != group.generation:
+                self.report(event.group_id, f"{said}, but the generation is {group.generation}")
+
+    def _check_owners(
+        self, group: str, held: Mapping[str, Iterable[Partition]], where: str
+    ) -> None:
+        owners: dict[Partition, str] = {}
+        for member in sorted(held):
+            for partition in held[member]:
+                other = owners.setdefault(partition, member)
+                if other != member:
+                    topic_id, number = partition
+                    self.report(
+                        group,
+                        f"partition {number} of topic id {topic_id.hex()} is with {other} and "
+                        f"with {member} ({where})",
+                    )
+
+
+def _epoch_of(value: Any) -> int | None:
+    match value:
+        case ConsumerGroupMetadataValue():
+            return value.epoch
+        case ConsumerGroupTargetMetadataValue():
+            return value.assignment_epoch
+        case ConsumerGroupCurrentMemberValue():
+            return value.member_epoch
+        case GroupMetadataValue():
+            return value.generation
+    return None

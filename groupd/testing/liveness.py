@@ -1,0 +1,99 @@
+"""Which members would have heartbeated while `advance` let the time pass.
+
+`advance(45_000)` takes no real time, so no client can send its heartbeats in between. Without this
+every member would be fenced, the healthy ones too. So a member counts as having heartbeated as
+long as the connection is open over which it spoke last; one whose process is gone, or that was
+silenced, does not. Rebalance timeouts are not touched: what a client must do, it must really do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from groupd.coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.server.connection import Connection
+
+MemberKey = tuple[str, str]
+"""(group id, member id)."""
+
+
+class Liveness:
+    """Members and their connections. `silenced`: members whose heartbeats do not get through."""
+
+    def __init__(self, broker: Callable[[], Broker]) -> None:
+        self._broker = broker
+        self._connections: dict[MemberKey, Connection] = {}
+        self.silenced: set[MemberKey] = set()
+
+    def heard(self, request: Any, connection: Connection) -> None:
+        """A request of any kind came over `connection`."""
+        member_id = getattr(request, "member_id", None)
+        group_id = getattr(request, "group_id", None)
+        if member_id and group_id:
+            self._connections[group_id, member_id] = connection
+
+    def alive(self, group_id: str, member_id: str) -> bool:
+        """Whether the member's client is connected and not silenced."""
+        key = (group_id, member_id)
+        connection = self._connections.get(key)
+        return connection is not None and not connection.closed and key not in self.silenced
+
+    def silence(self, key: MemberKey) -> None:
+        """From now on the member's heartbeats do not get through."""
+        if key in self._connections:  # else it is not kept alive anyway
+            self.silenced.add(key)
+
+    def renew(self, now_ms: int) -> None:
+        """Start the sessions of living members anew, as their heartbeats would have done."""
+        broker = self._broker()
+        for key, connection in list(self._connections.items()):
+            if connection.closed:
+                del self._connections[key]
+                self.silenced.discard(key)
+            elif key not in self.silenced:
+                self._renew(broker, key, now_ms)
+
+    def forget(self) -> None:
+        """A new broker: nobody has spoken to it."""
+        self._connections.clear()
+        self.silenced.clear()
+
+    @staticmethod
+    def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:
+        group_id, member_id = key
+        runtime = broker.own_shard_of(group_id)
+        if runtime.state is not ShardState.ACTIVE:
+            return
+        state = runtime.shard.state
+        session = _session(state.groups.get(group_id), member_id)
+        if session is None or session[0] not in state.deadlines:
+            return
+        deadline, own_ms = session
+        if own_ms is None:
+            own_ms = session_timeout_ms(state.config, state.group_configs.get(group_id))
+        state.deadlines.set(deadline, now_ms + own_ms)
+
+
+def _session(group: Group | None, member_id: str) -> tuple[DeadlineKey, int | None] | None:
+    """A member's session deadline, and its own timeout; None = the group's."""
+    if isinstance(group, ConsumerGroup):
+        member = group.members.get(member_id)
+        if member is None:
+            return None
+        timeout_ms = None if member.classic is None else member.classic.session_timeout_ms
+        return (SESSION, group.group_id, member_id), timeout_ms
+    if isinstance(group, ClassicGroup):
+        classic = group.members.get(member_id)
+        if classic is None:
+            return None
+        return (CLASSIC_SESSION, group.group_id, member_id), classic.session_timeout_ms
+    return None

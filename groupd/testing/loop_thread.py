@@ -1,0 +1,87 @@
+"""An event loop on a thread of its own, with an engine in it, and calls into it from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import structlog
+import uvloop
+
+from groupd.testing.engine import Engine, HarnessOptions
+from groupd.testing.errors import HarnessError
+from groupd.testing.operations import Operations
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
+
+class LoopThread:
+    """`start`, any number of `call`s from any threads, `close`."""
+
+    def __init__(self, options: HarnessOptions) -> None:
+        log_through_stdlib()
+        self._engine = Engine(options)
+        self._loop = uvloop.new_event_loop()
+        self._operations = Operations(self._engine)
+        if options.control:
+            from groupd.testing.control_api import ControlApi
+
+            self._engine.control = ControlApi(self._operations)
+        self._thread = threading.Thread(target=self._run, name="groupd", daemon=True)
+        self._closed = False
+
+    def start(self) -> Future[Any]:
+        """Begin to start; the future has no result, or the error (CannotStart, ...)."""
+        self._thread.start()
+        return asyncio.run_coroutine_threadsafe(self._engine.start(), self._loop)
+
+    def call(self, name: str, *args: Any, **options: Any) -> Future[Any]:
+        """One of `Operations` by name."""
+        if self._closed:
+            raise HarnessError("the broker is closed")
+        coroutine = getattr(self._operations, name)(*args, **options)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def close(self) -> None:
+        """Stop the broker and the thread. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._engine.stop(), self._loop).result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            left = asyncio.all_tasks(self._loop)
+            for task in left:  # waits of callers that are gone
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        finally:
+            asyncio.set_event_loop(None)
+
+
+def log_through_stdlib() -> None:
+    """The broker's log goes to the loggers `groupd.*` of `logging`, where pytest captures it;
+    unless the program has configured structlog itself, whose wishes then apply."""
+    if structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )

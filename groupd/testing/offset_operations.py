@@ -1,0 +1,148 @@
+"""Committed offsets of groups, and how far groups are behind, as calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from groupd.protocol.messages.offsets import CommitPartition, CommitTopic, OffsetCommitRequest
+from groupd.testing.engine import Engine
+from groupd.testing.errors import HarnessError, check_code
+from groupd.testing.explain import explain_group
+from groupd.testing.known import check_group
+from groupd.testing.topic_reader import READ_COMMITTED, PartitionReader
+from groupd.testing.watch import TIMEOUT_S
+
+Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
+"""Offsets: {("orders", 0): 5} or {"orders": {0: 5}}."""
+
+OFFSET_COMMIT_VERSION = 9
+
+
+class OffsetOperations:
+    """On one engine; errors are RequestRefused, and NotFound for a group that never was."""
+
+    _engine: Engine
+
+    async def commit(self, group: str, offsets: Places) -> None:
+        """Set offsets from outside: refused (UNKNOWN_MEMBER_ID) while the group has members."""
+        by_topic: dict[str, list[CommitPartition]] = {}
+        for (topic, partition), offset in _flat(offsets).items():
+            by_topic.setdefault(topic, []).append(CommitPartition(partition, offset))
+        topics = tuple(CommitTopic(name, tuple(parts)) for name, parts in by_topic.items())
+        request = OffsetCommitRequest(group, topics)
+        reply = await self._engine.ask(request, OFFSET_COMMIT_VERSION)
+        for topic in reply.topics:
+            for part in topic.partitions:
+                check_code(f"offset of {topic.name}-{part.partition}", part.error, None)
+
+    async def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The durable offsets of a group by (topic, partition); empty when it has committed
+        nothing. Raises NotFound for a group that never was."""
+        check_group(self._engine, group)
+        return self._committed(group)
+
+    async def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """Records not yet committed, by (topic, partition): of all partitions of the topics that
+        the group has committed to or that its members subscribe to. Without a committed offset
+        all records of the partition count.
+
+        Records count, not offsets: those that a read_committed consumer would still get. Never
+        empty: raises NotFound for a group that never was, HarnessError when the group has neither
+        offsets nor topics.
+        """
+        check_group(self._engine, group)
+        await self._engine.end_transactions()
+        found = {reader.place: await reader.count() for reader in self._readers(group)}
+        if not found:
+            raise HarnessError(
+                f"group {group} has no lag: it has committed nothing, and nobody in it subscribes "
+                "to a topic that is there"
+            )
+        return found
+
+    async def wait_lag(
+        self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
+    ) -> dict[tuple[str, int], int]:
+        """Until the group is caught up: at most `at_most` records of all its partitions together
+        are not yet committed. The lag then, as `lag`. A group without offsets and topics is
+        waited for."""
+        last: dict[tuple[str, int], int] = {}
+        readers: list[PartitionReader] = []
+
+        async def look(changed: asyncio.Event) -> dict[tuple[str, int], int] | None:
+            if not self._engine.running:
+                return None
+            before = readers.copy()
+            readers[:] = self._readers(group, changed)
+            last.clear()
+            last.update({reader.place: await reader.count() for reader in readers})
+            _close(before)
+            return last if last and sum(last.values()) <= at_most else None
+
+        def explain() -> str:
+            behind = ", ".join(f"{topic}-{at}: {n}" for (topic, at), n in last.items() if n)
+            what = f"at most {at_most} behind; its lag is {sum(last.values())} ({behind})"
+            return explain_group(
+                self._engine, group, what if last else f"at most {at_most} behind; it has no lag"
+            )
+
+        try:
+            return await self._engine.watch.until_read(look, timeout, explain)
+        finally:
+            _close(readers)
+
+    def _committed(self, group: str) -> dict[tuple[str, int], int]:
+        return {
+            (topic, partition): value.offset
+            for (of, topic, partition), value in sorted(self._engine.offsets.items())
+            if of == group
+        }
+
+    def _readers(self, group: str, changed: asyncio.Event | None = None) -> list[PartitionReader]:
+        """Of each partition from the committed offset on; none when it is not known of which
+        topics. `changed` is set by what happens to the logs later, until they are closed."""
+        committed = self._committed(group)
+        topics = {topic for topic, _ in committed} | self._subscribed(group)
+        catalogue = self._engine.daemon.data_plane.catalogue
+        known = [found for name in sorted(topics) if (found := catalogue.topic(name)) is not None]
+        return [
+            PartitionReader(
+                self._engine,
+                topic,
+                partition,
+                READ_COMMITTED,
+                committed.get((topic.name, partition)),
+                changed,
+            )
+            for topic in known
+            for partition in range(topic.partitions)
+        ]
+
+    def _subscribed(self, group: str) -> set[str]:
+        """Topics that members own something of or are to get, by name and by regular expression."""
+        shown = self._engine.describe(group)
+        if shown is None:
+            return set()
+        resolved = shown.get("resolved_regexes", {})
+        found = {topic for topics in resolved.values() for topic in topics}
+        for member in shown["members"]:
+            found |= {*member["owned"], *member["subscribed_topic_names"]}
+        return found
+
+
+def _close(readers: Iterable[PartitionReader]) -> None:
+    for reader in readers:
+        reader.close()
+
+
+def _flat(offsets: Places) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for key, value in offsets.items():
+        if isinstance(key, str) and isinstance(value, Mapping):
+            found.update({(key, int(partition)): offset for partition, offset in value.items()})
+        elif isinstance(key, tuple) and isinstance(value, int):
+            found[key] = value
+        else:
+            raise HarnessError('offsets are {("orders", 0): 5} or {"orders": {0: 5}}')
+    return found

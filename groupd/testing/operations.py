@@ -1,0 +1,123 @@
+"""What a test can do with its broker: the whole public surface, as coroutines.
+
+`GroupCoordinator` has every one of these as a plain method and, under `aio`, as a coroutine for any
+loop. They run on the broker's loop; arguments and results are plain data, so that the same calls go
+to another process or over HTTP. Waits take their timeout in seconds of real time.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any, cast
+
+from groupd.coordinator.core.inspection.group import list_group_summaries
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
+from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
+from groupd.testing.engine import Engine
+from groupd.testing.errors import InvariantViolation
+from groupd.testing.fault_operations import FaultOperations
+from groupd.testing.known import check_group, no_group
+from groupd.testing.offset_operations import OffsetOperations
+from groupd.testing.recipes import Recipes
+from groupd.testing.report import GROUPS_MAX, timeline_text
+from groupd.testing.topic_operations import TopicOperations
+from groupd.testing.waits import Waits
+
+
+class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Recipes):
+    """On one engine; errors are RequestRefused unless said otherwise."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+
+    # Groups
+
+    async def groups(self) -> list[GroupSummary]:
+        """`group_id`, `type` and `state` of every group, by id."""
+        found = [
+            summary
+            for shard in self._engine.broker.shards
+            if shard.state is ShardState.ACTIVE
+            for summary in list_group_summaries(shard.shard.state)
+        ]
+        return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))
+
+    async def describe(self, group: str) -> GroupDescription:
+        """A group as `/groups/{id}` of the admin port shows it. Raises NotFound when it is not
+        there (any more)."""
+        shown = self._engine.describe(group)
+        if shown is None:
+            raise no_group(self._engine, group)
+        return shown
+
+    async def events(self, group: str) -> list[GroupEvent]:
+        """The last events of a group, oldest first (docs/operating.md); also of one that is gone.
+        Raises NotFound for a group that never was."""
+        check_group(self._engine, group)
+        return self._engine.history.of(group)
+
+    async def rebalances(self, group: str) -> int:
+        """How many there were: target assignments of a consumer group, completed generations of
+        a classic one. Raises NotFound for a group that never was."""
+        check_group(self._engine, group)
+        return self._engine.history.rebalances(group)
+
+    async def report(self) -> str:
+        """The latest events of the groups that were active last, as text."""
+        groups = self._engine.history.latest(GROUPS_MAX)
+        return "\n".join(
+            f"group {group}:\n{timeline_text(self._engine.history.of(group))}" for group in groups
+        )
+
+    # Invariants
+
+    async def check(self) -> None:
+        """Raises InvariantViolation if the coordinator broke one of its promises so far."""
+        violations = self._engine.invariants.violations
+        if violations:
+            raise InvariantViolation("\n\n".join(violations))
+
+    # Time and life
+
+    async def advance(self, ms: int, *, keep_connected: bool = True) -> int:
+        """Let `ms` pass: timers fire in order, each at its time, and all their effects are durable
+        and answered on return. The number of timers that fired.
+
+        Members whose connection is open count as heartbeating all the while. With
+        `keep_connected=False` nobody does: every session that ends in that time ends.
+        """
+        return await self._engine.advance(ms, keep_connected=keep_connected)
+
+    async def set_clock(self, mode: str | float) -> None:
+        """ "real", "frozen", or a factor: from now on time runs like that."""
+        self._engine.clock.set_mode(mode)
+
+    async def clock_factor(self) -> float:
+        """How fast time runs: 0 = frozen, 1 = real."""
+        return self._engine.clock.factor
+
+    async def now(self) -> tuple[int, int]:
+        """(monotonic ms, wall ms) of the coordinator."""
+        now = self._engine.clock.now()
+        return now.monotonic_ms, now.wall_ms
+
+    async def settle(self) -> None:
+        """Until what has come in so far is durable and answered."""
+        await self._engine.settle()
+
+    async def restart(self, *, lose_memory: bool = False) -> None:
+        """Stop in good order and start again on the same port; with `lose_memory` with empty logs
+        and no topics."""
+        await self._engine.restart(lose_memory=lose_memory)
+
+    async def client_config(
+        self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
+    ) -> dict[str, Any]:
+        """Settings for a client of this broker in tests; see `client_settings.client_config`."""
+        host, port = self._engine.kafka
+        return client_config(library, f"{host}:{port}", protocol=protocol, role=role)
+
+    async def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Kafka and admin address; port 0 = there is none."""
+        return self._engine.kafka, self._engine.daemon.admin_address

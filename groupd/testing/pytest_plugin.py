@@ -1,0 +1,213 @@
+"""The pytest plugin: `groupd`, `groupd_session`, `groupd_factory` and the marker `groupd`.
+
+It is loaded in every pytest run of an environment that has groupd installed, so it imports nothing
+of groupd before a test asks for a broker. The fixtures are plain ones: they work for plain tests,
+for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import pytest
+
+if TYPE_CHECKING:
+    from groupd.testing.harness import GroupCoordinator
+    from groupd.testing.starting import GroupCoordinatorFactory, StartOptions
+
+__tracebackhide__ = True
+"""pytest: a failure ends in the line of the test, not in here."""
+
+MARKER = (
+    "groupd(topics=None, config=None, **options): what the broker of the fixture `groupd` is "
+    "started with, as GroupCoordinator.start takes it"
+)
+SECTION = "groupd events"
+RECORDING_SECTION = "groupd recordings"
+NAME_MAX = 150
+REPORT_MAX = 20_000
+_BROKERS = pytest.StashKey[list["GroupCoordinator"]]()
+
+_RECORDINGS = pytest.StashKey["Recordings"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("groupd").addoption(
+        "--groupd-record",
+        metavar="DIR",
+        help="record the brokers of every test, and keep the recordings of those that fail",
+    )
+
+
+@pytest.fixture
+def groupd_factory(request: pytest.FixtureRequest) -> Iterator[GroupCoordinatorFactory]:
+    """Starts as many brokers as the test wants: `groupd_factory(topics={"orders": 6})`. At the end
+    all are checked and closed."""
+    started = request.node.stash.setdefault(_BROKERS, [])
+    recordings = Recordings.of(request.node)
+    yield _starter(started, recordings)
+    try:
+        _end(started)
+    except BaseException:
+        recordings.keep()
+        raise
+    recordings.clear()
+
+
+@pytest.fixture
+def groupd(
+    request: pytest.FixtureRequest, groupd_factory: GroupCoordinatorFactory
+) -> GroupCoordinator:
+    """A fresh broker, in memory, on a port of its own; see the marker `groupd`."""
+    from groupd.testing.calls import EXPECTED
+
+    try:
+        return groupd_factory(**_options(request.node))
+    except (*EXPECTED, ValueError) as error:
+        reason = f"the broker of {request.node.nodeid}: {error}"
+    pytest.fail(reason, pytrace=False)  # the line to be mended is that of the marker
+
+
+@pytest.fixture(scope="session")
+def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]:
+    """One broker for the whole session (of each xdist worker). Tests that share it should use
+    topics and groups of their own. Its invariants are checked at the end."""
+    started = request.session.stash.setdefault(_BROKERS, [])
+    yield _starter(started, Recordings(None, ""))()
+    _end(started)
+
+
+# Not `wrapper=True`: pytest before 8 may run with a pluggy that has only the older form.
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, None]:
+    """A failed test says what the groups of its brokers did."""
+    report: pytest.TestReport = (yield).get_result()
+    if report.failed and call.when != "teardown":
+        said = "" if call.excinfo is None else str(call.excinfo.value)
+        for broker in _used_by(item):
+            if history := _history(broker, said):
+                report.sections.append((SECTION, history))
+    if report.failed:
+        kept = item.stash.get(_RECORDINGS, None)
+        if kept is not None and kept.keep():
+            report.sections.append((RECORDING_SECTION, kept.shown()))
+
+
+def _options(node: pytest.Item) -> dict[str, Any]:
+    """The marker nearest to the test wins, key by key; topics and configs add up."""
+    from groupd.testing.arguments import check_arguments
+    from groupd.testing.errors import WrongType
+    from groupd.testing.harness import START
+
+    options: dict[str, Any] = {"topics": {}, "config": {}}
+    for marker in reversed(list(node.iter_markers("groupd"))):
+        if marker.args:
+            raise WrongType("the marker groupd takes keywords only")
+        check_arguments(START, (), marker.kwargs)
+        for key, value in marker.kwargs.items():
+            merges = key in ("topics", "config")
+            options[key] = {**options[key], **(value or {})} if merges else value
+    return options
+
+
+class Recordings:
+    """Of the brokers of one test; `directory` None: there are none."""
+
+    def __init__(self, directory: Path | None, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._paths: list[Path] = []
+        self._kept = False
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> Recordings:
+        # None where the plugin was registered too late for options.
+        directory = item.config.getoption("groupd_record", None)
+        name = re.sub(r"[^\w.=-]+", "_", item.nodeid)[-NAME_MAX:]
+        made = cls(None if directory is None else Path(directory).absolute(), name)
+        return item.stash.setdefault(_RECORDINGS, made)
+
+    def next(self) -> Path | None:
+        """The file of the next broker."""
+        if self._directory is None:
+            return None
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path = self._directory / f"{self._name}-{len(self._paths) + 1}.jsonl"
+        path.unlink(missing_ok=True)  # of an earlier run
+        self._paths.append(path)
+        return path
+
+    def keep(self) -> bool:
+        """The test has failed. Whether there is anything."""
+        self._kept = True
+        return bool(self._paths)
+
+    def clear(self) -> None:
+        """The brokers are closed."""
+        if not self._kept:
+            for path in self._paths:
+                path.unlink(missing_ok=True)
+
+    def shown(self) -> str:
+        return "\n".join(f"groupd replay {path}" for path in self._paths)
+
+
+def _starter(started: list[GroupCoordinator], recordings: Recordings) -> GroupCoordinatorFactory:
+    def start(
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> GroupCoordinator:
+        from groupd.testing.arguments import check_arguments
+        from groupd.testing.harness import START, GroupCoordinator
+
+        check_arguments(START, (topics, config), options)
+        if options.get("record") is None:
+            options["record"] = recordings.next()
+        broker = GroupCoordinator.start(topics, config, **options)
+        started.append(broker)
+        return broker
+
+    return start
+
+
+def _end(started: list[GroupCoordinator]) -> None:
+    """Close all; the first violation fails the test."""
+    violations: list[str] = []
+    for broker in started:
+        try:
+            if not broker.closed:
+                broker.check()
+        except AssertionError as violation:
+            violations.append(f"{type(violation).__name__}: {violation}")
+        finally:
+            broker.close()
+    started.clear()
+    if violations:
+        pytest.fail(violations[0], pytrace=False)
+
+
+def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
+    own = item.stash.get(_BROKERS, [])
+    shared = getattr(item, "funcargs", {}).get("groupd_session")
+    return [*own, *([shared] if shared is not None else [])]
+
+
+def _history(broker: GroupCoordinator, said: str) -> str:
+    """The events of its groups, without the lines that the failure itself has `said`."""
+    if broker.closed:
+        return ""
+    shown = set(said.splitlines())
+    text = "\n".join(line for line in broker.report().splitlines() if line not in shown)
+    if all(not line.startswith(" ") for line in text.splitlines()):
+        return ""  # nothing but the names of groups
+    return text if len(text) <= REPORT_MAX else "...\n" + text[-REPORT_MAX:]

@@ -1,0 +1,254 @@
+"""Named incidents: what goes wrong in production, as one call.
+
+Wherever it can, a recipe lets the coordinator really get into the situation instead of answering a
+made-up error: then its state, the client's reaction and the invariants fit together. Each returns
+`faults`, the numbers of the faults that it added (`release_fault` ends the incident), and whom it
+hit. Raises HarnessError when there is nobody to hit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+)
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.testing.answers import RecipeResult
+from groupd.testing.engine import Engine
+from groupd.testing.errors import HarnessError, RequestRefused
+from groupd.testing.fault_spec import FIND_COORDINATOR, make_spec, whole
+from groupd.testing.known import check_group
+
+HEARTBEAT_VERSION = 1
+JOIN_VERSION = 9
+LEAVE_VERSION = 5
+TAKEOVER_TIMEOUT_S = 5.0
+IMPOSTOR = "-impostor"
+OUTAGE_MAX = 1000
+RECIPES = (
+    "zombie_member",
+    "slow_rebalance",
+    "coordinator_failover",
+    "offset_expiry",
+    "static_member_conflict",
+    "fatal_heartbeat_error",
+    "unknown_member_storm",
+)
+
+
+class Recipes:
+    """On one engine."""
+
+    _engine: Engine
+
+    async def zombie_member(self, group: str, member: str | None = None) -> RecipeResult:
+        """A member that hung for longer than its session: nothing that it sends gets through, the
+        clock moves on by its session timeout, the others take over its partitions, and it still
+        believes to own them. `release` lets its late requests through; they must be refused.
+
+        `member`: its id or group.instance.id; None = the first by id. Members that are connected
+        live on. It cannot be told from the outside whether the client has a request under way.
+        """
+        member_id = self._member(group, member)
+        given = {"api": "member", "group": group, "member": member_id}
+        fault = self._add("hold", given)
+        self._engine.silence(group, member_id)
+        await self._engine.advance(self._session_ms(group, member_id), keep_connected=True)
+        return {"faults": [fault], "members": [member_id]}
+
+    async def slow_rebalance(self, group: str, ms: int | None = None) -> RecipeResult:
+        """Everything that a rebalance consists of takes long: JoinGroup, SyncGroup and consumer
+        heartbeats of the group take `ms` longer, on the coordinator's clock; None = they are
+        held until `release`."""
+        given = {"api": ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"), "group": group}
+        fault = self._add("hold", given) if ms is None else self._add("delay", {**given, "ms": ms})
+        return {"faults": [fault]}
+
+    async def coordinator_failover(
+        self, group: str, *, applied: bool = True, outage: int = 3
+    ) -> RecipeResult:
+        """The coordinator dies in the middle of the group's next commit: the connection breaks
+        before the answer, and then `outage` requests of the group meet NOT_COORDINATOR and the
+        next FindCoordinator nobody. `applied`: whether the commit was written before."""
+        whole("outage", outage, 1, OUTAGE_MAX)
+        given = {"api": "OffsetCommit", "group": group, "count": 1, "applied": applied}
+        dies = self._add("close", given)
+        after = {"group": group, "after": dies}
+        gone = {**after, "api": "group", "code": "NOT_COORDINATOR", "count": outage}
+        code = "COORDINATOR_NOT_AVAILABLE"
+        nobody = {**after, "api": FIND_COORDINATOR, "code": code, "count": 1}
+        return {"faults": [dies, self._add("error", gone), self._add("error", nobody)]}
+
+    async def offset_expiry(self, group: str) -> RecipeResult:
+        """The group was empty for longer than `offsets.retention.minutes`: the clock moves on by
+        that and one check, and its offsets are gone. `expired`: which those were. A group with
+        members keeps its offsets, so that is refused."""
+        check_group(self._engine, group)
+        shown = self._engine.describe(group)
+        if shown is not None and shown["members"]:
+            raise HarnessError(f"group {group} has members: its offsets do not expire")
+        before = {place for place in self._engine.offsets if place[0] == group}
+        if not before:
+            raise HarnessError(f"group {group} has no offsets")
+        config = self._engine.config
+        retention_ms = config.offsets_retention_minutes * 60_000
+        pause_ms = config.offsets_retention_check_interval_ms
+        await self._engine.advance(retention_ms + pause_ms + 1, keep_connected=True)
+        gone = sorted(before - self._engine.offsets.keys())
+        return {"faults": [], "expired": [(topic, partition) for _, topic, partition in gone]}
+
+    async def static_member_conflict(self, group: str, instance: str) -> RecipeResult:
+        """A second process with the same group.instance.id takes the member's place, as after a
+        copied configuration: the first meets FENCED_INSTANCE_ID. The second one never speaks
+        again; its session ends after its timeout. `members`: the fenced one and the impostor."""
+        check_group(self._engine, group)
+        live = self._live(group)
+        old_id = live.static_members.get(instance) if live is not None else None
+        if live is None or old_id is None:
+            raise HarnessError(f"group {group} has no member with group.instance.id {instance}")
+        try:
+            async with asyncio.timeout(TAKEOVER_TIMEOUT_S):
+                if isinstance(live, ClassicGroup):
+                    new_id = await self._take_classic(live, instance, old_id)
+                else:
+                    new_id = await self._take_consumer(live, instance, old_id)
+        except TimeoutError:
+            raise HarnessError(f"group {group} is rebalancing: wait_stable first") from None
+        return {"faults": [], "members": [old_id, new_id]}
+
+    async def fatal_heartbeat_error(
+        self, group: str, code: str | None = None, member: str | None = None
+    ) -> RecipeResult:
+        """A heartbeat of the group (of `member`) is refused with an error that clients do not get
+        over. `code`: exactly that, once, to the next heartbeat. None = what is fatal to those who
+        are there, as `code` in the result says:
+
+        - the consumer protocol: GROUP_AUTHORIZATION_FAILED to the next heartbeat;
+        - a classic member with a group.instance.id: FENCED_INSTANCE_ID to all that it sends;
+        - other classic members: GROUP_AUTHORIZATION_FAILED to all that they send, as from a broker
+          that lost their permission. No single Heartbeat stops librdkafka, which joins anew when
+          its own session.timeout.ms is over, and only then says why it may not.
+        """
+        classic, fixed_id = self._spoken(group, member)
+        given: dict[str, Any] = {"group": group, "member": member}
+        if code is not None or not classic:
+            if code == ErrorCode.FENCED_INSTANCE_ID.name and classic and fixed_id is None:
+                raise HarnessError(f"group {group}: no group.instance.id to be fenced by")
+            given |= {"api": "heartbeat", "count": 1}
+            code = code or ErrorCode.GROUP_AUTHORIZATION_FAILED.name
+        elif fixed_id is not None:
+            given |= {"api": "member", "member": fixed_id}
+            code = ErrorCode.FENCED_INSTANCE_ID.name
+        else:
+            given |= {"api": "member"}
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED.name
+        fault = self._add("error", {**given, "code": code})
+        return {"faults": [fault], "code": code}
+
+    async def unknown_member_storm(self, group: str) -> RecipeResult:
+        """The coordinator has forgotten every member at once, so that each meets UNKNOWN_MEMBER_ID
+        and all of them join anew. `members`: whom it forgot."""
+        check_group(self._engine, group)
+        live = self._live(group)
+        members = sorted(live.members) if live is not None else []
+        if not members:
+            raise HarnessError(f"group {group} has no members")
+        await asyncio.gather(*(self._forget(live, member_id) for member_id in members))
+        return {"faults": [], "members": members}
+
+    # Parts
+
+    def _add(self, action: str, given: dict[str, Any]) -> int:
+        return self._engine.add_fault(make_spec(action, given))
+
+    def _live(self, group: str) -> ClassicGroup | ConsumerGroup | None:
+        live = self._engine.group(group)
+        return live if isinstance(live, ClassicGroup | ConsumerGroup) else None
+
+    def _member(self, group: str, wanted: str | None) -> str:
+        check_group(self._engine, group)
+        live = self._live(group)
+        members = sorted(live.members) if live is not None else []
+        if live is not None and wanted is not None:
+            wanted = live.static_members.get(wanted, wanted)
+            members = [wanted] if wanted in live.members else []
+        if not members:
+            raise HarnessError(f"group {group} has no member {wanted or ''}".rstrip())
+        return members[0]
+
+    def _spoken(self, group: str, wanted: str | None) -> tuple[bool, str | None]:
+        """Of the member, or of the first one: whether it speaks the classic protocol, also in a
+        group of the new one, and its id if it is static. (False, None): nobody is there."""
+        live = self._live(group)
+        if live is None or not live.members:
+            return False, None
+        member_id = self._member(group, wanted)
+        classic = isinstance(live, ClassicGroup) or live.members[member_id].classic is not None
+        return classic, member_id if member_id in live.static_members.values() else None
+
+    def _session_ms(self, group: str, member_id: str) -> int:
+        live = self._live(group)
+        if isinstance(live, ClassicGroup):
+            return live.members[member_id].session_timeout_ms
+        assert isinstance(live, ConsumerGroup)
+        classic = live.members[member_id].classic
+        if classic is not None:
+            return classic.session_timeout_ms
+        state = self._engine.broker.own_shard_of(group).shard.state
+        return session_timeout_ms(state.config, state.group_configs.get(group))
+
+    async def _forget(self, live: Any, member_id: str) -> None:
+        native = isinstance(live, ConsumerGroup) and live.members[member_id].classic is None
+        if native:
+            beat = ConsumerGroupHeartbeatRequest(live.group_id, member_id, LEAVE_EPOCH)
+            _check((await self._engine.ask(beat, HEARTBEAT_VERSION)).error)
+        else:
+            leave = LeaveGroupRequest(live.group_id, (LeavingMember(member_id),))
+            _check((await self._engine.ask(leave, LEAVE_VERSION)).error)
+
+    async def _take_consumer(self, live: ConsumerGroup, instance: str, old_id: str) -> str:
+        group, old = live.group_id, live.members[old_id]
+        new_id = old_id + IMPOSTOR
+        leave = ConsumerGroupHeartbeatRequest(group, old_id, LEAVE_STATIC_EPOCH, instance)
+        _check((await self._engine.ask(leave, HEARTBEAT_VERSION)).error)
+        join = ConsumerGroupHeartbeatRequest(
+            group,
+            new_id,
+            0,
+            instance,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            subscribed_topic_names=old.subscribed_topic_names,
+            subscribed_topic_regex=old.subscribed_topic_regex or None,
+            topic_partitions=(),
+        )
+        _check((await self._engine.ask(join, HEARTBEAT_VERSION)).error)
+        return new_id
+
+    async def _take_classic(self, live: ClassicGroup, instance: str, old_id: str) -> str:
+        old = live.members[old_id]
+        join = JoinGroupRequest(
+            live.group_id,
+            old.session_timeout_ms,
+            old.rebalance_timeout_ms,
+            "",
+            live.protocol_type,
+            old.protocols,
+            instance,
+        )
+        reply = await self._engine.ask(join, JOIN_VERSION)
+        _check(reply.error)
+        return str(reply.member_id)
+
+
+def _check(code: ErrorCode) -> None:
+    if code is not ErrorCode.NONE:
+        raise RequestRefused(f"{code.name}: the recipe cannot go on")

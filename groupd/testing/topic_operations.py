@@ -1,0 +1,173 @@
+"""Topics and their records as calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from groupd.coordinator.suggest import did_you_mean
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
+from groupd.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
+from groupd.testing.engine import Engine
+from groupd.testing.errors import check_code
+from groupd.testing.explain import what_is_there
+from groupd.testing.known import find_topic, topic_names
+from groupd.testing.records import RecordLike, TestRecord, encode, placed
+from groupd.testing.topic_reader import (
+    READ_COMMITTED,
+    Isolation,
+    PartitionReader,
+    partitions_of,
+)
+from groupd.testing.watch import TIMEOUT_S
+
+CREATE_TOPICS_VERSION = 7
+DELETE_TOPICS_VERSION = 6
+PRODUCE_VERSION = 9
+
+
+class TopicOperations:
+    """On one engine; errors are RequestRefused, and NotFound for a topic that is not there."""
+
+    _engine: Engine
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create one topic, with topic configs by Kafka's names."""
+        await self._create([NewTopic(name, partitions, 1, configs=tuple((config or {}).items()))])
+
+    async def create_topics(self, topics: Mapping[str, int]) -> None:
+        """{"orders": 6, "payments": 3}."""
+        await self._create([NewTopic(name, count, 1) for name, count in topics.items()])
+
+    async def delete_topic(self, name: str) -> None:
+        """The topic, its records, and in time the offsets committed for it."""
+        find_topic(self._engine, name)
+        request = DeleteTopicsRequest(((name, NO_TOPIC_ID),))
+        reply = await self._engine.ask(request, DELETE_TOPICS_VERSION)
+        check_code(f"topic {name}", reply.topics[0].error, reply.topics[0].error_message)
+
+    async def topics(self) -> dict[str, int]:
+        """Name -> partitions, without internal topics."""
+        catalogue = self._engine.daemon.data_plane.catalogue
+        return {topic.name: topic.partitions for topic in catalogue.topics() if not topic.internal}
+
+    async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
+        """Append records and wait until they are durable; they come back with partition and
+        offset. See `groupd.testing.records` for what a record may be."""
+        known = find_topic(self._engine, topic)
+        now_ms = self._engine.clock.now().wall_ms
+        made = placed(records, known.partitions, now_ms)
+        by_partition: dict[int, list[int]] = {}
+        for index, record in enumerate(made):
+            by_partition.setdefault(record.partition, []).append(index)
+        if not made:
+            return []
+        parts = tuple(
+            ProducePartition(partition, encode(made[index] for index in indexes))
+            for partition, indexes in sorted(by_partition.items())
+        )
+        request = ProduceRequest((ProduceTopic(topic, known.topic_id, parts),))
+        reply = await self._engine.ask(request, PRODUCE_VERSION)
+        for part in reply.topics[0].partitions:
+            check_code(f"{topic}-{part.partition}", part.error, part.error_message)
+            for delta, index in enumerate(by_partition[part.partition]):
+                made[index] = made[index].at(part.base_offset + delta)
+        return made
+
+    async def records(
+        self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
+    ) -> list[TestRecord]:
+        """What is in a topic, decoded, by partition and offset; `partition` None = all.
+
+        `isolation` is that of a consumer: "read_committed" leaves out the records of aborted
+        transactions and all that comes after the first open one, "read_uncommitted" does not. The
+        end of a transaction counts once its producer has been told.
+        """
+        await self._engine.end_transactions()
+        known = find_topic(self._engine, topic)
+        found: list[TestRecord] = []
+        for number in partitions_of(known, partition):
+            found += await PartitionReader(self._engine, known, number, isolation).records()
+        return found
+
+    async def wait_records(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int | None = None,
+        isolation: Isolation = READ_COMMITTED,
+        timeout: float = TIMEOUT_S,
+    ) -> list[TestRecord]:
+        """Until the topic (the partition) has at least `count` records, as `records` reads them;
+        all that it has then. A topic that is not there yet is waited for."""
+        waiting = _Waiting(self._engine, topic, partition, isolation)
+
+        async def look(changed: asyncio.Event) -> list[TestRecord] | None:
+            found = await waiting.read(changed)
+            return found if len(found) >= count else None
+
+        def explain() -> str:
+            return f"{count} records in {waiting.described}\n{what_is_there(self._engine)}"
+
+        try:
+            return await self._engine.watch.until_read(look, timeout, explain)
+        finally:
+            waiting.close()
+
+    async def _create(self, topics: list[NewTopic]) -> None:
+        reply = await self._engine.ask(CreateTopicsRequest(tuple(topics)), CREATE_TOPICS_VERSION)
+        for topic in reply.topics:
+            check_code(f"topic {topic.name}", topic.error, topic.error_message)
+
+
+class _Waiting:
+    """What a topic has, read on and on. A topic that was created anew is read from its start."""
+
+    def __init__(
+        self, engine: Engine, name: str, partition: int | None, isolation: Isolation
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._partition = partition
+        self._isolation = isolation
+        self._topic: Topic | None = None
+        self._readers: list[PartitionReader] = []
+        self._found: list[list[TestRecord]] = []
+
+    async def read(self, changed: asyncio.Event) -> list[TestRecord]:
+        """All that it has by now, by partition and offset; nothing while the broker restarts."""
+        if not self._engine.running:
+            return []
+        topic = self._engine.daemon.data_plane.catalogue.topic(self._name)
+        if topic != self._topic:
+            self.close()
+            self._topic = topic
+            numbers = [] if topic is None else partitions_of(topic, self._partition)
+            self._found = [[] for _ in numbers]
+            self._readers = [
+                PartitionReader(self._engine, topic, number, self._isolation, changed=changed)
+                for number in numbers
+                if topic is not None
+            ]
+        for found, reader in zip(self._found, self._readers, strict=True):
+            found += await reader.records()
+        return [record for found in self._found for record in found]
+
+    @property
+    def described(self) -> str:
+        """The place, and what was found there."""
+        name = self._name if self._partition is None else f"{self._name}-{self._partition}"
+        if self._topic is None:
+            return f"{name}; there is no such topic{did_you_mean(name, topic_names(self._engine))}"
+        last = [found[-1] for found in self._found if found]
+        newest = f", the last ones: {', '.join(map(str, last))}" if last else ""
+        return f"{name}; it has {sum(map(len, self._found))} ({self._isolation}){newest}"
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()

@@ -1,0 +1,94 @@
+"""Waiting for a condition without polling: conditions are looked at when something happens.
+
+They are evaluated at once, inside the notification, so that a state which lasts only until the
+next request is not missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from groupd.testing.errors import WaitTimeout
+
+T = TypeVar("T")
+
+TIMEOUT_S = 10.0
+"""How long waits wait unless they are told otherwise."""
+
+
+class _Waiter(Generic[T]):
+    """One wait: `ready` gives None as long as it goes on."""
+
+    __slots__ = ("future", "ready")
+
+    def __init__(self, ready: Callable[[], T | None], future: asyncio.Future[T]) -> None:
+        self.ready = ready
+        self.future = future
+
+    def look(self) -> None:
+        if self.future.done():
+            return
+        try:
+            result = self.ready()
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+            self.future.set_exception(error)
+            return
+        if result is not None:
+            self.future.set_result(result)
+
+
+class Watch:
+    """Those who wait, on the broker's loop."""
+
+    def __init__(self) -> None:
+        self._waiters: list[_Waiter[object]] = []
+        self._events: set[asyncio.Event] = set()
+
+    def changed(self, *_: object) -> None:
+        """Something happened: whoever has waited for it goes on. Fits every listener."""
+        for waiter in list(self._waiters):
+            waiter.look()
+        for event in self._events:
+            event.set()
+
+    async def until(
+        self, ready: Callable[[], T | None], timeout_s: float, explain: Callable[[], str]
+    ) -> T:
+        """The first result of `ready` that is not None. Raises WaitTimeout with what `explain`
+        says after `timeout_s` seconds of real time."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(ready, future)
+        waiter.look()
+        self._waiters.append(waiter)  # type: ignore[arg-type]
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError:
+            raise WaitTimeout(f"not within {timeout_s:g} s: {explain()}") from None
+        finally:
+            self._waiters.remove(waiter)  # type: ignore[arg-type]
+
+    async def until_read(
+        self,
+        look: Callable[[asyncio.Event], Awaitable[T | None]],
+        timeout_s: float,
+        explain: Callable[[], str],
+    ) -> T:
+        """As `until`, for a condition that has to read logs: it is looked at after something
+        happened, not within. `look` gets an event that it may have set by others, too."""
+        changed = asyncio.Event()
+        self._events.add(changed)
+        try:
+            result = await look(changed)
+            async with asyncio.timeout(timeout_s):
+                while result is None:
+                    await changed.wait()
+                    changed.clear()
+                    result = await look(changed)
+                return result
+        except TimeoutError:
+            raise WaitTimeout(f"not within {timeout_s:g} s: {explain()}") from None
+        finally:
+            self._events.discard(changed)
