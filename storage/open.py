@@ -46,9 +46,9 @@ def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
         from groupd.storage.postgres import postgres_reader
 
         return StoreReader(postgres_reader(url))
-    from groupd.storage.sqlite import SqliteReadBackend
+    from groupd.storage.sqlite import sqlite_reader
 
-    return StoreReader(SqliteReadBackend(sqlite_path(url, data_dir)))
+    return StoreReader(sqlite_reader(sqlite_path(url, data_dir)))
 
 
 def database_file(url: str | None, data_dir: str | Path) -> Path | None:

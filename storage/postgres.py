@@ -11,22 +11,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import URL, Connection, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from groupd.storage.async_engine import AsyncConnection, AsyncEngine
 from groupd.storage.batches import Advance, Rows
-from groupd.storage.engine import FAILURES, EngineBackend, Transactions
 from groupd.storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
-from groupd.storage.migrate import check_readable, migrate
+from groupd.storage.migrate import migrate
 from groupd.storage.postgres_append import append_rows
-from groupd.storage.postgres_errors import log_error, refusal, session_errors
+from groupd.storage.postgres_errors import PostgresErrors, session_errors
 from groupd.storage.postgres_session import Session, connect, end_holder, take_lock
 from groupd.storage.postgres_url import PostgresAddress, parse_url
 from groupd.storage.sql import SqlStore
 from groupd.storage.tables import meta
+from groupd.storage.transactions import (
+    FAILURES,
+    Connect,
+    DatabaseBackend,
+    OpenConnection,
+    ReadingBackend,
+    Transactions,
+)
 
 T = TypeVar("T")
 
@@ -40,16 +48,20 @@ def postgres_store(url: str) -> SqlStore:
     return SqlStore(PostgresBackend(parse_url(url)))
 
 
-def postgres_reader(url: str) -> PostgresReadBackend:
+def postgres_reader(url: str) -> ReadingBackend:
     """The backend of a `StoreReader` on `url`. Raises StoreRefused."""
-    return PostgresReadBackend(parse_url(url))
+    address = parse_url(url)
+    session = partial(connect, address, writes=False)
+    return ReadingBackend(
+        address.where, PostgresErrors(address), _connect_reading(session), _is_dead
+    )
 
 
-class PostgresBackend(EngineBackend):
+class PostgresBackend(DatabaseBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, address: PostgresAddress) -> None:
-        super().__init__(address.where, lambda error: log_error(address, error))
+        super().__init__(address.where, PostgresErrors(address))
         self._address = address
         self._owner_epoch: int | None = None
         self._server_pid = 0
@@ -61,15 +73,9 @@ class PostgresBackend(EngineBackend):
         """Connects, locks, migrates. Raises StoreRefused; may then be called again."""
         self._owner_epoch = None
         self._taken.clear()
-        writers = Transactions(_engine(self._writing_session), 1, _is_dead)
-        try:
-            self._owner_epoch = await writers.run(self._take_over)
-        except BaseException as error:
-            await writers.close()
-            if isinstance(error, FAILURES):
-                raise refusal(self._address, error) from error
-            raise
-        reading = _reading_engine(self._reading_session)
+        writers = Transactions(_connect(self._writing_session), 1, _is_dead)
+        self._owner_epoch = await self._prepare(writers, self._take_over)
+        reading = _connect_reading(self._reading_session)
         self._open(writers, Transactions(reading, self._address.readers, _is_dead))
         loop = asyncio.get_running_loop()
         self._watching = loop.create_task(self._watch(writers), name="postgres-watch")
@@ -164,53 +170,33 @@ class PostgresBackend(EngineBackend):
         await super()._close(writers, readers)
 
 
-class PostgresReadBackend(EngineBackend):
-    """Reads a database that a daemon may be writing: takes no lock, migrates nothing."""
-
-    def __init__(self, address: PostgresAddress) -> None:
-        super().__init__(address.where, lambda error: log_error(address, error))
-        self._address = address
-
-    async def _session(self) -> Session:
-        return await connect(self._address, writes=False)
-
-    async def start(self) -> None:
-        """Raises StoreRefused."""
-        # Sessions for writing, too, cannot write: the server refuses.
-        readers, writers = (
-            Transactions(_reading_engine(self._session), 1, _is_dead) for _ in range(2)
-        )
-        try:
-            await readers.run(lambda connection: check_readable(connection, self._where))
-        except BaseException as error:
-            await readers.close()
-            if isinstance(error, FAILURES):
-                raise refusal(self._address, error) from error
-            raise
-        self._open(writers, readers)
-
-
-def _engine(session: Callable[[], Awaitable[Session]], **options: Any) -> AsyncEngine:
-    async def connect(*_: Any, **__: Any) -> Session:
+def _connect(session: Callable[[], Awaitable[Session]], **options: Any) -> Connect:
+    async def make_session() -> Session:
         with session_errors():
             return await session()
 
-    return AsyncEngine(
+    engine = create_async_engine(
         # No credentials: what SQLAlchemy knows may end in messages.
         URL.create("postgresql+asyncpg"),
-        connect,
+        async_creator=make_session,
         # `Transactions` keeps the connections, and no transaction outlives its `run`.
         poolclass=NullPool,
         pool_reset_on_return=None,
         **options,
     )
 
+    async def connect() -> AsyncConnection:
+        return await engine.connect()
 
-def _reading_engine(session: Callable[[], Awaitable[Session]]) -> AsyncEngine:
+    return connect
+
+
+def _connect_reading(session: Callable[[], Awaitable[Session]]) -> Connect:
     # All queries of a transaction see one state.
-    return _engine(session, isolation_level="REPEATABLE READ")
+    return _connect(session, isolation_level="REPEATABLE READ")
 
 
-def _is_dead(connection: AsyncConnection) -> bool:
-    session: Session | None = connection.sync_connection.connection.driver_connection
+def _is_dead(connection: OpenConnection) -> bool:
+    sync = cast(AsyncConnection, connection).sync_connection
+    session: Session | None = None if sync is None else sync.connection.driver_connection
     return session is None or session.is_closed()

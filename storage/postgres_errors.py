@@ -44,17 +44,20 @@ def reason(error: BaseException) -> tuple[str, str]:
     return line or type(cause).__name__, getattr(cause, "sqlstate", None) or ""
 
 
-def log_error(address: PostgresAddress, error: Exception) -> LogError:
-    """For a transaction that failed."""
-    line, state = reason(error)
-    kind = LogCorrupt if state in _CORRUPT else LogUnavailable
-    return kind(f"{address.where}: {line}")
+class PostgresErrors:
+    """See `storage.transactions.DatabaseErrors`."""
 
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
 
-def refusal(address: PostgresAddress, error: BaseException) -> StoreRefused:
-    """For a start that failed."""
-    line, state = reason(error)
-    return StoreRefused(f"{address.where}: {_what(line, state, address.database)}")
+    def log_error(self, error: Exception) -> LogError:
+        line, state = reason(error)
+        kind = LogCorrupt if state in _CORRUPT else LogUnavailable
+        return kind(f"{self._address.where}: {line}")
+
+    def refusal(self, error: Exception) -> StoreRefused:
+        line, state = reason(error)
+        return StoreRefused(f"{self._address.where}: {_what(line, state, self._address.database)}")
 
 
 def _what(line: str, state: str, database: str) -> str:

@@ -12,22 +12,22 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, event
+from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from groupd.storage.async_engine import AsyncConnection, AsyncEngine
 from groupd.storage.batches import Advance, Rows
+from groupd.storage.checksums import end_moved
 from groupd.storage.disk import FULL, NO_SPACE, is_full
-from groupd.storage.engine import FAILURES, EngineBackend, Transactions
 from groupd.storage.lock import DataLock
-from groupd.storage.log import LogCorrupt, LogError, LogUnavailable, StoreRefused
-from groupd.storage.migrate import check_readable, migrate
+from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
+from groupd.storage.migrate import migrate
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_append import append_rows
 from groupd.storage.sqlite_checks import check_acknowledged, check_tables, number_logs
-from groupd.storage.sqlite_driver import SqliteConnection
+from groupd.storage.sqlite_thread import SqliteConnection
+from groupd.storage.transactions import Connect, DatabaseBackend, ReadingBackend, Transactions
 from groupd.storage.witness import Witness
 
 READERS = 2
@@ -66,11 +66,17 @@ def sqlite_store(path: Path) -> SqlStore:
     return SqlStore(SqliteBackend(path))
 
 
-class SqliteBackend(EngineBackend):
+def sqlite_reader(path: Path) -> ReadingBackend:
+    """The backend of a `StoreReader` on the database file `path`."""
+    connect = _connect(path, writes=False, read_only=True)
+    return ReadingBackend(str(path), SqliteErrors(path), connect)
+
+
+class SqliteBackend(DatabaseBackend):
     """See `storage.sql_logs.Backend`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), lambda error: _log_error(path, error))
+        super().__init__(str(path), SqliteErrors(path))
         self._path = path
         self._lock = DataLock(path)
         self._witness = Witness(path)
@@ -78,18 +84,15 @@ class SqliteBackend(EngineBackend):
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
         self._lock.acquire()
-        writer = Transactions(_engine(self._path, writes=True), 1)
+        writer = Transactions(_connect(self._path, writes=True), 1)
         try:
-            await writer.run(self._prepare)
-        except BaseException as error:
-            await writer.close()
+            await self._prepare(writer, self._check)
+        except BaseException:
             self._closed()
-            if isinstance(error, FAILURES):
-                raise _refusal(self._path, error) from error
             raise
-        self._open(writer, Transactions(_engine(self._path, writes=False), READERS))
+        self._open(writer, Transactions(_connect(self._path, writes=False), READERS))
 
-    def _prepare(self, connection: Connection) -> None:
+    def _check(self, connection: Connection) -> None:
         where = str(self._path)
         migrate(connection, where)
         number_logs(connection)
@@ -104,17 +107,7 @@ class SqliteBackend(EngineBackend):
             os.close(directory)
 
     async def append(self, advances: Sequence[Advance], rows: Rows) -> None:
-        async def transaction(connection: AsyncConnection) -> None:
-            driver = connection.sync_connection.connection.driver_connection
-            assert isinstance(driver, SqliteConnection)
-            try:
-                await driver.transact(lambda sqlite: append_rows(sqlite, advances, rows))
-            except sqlite3.Error:
-                # Nobody knows what state it is in; the next transaction gets another.
-                await connection.invalidate()
-                raise
-
-        await self._run_on(self._writers, transaction)
+        await self.write(lambda connection: append_rows(connection, advances, rows))
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
         self._witness.note(log_id, next_offset)
@@ -127,52 +120,66 @@ class SqliteBackend(EngineBackend):
         self._lock.release()
 
 
-class SqliteReadBackend(EngineBackend):
-    """Reads a database that another process may be writing: takes no lock, creates nothing,
-    migrates nothing. See `storage.reader`."""
+# Appends ----------------------------------------------------------------------------------------
+
+_ADVANCE = """
+    UPDATE log SET next_offset = ?, row_sum = row_sum + ?
+    WHERE log_id = ? AND owner_epoch = ? AND next_offset = ? AND name IS NOT NULL
+"""
+_INSERT_BATCH = """
+    INSERT INTO log_batch (log_id, base_offset, last_offset, max_timestamp_ms, row_crc, payload)
+    VALUES (:log_id, :base_offset, :last_offset, :max_timestamp_ms, :row_crc, :payload)
+"""
+
+
+def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
+    """In a transaction. Raises LogFenced (of no log in particular) when one is not where its
+    writer believes: the caller rolls back whatever was done."""
+    moves = [
+        (
+            advance.next_offset,
+            end_moved(advance.log_id, advance.base_offset, advance.next_offset),
+            advance.log_id,
+            advance.owner_epoch,
+            advance.base_offset,
+        )
+        for advance in advances
+    ]
+    if connection.exec_driver_sql(_ADVANCE, moves).rowcount != len(moves):
+        raise LogFenced([])
+    connection.exec_driver_sql(_INSERT_BATCH, rows)
+
+
+# Errors -----------------------------------------------------------------------------------------
+
+
+class SqliteErrors:
+    """See `storage.transactions.DatabaseErrors`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), lambda error: _log_error(path, error))
         self._path = path
 
-    async def start(self) -> None:
-        """Raises StoreRefused."""
-        if not self._path.is_file():
-            raise StoreRefused(f"{self._path}: there is no such store")
-        readers, writers = (
-            Transactions(_engine(self._path, writes=False, read_only=True), 1) for _ in range(2)
-        )
-        try:
-            await readers.run(lambda connection: check_readable(connection, str(self._path)))
-        except BaseException as error:
-            await readers.close()
-            if isinstance(error, FAILURES):
-                raise _refusal(self._path, error) from error
-            raise
-        self._open(writers, readers)
+    def log_error(self, error: Exception) -> LogError:
+        reason, code = _reason(error)
+        kind = LogCorrupt if _is_damage(reason, code) else LogUnavailable
+        return kind(f"{self._path}: {reason}")
 
-
-def _refusal(path: Path, error: Exception) -> StoreRefused:
-    reason, code = _reason(error)
-    if code == _SQLITE_IOERR and is_full(path.parent):
-        reason, code = FULL, _SQLITE_FULL
-    if code == _SQLITE_FULL:
-        return StoreRefused(f"{path}: {reason}: make room and start again")
-    if _is_damage(reason, code):
+    def refusal(self, error: Exception) -> StoreRefused:
+        path = self._path
+        reason, code = _reason(error)
+        if code == _SQLITE_IOERR and is_full(path.parent):
+            reason, code = FULL, _SQLITE_FULL
+        if code == _SQLITE_FULL:
+            return StoreRefused(f"{path}: {reason}: make room and start again")
+        if _is_damage(reason, code):
+            return StoreRefused(
+                f"{path}: damaged or no SQLite database ({reason}): restore it from a copy "
+                "or choose another data directory"
+            )
         return StoreRefused(
-            f"{path}: damaged or no SQLite database ({reason}): restore it from a copy "
-            "or choose another data directory"
+            f"{path}: cannot be opened ({reason}): mend the file's permissions and disk or "
+            "choose another data directory"
         )
-    return StoreRefused(
-        f"{path}: cannot be opened ({reason}): mend the file's permissions and disk or "
-        "choose another data directory"
-    )
-
-
-def _log_error(path: Path, error: Exception) -> LogError:
-    reason, code = _reason(error)
-    kind = LogCorrupt if _is_damage(reason, code) else LogUnavailable
-    return kind(f"{path}: {reason}")
 
 
 def _is_damage(reason: str, code: int) -> bool:
@@ -184,27 +191,28 @@ def _reason(error: Exception) -> tuple[str, int]:
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, OSError) and cause.errno in NO_SPACE:
         return FULL, _SQLITE_FULL
+    if isinstance(cause, UnicodeDecodeError):
+        # SQLite's message quotes a damaged name, and Python cannot make a text of it.
+        return f"a damaged name ({cause.reason})", _SQLITE_CORRUPT
     code = getattr(cause, "sqlite_errorcode", -1) & 0xFF
     reason = FULL if code == _SQLITE_FULL else str(cause).partition("\n")[0]
     return reason, code
 
 
-def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine:
-    thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
+# Connections ------------------------------------------------------------------------------------
 
-    async def connect(*_: Any, **__: Any) -> SqliteConnection:
-        connection = SqliteConnection(str(path), thread_name, read_only=read_only)
-        await connection.open()
-        return connection
 
-    engine = AsyncEngine(
-        URL.create("sqlite+aiosqlite", database=str(path)),
-        connect,
-        # `Transactions` keeps the connections.
-        poolclass=NullPool,
-    )
+def _connect(path: Path, *, writes: bool, read_only: bool = False) -> Connect:
+    """`read_only`: the file must be there and stays as it is."""
+    target = f"file:{quote(str(path))}?mode=ro" if read_only else str(path)
 
-    def connected(connection: Any, _record: Any) -> None:
+    def open_file() -> sqlite3.Connection:
+        if read_only and not path.is_file():
+            raise StoreRefused(f"{path}: there is no such store")
+        # Without an isolation level the driver begins no transactions where it sees fit.
+        return sqlite3.connect(target, isolation_level=None, uri=read_only)
+
+    def connected(connection: sqlite3.Connection, _record: Any) -> None:
         try:
             _configure(connection, path, writes)
         except BaseException:
@@ -212,29 +220,37 @@ def _engine(path: Path, *, writes: bool, read_only: bool = False) -> AsyncEngine
             raise
 
     def begin(connection: Connection) -> None:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, SqliteConnection)
-        driver.begin("BEGIN IMMEDIATE" if writes else "BEGIN")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    event.listen(engine.sync_engine, "connect", connected)
-    event.listen(engine.sync_engine, "begin", begin)
-    return engine
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        creator=open_file,
+        # `Transactions` keeps the connections.
+        poolclass=NullPool,
+    )
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begin)
+    thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
+
+    async def connect() -> SqliteConnection:
+        connection = SqliteConnection(engine, thread_name)
+        await connection.open()
+        return connection
+
+    return connect
 
 
-def _configure(connection: Any, path: Path, writes: bool) -> None:
-    """`connection`: SQLAlchemy's synchronous face of the driver's."""
-    cursor = connection.cursor()
+def _configure(connection: sqlite3.Connection, path: Path, writes: bool) -> None:
     for pragma in _PRAGMAS:
-        cursor.execute(f"PRAGMA {pragma}")
+        connection.execute(f"PRAGMA {pragma}")
     if not writes:
-        cursor.execute("PRAGMA query_only=ON")
+        connection.execute("PRAGMA query_only=ON")
         return
-    cursor.execute("PRAGMA journal_mode=WAL")
-    (mode,) = cursor.fetchone()
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise StoreRefused(
             f"{path}: the file system has no write-ahead log: choose a data directory on a "
             "local disk"
         )
     for pragma in _WRITER_PRAGMAS:
-        cursor.execute(f"PRAGMA {pragma}")
+        connection.execute(f"PRAGMA {pragma}")

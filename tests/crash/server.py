@@ -22,7 +22,7 @@ STOP_TIMEOUT_S = 6.0
 
 _PREPARED = """
 import sys
-import aiosqlite, prometheus_client, sqlalchemy.dialects.sqlite.aiosqlite, uvloop
+import prometheus_client, sqlalchemy.dialects.sqlite.pysqlite, uvloop
 import groupd.coordinator.cli.main, groupd.coordinator.daemon, groupd.coordinator.server.logs
 import asyncpg, groupd.storage.postgres, groupd.storage.sqlite
 print("prepared", flush=True)

@@ -4,13 +4,13 @@ error that clients retry, and the daemon settles it by reading its log."""
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from groupd.protocol.records.batch import encode_batch
-from groupd.storage.sqlite_driver import SqliteConnection
 from tests.crash.golden import OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, serving
 from tests.crash.wire import (
     Connection,
@@ -31,23 +31,23 @@ class FailingFsync:
     def __init__(self, written: bool) -> None:
         self.count = 0
         self._written = written
-        self._commit = SqliteConnection._commit
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         failing = self
 
-        def commit(connection: SqliteConnection) -> None:
-            if failing.count == 0:
-                failing._commit(connection)
-                return
-            failing.count -= 1
-            if failing._written:
-                failing._commit(connection)
-            error = sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-            raise error
+        class FailingConnection(sqlite3.Connection):
+            def commit(self) -> None:
+                if failing.count == 0:
+                    super().commit()
+                    return
+                failing.count -= 1
+                if failing._written:
+                    super().commit()
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+                raise error
 
-        patch.setattr(SqliteConnection, "_commit", commit)
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FailingConnection))
 
 
 async def commit(connection: Connection, offset: int) -> int:

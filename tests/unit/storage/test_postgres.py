@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Engine, event
 
 from groupd.storage import batches, postgres, postgres_session
 from groupd.storage.log import (
@@ -134,9 +134,11 @@ async def test_an_append_is_one_statement(store: SqlStore) -> None:
     def note(_c: object, _k: object, statement: str, *_: object) -> None:
         statements.append(statement)
 
-    writers = store._backend._writers  # type: ignore[attr-defined]
-    event.listen(writers._engine.sync_engine, "before_cursor_execute", note)
-    await store.append([batch(name, base) for name in names for base in range(4)])
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        await store.append([batch(name, base) for name in names for base in range(4)])
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
     assert [statement.split()[0] for statement in statements] == ["WITH"]
     assert await offsets(store, "log-49") == [0, 1, 2, 3]
 

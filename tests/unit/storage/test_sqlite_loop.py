@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,14 +14,11 @@ from typing import Any
 import pytest
 import uvloop
 from sqlalchemy import Connection, text
-from sqlalchemy.util import await_only
 
-from groupd.storage.async_engine import AsyncConnection
-from groupd.storage.engine import EngineBackend
 from groupd.storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
 from groupd.storage.open import create_store
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_driver import SqliteConnection
+from groupd.storage.sqlite_thread import SqliteConnection
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
@@ -95,21 +93,23 @@ async def test_reads_do_not_wait_for_a_writer(store: Store) -> None:
     assert len(await store.read("a", 0, 100)) == 2
 
 
-async def test_an_append_makes_one_trip_to_the_thread(
+async def test_a_transaction_makes_one_trip_to_the_thread(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.open_many(["a", "b"])
     await store.append([batch("a", 0), batch("b", 0)])
+    await store.read("a", 0, 100)
     trips: list[str] = []
-    execute = SqliteConnection._execute
+    in_thread = SqliteConnection._in_thread
 
-    async def counted(self: SqliteConnection, call: Callable[..., Any], *args: Any) -> Any:
-        trips.append(call.__name__)
-        return await execute(self, call, *args)
+    async def counted(self: SqliteConnection, work: Callable[[], Any]) -> Any:
+        trips.append(self._thread.name)
+        return await in_thread(self, work)
 
-    monkeypatch.setattr(SqliteConnection, "_execute", counted)
+    monkeypatch.setattr(SqliteConnection, "_in_thread", counted)
     await store.append([batch("a", 1), batch("b", 1), batch("a", 2)])
-    assert trips == ["_transact"]
+    assert len(await store.read("a", 0, 100)) == 3
+    assert trips == ["groupd-sqlite-writer", "groupd-sqlite-reader"]
 
 
 async def test_a_transaction_is_one_transaction(store: Store) -> None:
@@ -119,7 +119,7 @@ async def test_a_transaction_is_one_transaction(store: Store) -> None:
 
     def work(connection: Connection) -> None:
         driver = connection.connection.driver_connection
-        assert isinstance(driver, SqliteConnection)
+        assert isinstance(driver, sqlite3.Connection)
         for statement in ("SELECT 1", "UPDATE log SET next_offset = 9", "SELECT * FROM log"):
             connection.execute(text(statement))
             states.append(driver.in_transaction)
@@ -225,35 +225,39 @@ async def test_a_connection_that_is_lost_is_replaced(store: Store) -> None:
 
     def lose(connection: Connection) -> None:
         driver = connection.connection.driver_connection
-        assert isinstance(driver, SqliteConnection)
+        assert isinstance(driver, sqlite3.Connection)
         connection.execute(text("UPDATE log SET next_offset = 99"))
-        await_only(driver.close())
+        driver.close()
         connection.execute(text("SELECT 1"))
 
     for run in (store._backend.write, store._backend.write):
-        with pytest.raises(LogUnavailable):
+        with pytest.raises(LogUnavailable, match="closed"):
             await run(lose)
     await store.append([batch("a", 0)])
     assert len(await store.read("a", 0, 100)) == 1
 
 
-async def test_an_append_on_a_lost_connection_fails_and_the_next_gets_another(store: Store) -> None:
+async def test_a_failed_append_fails_alone_and_the_next_gets_another_connection(
+    store: Store,
+) -> None:
     await store.open("a")
     assert isinstance(store, SqlStore)
 
-    backend = store._backend
-    assert isinstance(backend, EngineBackend)
+    def break_appends(connection: Connection) -> None:
+        connection.execute(
+            text(
+                "CREATE TEMP TRIGGER broken BEFORE INSERT ON log_batch "
+                "BEGIN SELECT RAISE(ABORT, 'broken'); END"
+            )
+        )
 
-    async def lose(connection: AsyncConnection) -> None:
-        driver = connection.sync_connection.connection.driver_connection
-        assert isinstance(driver, SqliteConnection)
-        await driver.close()
-
-    await backend._run_on(backend._writers, lose)
-    with pytest.raises(LogUnavailable, match="closed"):
+    await store._backend.write(break_appends)
+    with pytest.raises(LogUnavailable, match="broken"):
         await store.append([batch("a", 0)])
+    # The trigger belongs to the connection that has failed.
     await store.append([batch("a", 0)])
     assert len(await store.read("a", 0, 100)) == 1
+    assert our_threads().count("groupd-sqlite-writer") == 1
 
 
 async def test_a_fenced_append_leaves_nothing_and_no_transaction(store: Store) -> None:

@@ -1,12 +1,12 @@
-"""The backend of `SqlStore` on async SQLAlchemy engines, for every database.
+"""Transactions on a database, and what every database does with them.
 
 A transaction runs in a task of its own: a caller that is cancelled while it waits for its turn
 starts nothing, one that is cancelled later leaves a transaction that runs to its end. Connections
-stay open between transactions, which saves the trips of a checkout; one that has failed is
+stay open between transactions, which saves the work of opening them; one that has failed is
 replaced before it is used again.
 
-A database brings `Transactions` for writing and for reading (an engine each, so that reads never
-queue behind writes) and a `Failure` that says what its errors mean.
+A database brings a way to connect for writing and one for reading (so that reads never queue behind
+writes) and says what its errors mean.
 """
 
 from __future__ import annotations
@@ -14,53 +14,73 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from groupd.storage.async_engine import AsyncConnection, AsyncEngine
 from groupd.storage.batches import Advance, Rows
-from groupd.storage.log import LogError, LogUnavailable
+from groupd.storage.log import LogError, LogUnavailable, StoreRefused
+from groupd.storage.migrate import check_readable
 
 T = TypeVar("T")
 
-Failure = Callable[[Exception], LogError]
-"""What a failure of SQLAlchemy or of the system means to the caller of a transaction."""
-
-FAILURES = (SQLAlchemyError, sqlite3.Error, OSError)
-"""What `Transactions.run` raises beside the errors of the work itself."""
+FAILURES = (SQLAlchemyError, sqlite3.Error, OSError, UnicodeDecodeError)
+"""What `Transactions.run` raises beside the errors of the work itself. The last one: a damaged text
+in SQLite that Python cannot decode."""
 
 
-IsDead = Callable[[AsyncConnection], bool]
+class OpenConnection(Protocol):
+    """A connection to the database: SQLAlchemy's AsyncConnection, or one in a thread
+    (`sqlite_thread`)."""
+
+    @property
+    def invalidated(self) -> bool: ...
+
+    async def run_sync(self, work: Callable[[Connection], T], /) -> T:
+        """The result of `work(connection)`, which may wait for the database."""
+        ...
+
+    async def invalidate(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+Connect = Callable[[], Awaitable[OpenConnection]]
+
+
+class DatabaseErrors(Protocol):
+    """What failures of one database mean. Messages name the database, without passwords."""
+
+    def log_error(self, error: Exception) -> LogError:
+        """For a transaction that failed."""
+        ...
+
+    def refusal(self, error: Exception) -> StoreRefused:
+        """For a start that failed."""
+        ...
+
+
+IsDead = Callable[[OpenConnection], bool]
 """Whether a connection is known to have ended, so that no transaction needs to fail on it."""
-
-
-def _alive(connection: AsyncConnection) -> bool:
-    return False
 
 
 class Transactions:
     """Up to `connections` transactions at a time, in the order of the calls; there is no limit
-    to the waiting. Owns `engine`. Used from one event loop."""
+    to the waiting. Used from one event loop."""
 
-    def __init__(self, engine: AsyncEngine, connections: int, is_dead: IsDead = _alive) -> None:
-        self._engine = engine
+    def __init__(self, connect: Connect, connections: int, is_dead: IsDead | None = None) -> None:
+        self._connect = connect
         self._is_dead = is_dead
         self._connections = connections
         self._turns = asyncio.Semaphore(connections)
-        self._idle: list[AsyncConnection] = []
+        self._idle: list[OpenConnection] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """`work` in a transaction: committed when it returns, rolled back when it raises."""
-        return await self.run_on(in_transaction(work))
-
-    async def run_on(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """`transaction` has the connection for itself. It begins and ends what it does there, and
-        leaves the connection without a transaction, or invalidated."""
         await self._turns.acquire()
-        task = asyncio.get_running_loop().create_task(self._transaction(transaction))
+        task = asyncio.get_running_loop().create_task(self._transaction(work))
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
@@ -70,22 +90,22 @@ class Transactions:
         self._tasks.discard(task)
         self._turns.release()
 
-    async def _transaction(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    async def _transaction(self, work: Callable[[Connection], T]) -> T:
         connection = await self._connection()
         try:
-            return await transaction(connection)
+            return await connection.run_sync(lambda sync: _transact(sync, work))
         finally:
             self._idle.append(connection)
 
-    async def _connection(self) -> AsyncConnection:
+    async def _connection(self) -> OpenConnection:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.invalidated and self._is_dead(connection):
+            if not connection.invalidated and self._is_dead and self._is_dead(connection):
                 await connection.invalidate()
             if not connection.invalidated:
                 return connection
             await connection.close()
-        return await self._engine.connect()
+        return await self._connect()
 
     async def close(self) -> None:
         """Waits for every `run` that was called before, then ends the connections."""
@@ -93,14 +113,6 @@ class Transactions:
             await self._turns.acquire()
         while self._idle:
             await self._idle.pop().close()
-        await self._engine.dispose()
-
-
-def in_transaction(
-    work: Callable[[Connection], T],
-) -> Callable[[AsyncConnection], Awaitable[T]]:
-    """`work` for `Transactions.run_on`."""
-    return lambda connection: connection.run_sync(lambda sync: _transact(sync, work))
 
 
 def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
@@ -113,16 +125,27 @@ def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
         raise
 
 
-class EngineBackend:
+class DatabaseBackend:
     """See `storage.sql_logs.Backend`; `start` belongs to the database, which calls `_open`.
     `where` names the database in messages, without passwords."""
 
-    def __init__(self, where: str, failure: Failure) -> None:
+    def __init__(self, where: str, errors: DatabaseErrors) -> None:
         self._where = where
-        self._failure = failure
+        self._errors = errors
         self._writers: Transactions | None = None
         self._readers: Transactions | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    async def _prepare(self, transactions: Transactions, work: Callable[[Connection], T]) -> T:
+        """The first transaction of all. Raises StoreRefused; whatever it raises, `transactions` is
+        closed then."""
+        try:
+            return await transactions.run(work)
+        except BaseException as error:
+            await transactions.close()
+            if isinstance(error, FAILURES):
+                raise self._errors.refusal(error) from error
+            raise
 
     def _open(self, writers: Transactions, readers: Transactions) -> None:
         self._writers, self._readers, self._closing = writers, readers, None
@@ -138,19 +161,12 @@ class EngineBackend:
         raise LogUnavailable(f"{self._where}: open for reading")
 
     async def _run(self, transactions: Transactions | None, work: Callable[[Connection], T]) -> T:
-        return await self._run_on(transactions, in_transaction(work))
-
-    async def _run_on(
-        self,
-        transactions: Transactions | None,
-        transaction: Callable[[AsyncConnection], Awaitable[T]],
-    ) -> T:
         if transactions is None:
             raise LogUnavailable(f"{self._where}: not open")
         try:
-            return await transactions.run_on(transaction)
+            return await transactions.run(work)
         except FAILURES as error:
-            raise self._failure(error) from error
+            raise self._errors.log_error(error) from error
 
     async def lost(self) -> str:
         """Never returns: a lock that the system keeps is not lost."""
@@ -183,3 +199,22 @@ class EngineBackend:
 
     def _closed(self) -> None:
         """What a database does when its connections have ended."""
+
+
+class ReadingBackend(DatabaseBackend):
+    """Reads a database that another process may be writing: takes no lock, creates nothing,
+    migrates nothing. See `storage.reader`."""
+
+    def __init__(
+        self, where: str, errors: DatabaseErrors, connect: Connect, is_dead: IsDead | None = None
+    ) -> None:
+        super().__init__(where, errors)
+        self._connect = connect
+        self._is_dead = is_dead
+
+    async def start(self) -> None:
+        """Raises StoreRefused."""
+        # A connection for writing cannot write either: the database refuses.
+        readers, writers = (Transactions(self._connect, 1, self._is_dead) for _ in range(2))
+        await self._prepare(readers, lambda connection: check_readable(connection, self._where))
+        self._open(writers, readers)
