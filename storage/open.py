@@ -76,6 +76,7 @@ def _is_postgres(url: str | None) -> TypeGuard[str]:
     """Also sees to it that the driver is there. Raises StoreRefused."""
     if url is None or not url.startswith(_POSTGRES_PREFIXES):
         return False
-    if find_spec("asyncpg") is None:
+    # SQLAlchemy needs greenlet for drivers of asyncio.
+    if find_spec("asyncpg") is None or find_spec("greenlet") is None:
         raise StoreRefused("PostgreSQL as a store needs its driver: pip install 'groupd[postgres]'")
     return True
