@@ -145,9 +145,10 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows)
         )
         for advance in advances
     ]
-    if connection.exec_driver_sql(_ADVANCE, moves).rowcount != len(moves):
+    driver = _driver(connection)
+    if driver.executemany(_ADVANCE, moves).rowcount != len(moves):
         raise LogFenced([])
-    connection.exec_driver_sql(_INSERT_BATCH, rows)
+    driver.executemany(_INSERT_BATCH, rows)
 
 
 # Errors -----------------------------------------------------------------------------------------
@@ -220,7 +221,7 @@ def _connect(path: Path, *, writes: bool, read_only: bool = False) -> Connect:
             raise
 
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        _driver(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
@@ -238,6 +239,14 @@ def _connect(path: Path, *, writes: bool, read_only: bool = False) -> Connect:
         return connection
 
     return connect
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    """The connection below SQLAlchemy's. A statement that every commit waits for is executed there:
+    it takes half of the time."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
 
 
 def _configure(connection: sqlite3.Connection, path: Path, writes: bool) -> None:
