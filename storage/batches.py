@@ -8,13 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import Connection, Integer, Select, bindparam, func, select
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
-from groupd.storage.checksums import batch_crc, check_log
-from groupd.storage.log import Append, LogCorrupt, LogFenced, RowExtent, StoredBatch
+from groupd.storage.checksums import batch_crc, check_log, cleaned, end_moved
+from groupd.storage.log import (
+    Append,
+    LogCorrupt,
+    LogFenced,
+    LogState,
+    Replacement,
+    RowExtent,
+    StoredBatch,
+)
 from groupd.storage.tables import log, log_batch
 
 Rows = Sequence[Mapping[str, Any]]
@@ -98,6 +116,27 @@ def to_batch(name: str, row: Sequence[Any]) -> StoredBatch:
 # The log's row is looked up apart and not joined: so every database sees that one range of the
 # index is wanted, finds it in order and stops at the limit.
 _OF_NAME = log.c.name == bindparam("name")
+
+
+class LogRow(NamedTuple):
+    """A row of `log`, as `check_log` takes it. `name`: None in the database once the log is
+    deleted; such rows are never looked up here."""
+
+    row_sum: int
+    log_id: int
+    name: str
+    owner_epoch: int
+    start_offset: int
+    next_offset: int
+    clean_offset: int
+
+    @property
+    def state(self) -> LogState:
+        return LogState(
+            self.name, self.owner_epoch, self.start_offset, self.next_offset, self.clean_offset
+        )
+
+
 LOG_COLUMNS = (
     log.c.row_sum,
     log.c.log_id,
@@ -107,7 +146,7 @@ LOG_COLUMNS = (
     log.c.next_offset,
     log.c.clean_offset,
 )
-"""As `check_log` takes them."""
+"""As `LogRow` has them."""
 
 _LOG = select(*LOG_COLUMNS).where(_OF_NAME)
 
@@ -136,14 +175,22 @@ def _sizes(
     ).all()
 
 
+def find_log(connection: Connection, name: str) -> LogRow | None:
+    """None for an unknown log. Raises LogCorrupt."""
+    row = connection.execute(_LOG, {"name": name}).one_or_none()
+    if row is None:
+        return None
+    check_log(*row)
+    return LogRow._make(row)
+
+
 def read_range(
     connection: Connection, name: str, from_offset: int, max_bytes: int, min_one: bool
 ) -> list[StoredBatch]:
     """See `PartitionLogs.read`; `connection` must show all queries the same state."""
-    row = connection.execute(_LOG, {"name": name}).one_or_none()
+    row = find_log(connection, name)
     if row is None:
         return []
-    check_log(*row)
     log_id, start_offset, next_offset = row.log_id, row.start_offset, row.next_offset
     expected = max(from_offset, start_offset)
     if expected >= next_offset:
@@ -222,3 +269,77 @@ def extents(connection: Connection, name: str, from_offset: int, rows_max: int) 
 def live_size(connection: Connection, name: str, end_offset: int) -> int:
     """See `MeasuredLogs.size`."""
     return int(connection.scalar(_SIZE, {"name": name, "end_offset": end_offset}) or 0)
+
+
+# Replacing a range of rows ----------------------------------------------------------------------
+
+_LOCKED_LOG = select(*LOG_COLUMNS).where(log.c.log_id == bindparam("of_log")).with_for_update()
+_MOVE = (
+    update(log)
+    .where(log.c.log_id == bindparam("of_log"))
+    .values(
+        clean_offset=bindparam("clean"),
+        next_offset=bindparam("end"),
+        row_sum=log.c.row_sum + bindparam("difference"),
+    )
+)
+_ROW_AT = (
+    select(log_batch.c.base_offset, log_batch.c.last_offset)
+    .where(log_batch.c.log_id == bindparam("of_log"))
+    .where(log_batch.c.last_offset >= bindparam("at"))
+    .order_by(log_batch.c.last_offset)
+    .limit(1)
+)
+_DROP = (
+    delete(log_batch)
+    .where(log_batch.c.log_id == bindparam("of_log"))
+    .where(log_batch.c.last_offset >= bindparam("first"))
+    .where(log_batch.c.last_offset < bindparam("end"))
+)
+_INSERT = insert(log_batch)
+
+
+def replace_rows(connection: Connection, change: Replacement, log_id: int) -> bool:
+    """False if the log is another owner's now or ends before the range; then nothing was done.
+    Raises ValueError when the range cuts a row, LogCorrupt."""
+    first, end = change.from_offset, change.to_offset
+    if not _move(connection, change, log_id):
+        return False
+    head = connection.execute(_ROW_AT, {"of_log": log_id, "at": first}).one_or_none()
+    tail = connection.execute(_ROW_AT, {"of_log": log_id, "at": end - 1}).one_or_none()
+    if (head is not None and head[0] != first) or (tail is not None and tail[1] != end - 1):
+        raise ValueError(f"{change.name}: {first}..{end} cuts a row")
+    connection.execute(_DROP, {"of_log": log_id, "first": first, "end": end})
+    rows = [
+        Append(
+            change.name,
+            change.owner_epoch,
+            row.base_offset,
+            row.last_offset,
+            row.max_timestamp_ms,
+            row.payload,
+        )
+        for row in change.rows
+    ]
+    connection.execute(_INSERT, [to_row(row, log_id) for row in rows])
+    return True
+
+
+def _move(connection: Connection, change: Replacement, log_id: int) -> bool:
+    row = connection.execute(_LOCKED_LOG, {"of_log": log_id}).one_or_none()
+    if (
+        row is None
+        or row.name is None
+        or row.owner_epoch != change.owner_epoch
+        or row.next_offset < change.from_offset
+    ):
+        return False
+    check_log(*row)
+    end = max(row.next_offset, change.to_offset)
+    difference = end_moved(log_id, row.next_offset, end)
+    difference += cleaned(log_id, row.clean_offset, change.clean_offset)
+    connection.execute(
+        _MOVE,
+        {"of_log": log_id, "clean": change.clean_offset, "end": end, "difference": difference},
+    )
+    return True

@@ -15,6 +15,8 @@ Storage sees names and bytes; it never looks into a payload.
 
 from __future__ import annotations
 
+import base64
+import os
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -237,3 +239,12 @@ class Store(MeasuredLogs, Catalogue, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def new_cluster_id() -> str:
+    """16 random bytes as 22 characters of base64url, as Kafka writes UUIDs. It never starts with a
+    dash, which command lines would take for an option."""
+    while True:
+        value = base64.urlsafe_b64encode(os.urandom(16))[:22].decode()
+        if not value.startswith("-"):
+            return value

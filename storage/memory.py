@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from groupd.storage.ids import new_cluster_id
 from groupd.storage.log import (
     EXTENTS_MAX,
     Append,
@@ -23,6 +22,7 @@ from groupd.storage.log import (
     RowExtent,
     StoredBatch,
     StoredTopic,
+    new_cluster_id,
 )
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from groupd.storage import tables
-from groupd.storage.checksums import row_crc
-from groupd.storage.ids import new_cluster_id
-from groupd.storage.log import StoreRefused
-from groupd.storage.row_checksums import add_row_checksums
+from groupd.storage.checksums import log_sum, row_crc
+from groupd.storage.log import StoreRefused, new_cluster_id
 
 Migration = Callable[[Connection], None]
 
@@ -29,7 +27,48 @@ def statements(*sql: str) -> Migration:
     return change
 
 
-# What is here stays as it is: it speaks of tables as they were, not as `tables` has them now.
+# From here to MIGRATIONS everything stays as it is: it names tables and columns as they were then,
+# not as `tables` has them now.
+
+_CHECKSUM_COLUMNS = (
+    ("meta", "row_crc"),
+    ("log", "row_sum"),
+    ("topic", "row_crc"),
+    ("config_override", "row_crc"),
+    ("producer_id", "row_crc"),
+)
+
+_CHECKED_ROWS = (
+    ("meta", ("id",), ("cluster_id",)),
+    ("topic", ("topic_id",), ("topic_id", "name", "partitions", "configs")),
+    (
+        "config_override",
+        ("resource_type", "name", "key"),
+        ("resource_type", "name", "key", "value"),
+    ),
+    ("producer_id", ("id",), ("next_id",)),
+)
+"""Table, key, and what the checksum covers."""
+
+
+def add_row_checksums(connection: Connection) -> None:
+    """Version 1 -> 2: checksums for the rows that had none, all but those of `log_batch`."""
+    for table, column in _CHECKSUM_COLUMNS:
+        connection.execute(text(f"ALTER TABLE {table} ADD {column} BIGINT NOT NULL DEFAULT 0"))
+    for table, key, covered in _CHECKED_ROWS:
+        where = " AND ".join(f"{column} = :{column}" for column in key)
+        statement = text(f"UPDATE {table} SET row_crc = :row_crc WHERE {where}")
+        for row in connection.execute(text(f"SELECT * FROM {table}")).mappings().all():
+            crc = row_crc(*(row[column] for column in covered))
+            connection.execute(statement, {**{k: row[k] for k in key}, "row_crc": crc})
+    logs = connection.execute(
+        text("SELECT log_id, name, owner_epoch, start_offset, next_offset FROM log")
+    )
+    statement = text("UPDATE log SET row_sum = :row_sum WHERE log_id = :log_id")
+    for log in logs.all():
+        connection.execute(statement, {"log_id": log[0], "row_sum": log_sum(*log)})
+
+
 MIGRATIONS: Mapping[int, Migration] = {
     1: add_row_checksums,
     2: statements("ALTER TABLE meta ADD COLUMN owner_epoch BIGINT DEFAULT 0 NOT NULL"),

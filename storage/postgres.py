@@ -14,16 +14,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import URL, Connection, select, text, update
+from sqlalchemy import URL, BigInteger, Connection, LargeBinary, bindparam, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from groupd.storage.batches import Advance, Rows
-from groupd.storage.log import LogError, LogUnavailable, StoreRefused, StoreTaken
+from groupd.storage.checksums import end_moved
+from groupd.storage.log import LogError, LogFenced, LogUnavailable, StoreRefused, StoreTaken
 from groupd.storage.migrate import migrate
-from groupd.storage.postgres_append import append_rows
-from groupd.storage.postgres_errors import PostgresErrors, session_errors
-from groupd.storage.postgres_session import Session, connect, end_holder, take_lock
+from groupd.storage.postgres_session import (
+    PostgresErrors,
+    Session,
+    connect,
+    end_holder,
+    session_errors,
+    take_lock,
+)
 from groupd.storage.postgres_url import PostgresAddress, parse_url
 from groupd.storage.sql import SqlStore
 from groupd.storage.tables import meta
@@ -168,6 +175,69 @@ class PostgresBackend(DatabaseBackend):
             self._watching.cancel()
             await asyncio.wait([self._watching])
         await super()._close(writers, readers)
+
+
+# Appends ----------------------------------------------------------------------------------------
+
+# One statement, whatever the number of logs and batches: a statement a row would be a trip to the
+# server a row. Columns travel as arrays, so the statement is prepared once.
+_BATCH_COLUMNS = (
+    "log_id",
+    "base_offset",
+    "last_offset",
+    "max_timestamp_ms",
+    "row_crc",
+    "payload",
+)
+_APPEND = text(
+    """
+    WITH advanced AS (
+        UPDATE log SET next_offset = mine.new_end, row_sum = log.row_sum + mine.difference
+        FROM unnest(:of_log, :owner, :expected, :new_end, :difference)
+            AS mine (log_id, owner_epoch, expected, new_end, difference)
+        WHERE log.log_id = mine.log_id
+            AND log.owner_epoch = mine.owner_epoch
+            AND log.next_offset = mine.expected
+            AND log.name IS NOT NULL
+        RETURNING log.log_id
+    )
+    INSERT INTO log_batch (log_id, base_offset, last_offset, max_timestamp_ms, row_crc, payload)
+    SELECT * FROM unnest(
+        :log_id, :base_offset, :last_offset, :max_timestamp_ms, :row_crc, :payload
+    )
+    WHERE (SELECT count(*) FROM advanced) = cardinality(:of_log)
+    """
+).bindparams(
+    *(
+        bindparam(name, type_=ARRAY(BigInteger))
+        for name in ("of_log", "owner", "expected", "new_end", "difference", *_BATCH_COLUMNS[:-1])
+    ),
+    bindparam("payload", type_=ARRAY(LargeBinary)),
+)
+
+
+def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows) -> None:
+    """In a transaction. Raises LogFenced (of no log in particular) when one is not where its
+    writer believes: the caller rolls back whatever was done."""
+    inserted = connection.execute(
+        _APPEND,
+        {
+            "of_log": [advance.log_id for advance in advances],
+            "owner": [advance.owner_epoch for advance in advances],
+            "expected": [advance.base_offset for advance in advances],
+            "new_end": [advance.next_offset for advance in advances],
+            "difference": [
+                end_moved(advance.log_id, advance.base_offset, advance.next_offset)
+                for advance in advances
+            ],
+            **{name: [row[name] for row in rows] for name in _BATCH_COLUMNS},
+        },
+    ).rowcount
+    if inserted != len(rows):
+        raise LogFenced([])
+
+
+# Connections ------------------------------------------------------------------------------------
 
 
 def _connect(session: Callable[[], Awaitable[Session]], **options: Any) -> Connect:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, bindparam, func, or_, select, text
 
-from groupd.storage.batches import BATCH_COLUMNS, LOG_COLUMNS, ROWS_MAX
+from groupd.storage.batches import BATCH_COLUMNS, LOG_COLUMNS, ROWS_MAX, LogRow, find_log
 from groupd.storage.checksums import batch_crc, check_log
 from groupd.storage.log import LogCorrupt, LogState, StoredBatch
-from groupd.storage.sql_catalogue import SqlCatalogue
+from groupd.storage.sql import SqlCatalogue
 from groupd.storage.sql_logs import Backend, SqlLogs
 from groupd.storage.tables import log, log_batch
 
@@ -55,7 +55,6 @@ _PAGE = (
 
 
 _LOGS = select(*LOG_COLUMNS).order_by(log.c.log_id)
-_LOG = select(*LOG_COLUMNS).where(log.c.name == bindparam("name"))
 
 # The index has both ends and no payload is loaded.
 _ENDS = (
@@ -114,12 +113,9 @@ class StoreReader(SqlLogs, SqlCatalogue):
 
     async def states(self) -> list[LogState]:
         """Every log, by name."""
-        query = select(
-            log.c.name, log.c.owner_epoch, log.c.start_offset, log.c.next_offset, log.c.clean_offset
-        )
-        named = query.where(log.c.name.is_not(None)).order_by(log.c.name)
+        named = select(*LOG_COLUMNS).where(log.c.name.is_not(None)).order_by(log.c.name)
         return await self._backend.read(
-            lambda connection: [LogState(*row) for row in connection.execute(named)]
+            lambda connection: [LogRow._make(row).state for row in connection.execute(named)]
         )
 
     async def scan(self, name: str, visit: Callable[[LogState, Iterator[StoredRow]], T]) -> T:
@@ -128,11 +124,9 @@ class StoreReader(SqlLogs, SqlCatalogue):
         """
 
         def work(connection: Connection) -> T:
-            row = connection.execute(select(log).where(log.c.name == name)).one()
-            state = LogState(
-                name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
-            )
-            return visit(state, _rows(connection, name, row.log_id, row.start_offset))
+            found = connection.execute(select(*LOG_COLUMNS).where(log.c.name == name)).one()
+            row = LogRow._make(found)
+            return visit(row.state, _rows(connection, name, row.log_id, row.start_offset))
 
         return await self._backend.read(work)
 
@@ -144,13 +138,9 @@ class StoreReader(SqlLogs, SqlCatalogue):
         unknown log. Raises LogCorrupt where a row has values of wrong types."""
 
         def work(connection: Connection) -> LogPage | None:
-            row = connection.execute(_LOG, {"name": name}).one_or_none()
+            row = find_log(connection, name)
             if row is None:
                 return None
-            check_log(*row)
-            state = LogState(
-                name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
-            )
             first = max(from_offset, row.start_offset)
             last, total = None, 0
             sizes = connection.execute(_SIZES, {"log_id": row.log_id, "first": first}).all()
@@ -160,11 +150,10 @@ class StoreReader(SqlLogs, SqlCatalogue):
                     break
                 last = end
             if last is None or first >= until_offset:
-                return LogPage(state, [])
+                return LogPage(row.state, [])
             place = {"log_id": row.log_id, "first": first, "last": last}
-            return LogPage(
-                state, [_stored(name, found) for found in connection.execute(_RANGE, place)]
-            )
+            rows = [_stored(name, found) for found in connection.execute(_RANGE, place)]
+            return LogPage(row.state, rows)
 
         return await self._backend.read(work)
 

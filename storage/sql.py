@@ -1,10 +1,151 @@
-"""The `Store` over SQL: logs and catalogue on one backend."""
+"""The `Store` over SQL: the catalogue, for every dialect, and the store of logs and catalogue."""
 
 from __future__ import annotations
 
-from groupd.storage.log import LogError, StoreRefused
-from groupd.storage.sql_catalogue import SqlCatalogue
+import json
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from groupd.storage.checksums import check_row, row_crc
+from groupd.storage.log import LogError, StoredTopic, StoreRefused
 from groupd.storage.sql_logs import Backend, SqlLogs
+from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
+
+_PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
+
+
+class SqlCatalogue:
+    """See `storage.log.Catalogue`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def cluster_id(self) -> str:
+        def work(connection: Connection) -> str:
+            query = select(meta.c.cluster_id, meta.c.row_crc)
+            cluster_id, crc = connection.execute(query).one()
+            check_row("meta", crc, cluster_id)
+            return str(cluster_id)
+
+        return await self._backend.read(work)
+
+    async def topics(self) -> list[StoredTopic]:
+        """By name."""
+
+        def work(connection: Connection) -> list[StoredTopic]:
+            query = select(topic).order_by(topic.c.name, topic.c.topic_id)
+            rows = connection.execute(query).all()
+            for row in rows:
+                values = (row.topic_id, row.name, row.partitions, row.configs)
+                check_row("topic", row.row_crc, *values)
+            return [
+                StoredTopic(
+                    row.topic_id,
+                    row.name,
+                    row.partitions,
+                    tuple(sorted(json.loads(row.configs).items())),
+                )
+                for row in rows
+            ]
+
+        return await self._backend.read(work)
+
+    async def put_topic(self, topic: StoredTopic) -> None:
+        stored = topic
+
+        def work(connection: Connection) -> None:
+            _put_topic(connection, stored)
+
+        await self._backend.write(work)
+
+    async def delete_topic(self, topic_id: bytes) -> None:
+        statement = delete(topic).where(topic.c.topic_id == topic_id)
+        await self._backend.write(lambda connection: connection.execute(statement))
+
+    async def configs(self) -> list[tuple[int, str, str, str]]:
+        """Ordered by resource type, name and key."""
+        columns = config_override.c
+        query = select(
+            columns.row_crc, columns.resource_type, columns.name, columns.key, columns.value
+        ).order_by(columns.resource_type, columns.name, columns.key)
+
+        def work(connection: Connection) -> list[tuple[int, str, str, str]]:
+            rows = connection.execute(query).all()
+            for row in rows:
+                check_row("config_override", *row)
+            return [(row[1], row[2], row[3], row[4]) for row in rows]
+
+        return await self._backend.read(work)
+
+    async def put_config(self, resource_type: int, name: str, key: str, value: str | None) -> None:
+        columns = config_override.c
+        gone = (
+            delete(config_override)
+            .where(columns.resource_type == resource_type)
+            .where(columns.name == name)
+            .where(columns.key == key)
+        )
+
+        def work(connection: Connection) -> None:
+            connection.execute(gone)
+            if value is not None:
+                crc = row_crc(resource_type, name, key, value)
+                row = {"resource_type": resource_type, "name": name, "key": key, "value": value}
+                connection.execute(insert(config_override), {**row, "row_crc": crc})
+
+        await self._backend.write(work)
+
+    async def log_sizes(self) -> dict[str, int]:
+        query = (
+            select(log.c.name, func.sum(func.length(log_batch.c.payload)))
+            .join_from(log, log_batch, log_batch.c.log_id == log.c.log_id)
+            .where(log_batch.c.last_offset >= log.c.start_offset)
+            .group_by(log.c.name)
+        )
+
+        def work(connection: Connection) -> dict[str, int]:
+            return {name: int(size) for name, size in connection.execute(query)}
+
+        return await self._backend.read(work)
+
+    async def next_producer_ids(self, count: int) -> int:
+        if count < 1:
+            raise ValueError(f"{count} producer ids")
+
+        def work(connection: Connection) -> int:
+            first, crc = connection.execute(_PRODUCER_IDS.with_for_update()).one()
+            check_row("producer_id", crc, first)
+            following = first + count
+            connection.execute(
+                update(producer_id).values(next_id=following, row_crc=row_crc(following))
+            )
+            return int(first)
+
+        return await self._backend.write(work)
+
+    async def _check_producer_ids(self) -> None:
+        """Raises LogCorrupt. The other rows are read at each start anyway."""
+
+        def work(connection: Connection) -> None:
+            next_id, crc = connection.execute(_PRODUCER_IDS).one()
+            check_row("producer_id", crc, next_id)
+
+        await self._backend.read(work)
+
+
+def _put_topic(connection: Connection, stored: StoredTopic) -> None:
+    connection.execute(delete(topic).where(topic.c.topic_id == stored.topic_id))
+    configs = json.dumps(dict(stored.configs), sort_keys=True)
+    connection.execute(
+        insert(topic),
+        {
+            "topic_id": stored.topic_id,
+            "name": stored.name,
+            "partitions": stored.partitions,
+            "configs": configs,
+            "row_crc": row_crc(stored.topic_id, stored.name, stored.partitions, configs),
+        },
+    )
 
 
 class SqlStore(SqlLogs, SqlCatalogue):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -29,11 +29,13 @@ from groupd.storage.batches import (
     LOG_COLUMNS,
     WITH_MAX_TIMESTAMP,
     Advance,
+    LogRow,
     Rows,
     extents,
     live_size,
     plan,
     read_range,
+    replace_rows,
     to_batch,
     to_row,
 )
@@ -55,7 +57,6 @@ from groupd.storage.log import (
     StoredBatch,
     StoreTaken,
 )
-from groupd.storage.sql_replace import replace_rows
 from groupd.storage.tables import log, log_batch
 
 T = TypeVar("T")
@@ -76,18 +77,6 @@ _TAKE = (
     .values(owner_epoch=bindparam("mine"), row_sum=log.c.row_sum + bindparam("difference"))
 )
 _SUM = update(log).where(log.c.log_id == bindparam("of_log")).values(row_sum=bindparam("sum"))
-
-
-class LogRow(NamedTuple):
-    """As `check_log` takes it."""
-
-    row_sum: int
-    log_id: int
-    name: str
-    owner_epoch: int
-    start_offset: int
-    next_offset: int
-    clean_offset: int
 
 
 class Backend(Protocol):
@@ -151,9 +140,7 @@ class SqlLogs:
         states = {}
         for row in await self._backend.write(work):
             self._log_ids[row.name] = row.log_id
-            states[row.name] = LogState(
-                row.name, row.owner_epoch, row.start_offset, row.next_offset, row.clean_offset
-            )
+            states[row.name] = row.state
         return {name: states[name] for name in wanted}
 
     async def append(self, batches: Sequence[Append]) -> None:

@@ -8,30 +8,24 @@ write lock when they begin, so that none fails halfway because another program c
 from __future__ import annotations
 
 import os
-import sqlite3
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from groupd.storage.batches import Advance, Rows
 from groupd.storage.checksums import end_moved
-from groupd.storage.disk import FULL, NO_SPACE, is_full
-from groupd.storage.lock import DataLock
 from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
 from groupd.storage.migrate import migrate
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_checks import check_acknowledged, check_tables, number_logs
-from groupd.storage.sqlite_thread import SqliteConnection
-from groupd.storage.transactions import Connect, DatabaseBackend, ReadingBackend, Transactions
-from groupd.storage.witness import Witness
+from groupd.storage.sqlite_connections import driver_of, sqlite_connect
+from groupd.storage.sqlite_files import FULL, NO_SPACE, DataLock, Witness, is_full
+from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
+from groupd.storage.transactions import DatabaseBackend, ReadingBackend, Transactions
 
 READERS = 2
-BUSY_TIMEOUT_MS = 5000
 
 _SQLITE_ERROR = 1
 _SQLITE_IOERR = 10
@@ -45,21 +39,6 @@ _DAMAGE = (_SQLITE_ERROR, _SQLITE_CORRUPT, _SQLITE_NOTADB)
 _UNDECODABLE = "Could not decode to UTF-8"
 """Python's own error, without a code of SQLite: a text that was never written so."""
 
-_PRAGMAS = (
-    f"busy_timeout={BUSY_TIMEOUT_MS}",
-    "synchronous=FULL",
-    # macOS: without it, fsync leaves the data in the disk's cache.
-    "fullfsync=ON",
-    "cache_size=-16384",
-)
-_WRITER_PRAGMAS = (
-    # It appends, and would fill a larger one with what nobody reads through it.
-    "cache_size=-2048",
-    # Fewer, larger checkpoints than the default of 1000 pages.
-    "wal_autocheckpoint=4000",
-    "journal_size_limit=67108864",
-)
-
 
 def sqlite_store(path: Path) -> SqlStore:
     """The store in the database file `path`, not started."""
@@ -68,7 +47,7 @@ def sqlite_store(path: Path) -> SqlStore:
 
 def sqlite_reader(path: Path) -> ReadingBackend:
     """The backend of a `StoreReader` on the database file `path`."""
-    connect = _connect(path, writes=False, read_only=True)
+    connect = sqlite_connect(path, writes=False, read_only=True)
     return ReadingBackend(str(path), SqliteErrors(path), connect)
 
 
@@ -84,13 +63,13 @@ class SqliteBackend(DatabaseBackend):
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
         self._lock.acquire()
-        writer = Transactions(_connect(self._path, writes=True), 1)
+        writer = Transactions(sqlite_connect(self._path, writes=True), 1)
         try:
             await self._prepare(writer, self._check)
         except BaseException:
             self._closed()
             raise
-        self._open(writer, Transactions(_connect(self._path, writes=False), READERS))
+        self._open(writer, Transactions(sqlite_connect(self._path, writes=False), READERS))
 
     def _check(self, connection: Connection) -> None:
         where = str(self._path)
@@ -145,7 +124,7 @@ def append_rows(connection: Connection, advances: Sequence[Advance], rows: Rows)
         )
         for advance in advances
     ]
-    driver = _driver(connection)
+    driver = driver_of(connection)
     if driver.executemany(_ADVANCE, moves).rowcount != len(moves):
         raise LogFenced([])
     driver.executemany(_INSERT_BATCH, rows)
@@ -200,66 +179,65 @@ def _reason(error: Exception) -> tuple[str, int]:
     return reason, code
 
 
-# Connections ------------------------------------------------------------------------------------
+# Checks at the start ----------------------------------------------------------------------------
+
+# The small tables are checked as a whole, with their indexes, which takes less than a millisecond:
+# a row that an index does not find would be taken for one that never was. `log_batch` is not, as it
+# is as large as the data: its rows are checked when they are read, each by its checksum and all by
+# their offsets, which follow each other.
+_WHOLE = (meta, log, topic, config_override, producer_id)
+_MEND = "restore the data directory from a copy or choose another"
+
+_FIRST_LOG_ID_BITS = 40
+_LAST_LOG_ID = text("SELECT seq FROM sqlite_sequence WHERE name = 'log'")
 
 
-def _connect(path: Path, *, writes: bool, read_only: bool = False) -> Connect:
-    """`read_only`: the file must be there and stays as it is."""
-    target = f"file:{quote(str(path))}?mode=ro" if read_only else str(path)
+def number_logs(connection: Connection) -> None:
+    """Gives a new database log ids of its own; changes nothing in one that has numbered logs.
 
-    def open_file() -> sqlite3.Connection:
-        if read_only and not path.is_file():
-            raise StoreRefused(f"{path}: there is no such store")
-        # Without an isolation level the driver begins no transactions where it sees fit.
-        return sqlite3.connect(target, isolation_level=None, uri=read_only)
-
-    def connected(connection: sqlite3.Connection, _record: Any) -> None:
-        try:
-            _configure(connection, path, writes)
-        except BaseException:
-            connection.close()
-            raise
-
-    def begin(connection: Connection) -> None:
-        _driver(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),
-        creator=open_file,
-        # `Transactions` keeps the connections.
-        poolclass=NullPool,
-    )
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begin)
-    thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
-
-    async def connect() -> SqliteConnection:
-        connection = SqliteConnection(engine, thread_name)
-        await connection.open()
-        return connection
-
-    return connect
-
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    """The connection below SQLAlchemy's. A statement that every commit waits for is executed there:
-    it takes half of the time."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
-
-
-def _configure(connection: sqlite3.Connection, path: Path, writes: bool) -> None:
-    for pragma in _PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
-    if not writes:
-        connection.execute("PRAGMA query_only=ON")
+    They are part of the checksum of every batch, so pages of another groupd's database (a
+    write-ahead log that was mixed up) do not pass for ours.
+    """
+    if connection.execute(_LAST_LOG_ID).scalar() is not None:
         return
-    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-    if mode != "wal":
+    first = secrets.randbits(_FIRST_LOG_ID_BITS)
+    connection.execute(
+        text("INSERT INTO sqlite_sequence (name, seq) VALUES ('log', :first)"), {"first": first}
+    )
+
+
+def check_tables(connection: Connection, where: str) -> None:
+    """Raises StoreRefused."""
+    for table in _WHOLE:
+        problem = str(connection.execute(text(f"PRAGMA integrity_check({table.name})")).scalar())
+        if problem != "ok":
+            raise StoreRefused(
+                f"{where}: table {table.name} is damaged ({_line(problem)}): {_MEND}"
+            )
+    # Of the large table only that it is there.
+    connection.execute(select(log_batch.c.batch_id).limit(1)).first()
+
+
+def check_acknowledged(connection: Connection, where: str, witness: Witness) -> None:
+    """Raises StoreRefused when an append that was acknowledged is missing."""
+    for log_id, noted in witness.notes():
+        query = select(log.c.name, log.c.next_offset).where(log.c.log_id == log_id)
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            newest = connection.execute(_LAST_LOG_ID).scalar()
+            is_new = connection.execute(select(log.c.log_id).limit(1)).first() is None
+            if newest is not None and log_id <= int(newest) and not is_new:
+                continue  # deleted since; those of the coordinator never are
+            lost = f"a log with {noted} records is missing"
+        elif row.next_offset < noted:
+            lost = f"log {row.name} ends at offset {row.next_offset}, but {noted} was acknowledged"
+        else:
+            continue
         raise StoreRefused(
-            f"{path}: the file system has no write-ahead log: choose a data directory on a "
-            "local disk"
+            f"{where}: {lost}: its write-ahead log was cut or damaged, or an older copy took its "
+            f"place: {_MEND}; to serve what is left, delete {witness.path}"
         )
-    for pragma in _WRITER_PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+
+
+def _line(problem: str) -> str:
+    return " ".join(problem.split())

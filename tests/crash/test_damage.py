@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from groupd.storage.checksums import batch_crc
-from groupd.storage.witness import Witness
+from groupd.storage.sqlite_files import Witness
 from tests.crash.damage import (
     FRAME_BYTES,
     PAGE_BYTES,

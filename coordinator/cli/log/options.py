@@ -71,8 +71,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def reading(store: str | None, data_dir: Path) -> AsyncIterator[Any]:
     """A started `StoreReader`. Says on stderr when a daemon is at work on the same store."""
-    from groupd.storage.lock import holder
     from groupd.storage.open import create_reader, database_file
+    from groupd.storage.sqlite_files import holder
 
     reader = create_reader(store, data_dir)
     await reader.start()

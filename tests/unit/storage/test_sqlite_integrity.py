@@ -21,8 +21,8 @@ from groupd.storage.log import (
     StoreRefused,
 )
 from groupd.storage.open import create_store
+from groupd.storage.sqlite_files import Witness
 from groupd.storage.tables import SCHEMA_VERSION
-from groupd.storage.witness import Witness
 
 SCHEMA_1 = Path(__file__).with_name("schema_1.sql")
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from groupd.storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
 from groupd.storage.open import create_store
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_thread import SqliteConnection
+from groupd.storage.sqlite_connections import SqliteConnection
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
