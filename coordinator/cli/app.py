@@ -12,7 +12,6 @@ from groupd.coordinator.cli.demo.command import demo
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
-from groupd.coordinator.compiled import compiled_modules
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -42,11 +41,7 @@ def root(
     if version:
         from importlib.metadata import version as installed_version
 
-        # Loads what a daemon is made of.
-        import groupd.coordinator.daemon  # noqa: F401
-
-        how = f"compiled: {count} modules" if (count := len(compiled_modules())) else "pure Python"
-        typer.echo(f"groupd {installed_version('groupd')} ({how})")
+        typer.echo(f"groupd {installed_version('groupd')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
