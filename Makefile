@@ -59,8 +59,8 @@ crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed
 chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and daemon are killed; SECONDS=120, ARGS="--seed N"
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
-demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
-	$(BIN)/python -m groupd demo $(ARGS)
+demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in the terminal
+	$(BIN)/python examples/demo/demo.py
 
 report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
@@ -82,8 +82,8 @@ bench-quick: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## The same with the sm
 bench-render: $(STAMPS)/test ## What make bench measured, into docs/benchmarks.md
 	$(BIN)/python -m tests.bench --render build/bench/results.json
 
-bench-self: $(STAMPS)/bench ## Throughput and memory of groupd alone, on this machine
-	$(BIN)/python -m groupd bench $(ARGS)
+bench-self: $(STAMPS)/run ## Throughput and memory of groupd alone, on this machine; ARGS="--help"
+	$(BIN)/python -m tests.bench.self $(ARGS)
 
 $(KAFKA_ASSIGNORS): $(STAMPS)/oracle tests/bench/assignors/java/AssignorBench.java
 	mkdir -p $(@D)
@@ -132,12 +132,12 @@ $(STAMPS)/venv: scripts/venv.sh
 	@mkdir -p $(STAMPS) && touch $@
 
 # One target an extra: each installs the project in place with what that use needs, all pinned.
-$(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/pipeline: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
+$(STAMPS)/run $(STAMPS)/test $(STAMPS)/demo $(STAMPS)/pipeline: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
 EXTRA_run := [postgres]
 EXTRA_test := [test,dev,release]
-EXTRA_bench := [bench,postgres]
+EXTRA_demo := [demo]
 EXTRA_pipeline := [pipeline]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh

