@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -11,12 +11,10 @@ from groupd.coordinator.core.interop import upgrade
 from groupd.coordinator.core.interop.upgrade import Upgrade
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.schema import Record
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedGroup:
+class JoinedGroup(Struct, frozen=True):
     """The group that a heartbeat means. `is_new`: there was none, or an empty classic one;
     `records`: what makes room for it; `upgrade`: it was a classic group with members."""
 

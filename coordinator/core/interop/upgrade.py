@@ -13,7 +13,9 @@ it, so no partition changes hands by the conversion itself.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
@@ -43,7 +45,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from groupd.protocol.records.schema import Record
@@ -56,8 +57,7 @@ _CUSTOM_ASSIGNOR = (
 _NOT_IN_THE_LOG = AppliedAt(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(Struct, frozen=True):
     """`group`: what `records` will make of `classic`."""
 
     classic: ClassicGroup
