@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.cli.bench.frames import consumer_heartbeat, request_frame
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.server import commits
@@ -23,6 +22,7 @@ from groupd.protocol.records.batch import iter_records
 from groupd.protocol.records.codec import decode_record
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 from groupd.protocol.wire.encode import Writer
+from tests.bench.frames import consumer_heartbeat, request_frame
 from tests.support.kio_entities import plain, read_response
 from tests.unit.server.test_steady import TOPIC, Peer, parse
 

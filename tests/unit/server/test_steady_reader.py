@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.cli.bench.frames import consumer_heartbeat
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.steady import ONE_REQUEST_BYTES, PIPELINED_BYTES, SteadyTable
 from groupd.coordinator.server.steady_reader import READY_MAX, SteadyReader
+from tests.bench.frames import consumer_heartbeat
 from tests.unit.server.test_steady import Peer, parse, play
 
 REQUEST = b"\x00\x44\x00\x01\x00\x00\x00\x00body"
