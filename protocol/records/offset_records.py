@@ -13,7 +13,7 @@ from struct import Struct
 from struct import error as struct_error
 from sys import intern
 
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.primitives import (
     INT32,
     NO_TAGS,
