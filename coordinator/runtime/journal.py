@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Completion, RequestToken
-from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.producers.transactions import Marker
 from groupd.protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
 from groupd.protocol.records.batch_records import KeyValue, encode_content, join_contents
 from groupd.protocol.records.codec import encode_contents
