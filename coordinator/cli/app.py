@@ -6,10 +6,12 @@ from typing import Any
 
 import typer
 
-from groupd.coordinator.cli import health, serve_command, show_config
+from groupd.coordinator.cli import health, show_config
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
+from groupd.coordinator.cli.serve import serve
+from groupd.coordinator.cli.serve_flags import typer_command
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -21,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("serve")(serve_command.serve)
+app.command("serve")(typer_command(serve))
 app.command("config")(show_config.show_config)
 app.command("health")(health.health)
 app.command("replay")(replay)

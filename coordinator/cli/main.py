@@ -31,20 +31,17 @@ def main(args: list[str] | None = None) -> None:
 
 def _served(words: Sequence[str]) -> bool:
     """False: the flags are for typer."""
-    from groupd.coordinator.cli.plain_flags import serve_arguments
+    from groupd.coordinator.cli.serve_flags import read_flags
 
-    arguments = serve_arguments(words)
-    if arguments is None:
+    flags = read_flags(words)
+    if flags is None:
         return False
     # What a start makes is here to stay, and `serve` keeps it from the collector once it is done:
     # collections on the way would find nothing.
     gc.disable()
-    from groupd.coordinator.cli.lean import load_structlog
-
-    load_structlog()
     from groupd.coordinator.cli.serve import serve
 
-    serve(**arguments)
+    serve(flags)
     return True
 
 

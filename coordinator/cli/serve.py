@@ -1,5 +1,4 @@
-"""`groupd serve`: run the daemon until a signal. Its flags stand in `serve_command`, which is not
-loaded when `plain_flags` can read the command line."""
+"""`groupd serve`: run the daemon until a signal. Its flags stand in `serve_flags`."""
 
 from __future__ import annotations
 
@@ -7,74 +6,82 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from groupd.coordinator.cli import stop_signals
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
+from groupd.coordinator.cli.serve_flags import ServeFlags
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
 
 if TYPE_CHECKING:
-    from groupd.coordinator.cli.controlled import ControlledDaemon
-    from groupd.coordinator.daemon import Daemon, DaemonOptions
     from groupd.coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
 """A shutdown that takes longer is cut off: the promise is 5 s."""
 
 
-def serve(
-    *,
-    listen: str = "127.0.0.1:9092",
-    advertised: str | None = None,
-    admin: str = "127.0.0.1:9644",
-    data_dir: Path = Path("./groupd-data"),
-    store: str | None = None,
-    topics: Sequence[str] | None = None,
-    config: Path | None = None,
-    sets: Sequence[str] | None = None,
-    profile: str = "default",
-    workers: int = 1,
-    control: bool = False,
-    control_anywhere: bool = False,
-    record: Path | None = None,
-    record_max: int = 1024,
-    until_stdin_ends: bool = False,
-    log_format: str = "text",
-    log_level: str = "info",
-) -> None:
-    """Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
-    taken the store over."""
-    # Imported late: usage errors need none of it.
-    from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
+class Served(Protocol):
+    """As much of a daemon as `serve` needs; see `coordinator.daemon.Daemon`."""
+
+    @property
+    def kafka_address(self) -> tuple[str, int]: ...
+
+    @property
+    def admin_address(self) -> tuple[str, int]: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def lost(self) -> str: ...
+
+
+def serve(flags: ServeFlags) -> None:
+    """Serve Kafka clients until SIGTERM or SIGINT.
+
+    Prints one line on stdout once it serves; logs go to stderr.
+    """
+    # Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
+    # taken the store over. Imported late: usage errors need none of it.
+    from groupd.coordinator.daemon import CannotStart
     from groupd.storage.log import StoreRefused
 
-    _set_up_log(log_format, log_level)
-    options = DaemonOptions(
-        listen=host_port(listen, "--listen"),
-        advertised=real_port(advertised, "--advertised") if advertised else None,
-        admin=host_port(admin, "--admin"),
-        data_dir=data_dir,
-        store_url=store,
-        topics=tuple(topic(item) for item in topics or ()),
-        config=build_config(config, sets or (), profile),
-        workers=_workers(workers, log_format, log_level, _alone(record, control=control)),
-    )
+    _set_up_log(flags.log_format, flags.log_level)
     try:
-        recording = None if record is None else (record, record_max << 20)
-        if control:
-            _serve(_controlled(options, control_anywhere, recording), until_stdin_ends)
-        elif recording is not None:
-            _serve(_recorded(options, *recording), until_stdin_ends)
-        else:
-            _serve(Daemon(options), until_stdin_ends)
+        _serve(_daemon(flags), flags.until_stdin_ends)
     except (CannotStart, StoreRefused) as error:
         raise UsageError(str(error)) from None
     stop_signals.ignore()
+
+
+def _daemon(flags: ServeFlags) -> Served:
+    """What the flags ask for. Raises UsageError, StoreRefused."""
+    from groupd.coordinator.daemon import Daemon, DaemonOptions
+
+    options = DaemonOptions(
+        listen=host_port(flags.listen, "--listen"),
+        advertised=real_port(flags.advertised, "--advertised") if flags.advertised else None,
+        admin=host_port(flags.admin, "--admin"),
+        data_dir=flags.data_dir,
+        store_url=flags.store,
+        topics=tuple(topic(item) for item in flags.topics),
+        config=build_config(flags.config, flags.sets, flags.profile),
+        workers=_workers(flags),
+    )
+    recording = None if flags.record is None else (flags.record, flags.record_max << 20)
+    if flags.control:
+        from groupd.coordinator.cli.controlled import ControlledDaemon
+
+        return ControlledDaemon(options, anywhere=flags.control_anywhere, recording=recording)
+    if recording is not None:
+        from groupd.coordinator.cli.recorded import RecordedDaemon
+
+        return RecordedDaemon(options, *recording)
+    return Daemon(options)
 
 
 def _set_up_log(log_format: str, log_level: str) -> None:
@@ -85,39 +92,19 @@ def _set_up_log(log_format: str, log_level: str) -> None:
     configure_logging(log_format, log_level)
 
 
-def _alone(record: Path | None, *, control: bool) -> str | None:
-    recorded = "--record" if record is not None else None
-    return "--control" if control else recorded
-
-
-def _workers(
-    count: int, log_format: str, log_level: str, alone: str | None
-) -> WorkerOptions | None:
-    """None: one process. `alone`: a flag that is for one process only."""
-    if count == 1:
+def _workers(flags: ServeFlags) -> WorkerOptions | None:
+    """None: one process. Raises UsageError for flags that are for one process only."""
+    if flags.workers == 1:
         return None
-    if alone is not None:
+    if flags.control or flags.record is not None:
+        alone = "--control" if flags.control else "--record"
         raise UsageError(f"{alone} with --workers: it is for one process only")
     from groupd.coordinator.workers.hosting import WorkerOptions
 
-    return WorkerOptions(count, log_format, log_level)
+    return WorkerOptions(flags.workers, flags.log_format, flags.log_level)
 
 
-def _controlled(
-    options: DaemonOptions, anywhere: bool, recording: tuple[Path, int] | None
-) -> ControlledDaemon:
-    from groupd.coordinator.cli.controlled import ControlledDaemon
-
-    return ControlledDaemon(options, anywhere=anywhere, recording=recording)
-
-
-def _recorded(options: DaemonOptions, path: Path, bytes_max: int) -> Daemon:
-    from groupd.coordinator.cli.recorded import RecordedDaemon
-
-    return RecordedDaemon(options, path, bytes_max)
-
-
-def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
+def _serve(daemon: Served, until_stdin_ends: bool = False) -> None:
     import uvloop
 
     if until_stdin_ends and sys.stdin is None:
@@ -131,7 +118,7 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
             sys.exit(1)
 
 
-async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) -> None:
+async def _run(daemon: Served, until_stdin_ends: bool = False) -> None:
     from groupd.coordinator.server.logs import lasting
 
     stop = asyncio.Event()
@@ -175,7 +162,7 @@ def _at_end_of_stdin(call: Callable[[], object]) -> None:
     threading.Thread(target=read, name="groupd-stdin", daemon=True).start()
 
 
-async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
+async def _until(stop: asyncio.Event, daemon: Served) -> None:
     """A signal. Raises DaemonFailed if another daemon takes the store over: groups and offsets are
     its business now, and what this one still knows is old."""
     stopping = asyncio.ensure_future(stop.wait())
@@ -187,7 +174,7 @@ async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None
     losing.cancel()
 
 
-async def _started(daemon: Daemon | ControlledDaemon, stop: asyncio.Event) -> bool:
+async def _started(daemon: Served, stop: asyncio.Event) -> bool:
     """Start the daemon; False if it was to stop before, which ends a long load at once."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import typer
 
-from groupd.coordinator.cli.serve_command import serve
+from groupd.coordinator.cli.serve_flags import flags
 from groupd.coordinator.config import FIELDS_BY_KEY
 from groupd.protocol.wire.apis import API_RANGES
 
@@ -59,12 +57,7 @@ def test_the_table_of_apis_equals_what_is_advertised() -> None:
 
 def test_the_page_names_every_flag_of_serve_and_every_key_it_shows_exists() -> None:
     page = SERVE_PAGE.read_text()
-    for name, parameter in inspect.signature(serve, eval_str=True).parameters.items():
-        option = parameter.annotation.__metadata__[0]
-        assert isinstance(option, type(typer.Option()))
-        declared = [option.default, *(option.param_decls or ())]
-        named = [flag for flag in declared if isinstance(flag, str) and flag.startswith("--")]
-        flag = named[0] if named else f"--{name.replace('_', '-')}"
+    for flag in flags():
         assert f"| `{flag} " in page or f"| `{flag}`" in page, flag
     config = page.partition("## Configuration")[2].partition("\n## ")[0]
     keys = [line.split("`")[1] for line in config.splitlines() if line.startswith("| `")]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+import typer
 
-from groupd.coordinator.cli import serve as serving
-from groupd.coordinator.cli.main import main
-from groupd.coordinator.cli.plain_flags import serve_arguments
+from groupd.coordinator.cli.serve_flags import ServeFlags, flags, read_flags, typer_command
 
-SIGNATURE = inspect.signature(serving.serve)
 ROOT = Path(__file__).resolve().parents[3]
 ALL = [
     ["--listen", "127.0.0.1:0"],
@@ -33,6 +29,7 @@ ALL = [
     ["--control"],
     ["--control-anywhere"],
     ["--record", "tape"],
+    ["--record-max", "3"],
     ["--until-stdin-ends"],
     ["--log-format", "json"],
     ["--log-level", "warning"],
@@ -45,7 +42,7 @@ FOR_TYPER = [
     ["--workers", "0"],
     ["--workers", "65"],
     ["--workers", "many"],
-    ["--record-max", "3"],
+    ["--record-max", "0"],
     ["--set", "--control"],
     ["--data-dir", ""],
     ["extra"],
@@ -53,20 +50,16 @@ FOR_TYPER = [
 ]
 
 
-def bound(arguments: dict[str, Any]) -> dict[str, Any]:
-    call = SIGNATURE.bind(**arguments)
-    call.apply_defaults()
-    return {name: value or None for name, value in call.arguments.items()}
-
-
-def by_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(serving, "serve", lambda **arguments: seen.append(arguments))
-    monkeypatch.setattr("groupd.coordinator.cli.main._served", lambda words: False)
-    with pytest.raises(SystemExit) as end:
-        main(["serve", *words])
-    assert end.value.code == 0
+def by_typer(words: list[str]) -> ServeFlags:
+    seen: list[ServeFlags] = []
+    app = typer.Typer()
+    app.command()(typer_command(seen.append))
+    typer.main.get_command(app).main(words, standalone_mode=False)
     return seen[0]
+
+
+def test_the_cases_are_all_flags() -> None:
+    assert {words[0] for words in ALL} == flags().keys()
 
 
 @pytest.mark.parametrize(
@@ -80,15 +73,13 @@ def test_every_flag(words: list[str], store: str | None, monkeypatch: pytest.Mon
         monkeypatch.delenv("GROUPD_STORE", raising=False)
     else:
         monkeypatch.setenv("GROUPD_STORE", store)
-    plain = serve_arguments(words)
-    assert plain is not None
-    assert bound(plain) == bound(by_typer(words, monkeypatch))
+    assert read_flags(words) == by_typer(words)
 
 
 @pytest.mark.parametrize("words", FOR_TYPER, ids=" ".join)
 def test_the_rest_is_for_typer(words: list[str]) -> None:
-    assert serve_arguments(words) is None
-    assert serve_arguments([*ALL[0], *words]) is None
+    assert read_flags(words) is None
+    assert read_flags([*ALL[0], *words]) is None
 
 
 def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
@@ -96,7 +87,7 @@ def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     code = (
         "import sys, groupd.coordinator.cli.main, groupd.coordinator.cli.serve as serve\n"
         "async def until(stop, daemon):\n"
-        "    heavy = ('typer', 'pydantic', 'click', 'rich', 'sqlalchemy.orm', 'sqlalchemy.ext',\n"
+        "    heavy = ('typer', 'pydantic', 'click', 'sqlalchemy.orm', 'sqlalchemy.ext',\n"
         "        'prometheus_client', 'h11', 'http.', 'tomllib', 'crc32c._cli',\n"
         "        'groupd.storage.memory',\n"
         "        'groupd.testing', 'groupd.coordinator.recording')\n"
@@ -110,17 +101,3 @@ def test_a_start_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert done.stdout.splitlines()[1:] == ["loaded"]
-
-
-def test_structlog_without_rich_leaves_rich_to_the_others() -> None:
-    code = (
-        "import sys\n"
-        "from groupd.coordinator.cli.lean import load_structlog, without\n"
-        "load_structlog()\n"
-        "assert 'structlog' in sys.modules and 'rich' not in sys.modules\n"
-        "import rich\n"
-        "with without('rich'):\n"
-        "    import rich.console\n"
-        "assert sys.modules['rich'] is rich"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
