@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import fields
 
-from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.faults.layer import FaultLayer, FaultTable
 from groupd.coordinator.faults.liveness import Liveness
@@ -29,7 +29,7 @@ class Restartable(Protocol):
     file: RecordingFile
 
     @property
-    def daemon(self) -> Daemon: ...
+    def parts(self) -> DaemonParts: ...
 
     @property
     def memory(self) -> MemoryStore: ...
@@ -44,7 +44,7 @@ class Interventions:
         self._replayed = replayed
         self._clock = clock
         self._faults = FaultTable(_nobody)
-        self._liveness = Liveness(lambda: replayed.daemon.broker)
+        self._liveness = Liveness(lambda: replayed.parts.broker)
 
     def wrap(self, requests: Requests) -> Requests:
         self._liveness.forget()
@@ -90,7 +90,7 @@ class Interventions:
             raise BadRecording(f"{self._replayed.file.path}: {error}") from None
 
     def _open_log(self, name: str, partition: int) -> None:
-        plane = self._replayed.daemon.data_plane
+        plane = self._replayed.parts.data_plane
         topic = plane.catalogue.topic(name)
         if topic is not None:
             opening = plane.partitions.readable(topic, partition)

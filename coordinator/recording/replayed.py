@@ -13,7 +13,7 @@ import structlog
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.daemon_parts import DaemonParts
 from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
@@ -89,7 +89,7 @@ class Replayed:
         if self._outside:
             self._store = OutsideStore(self._restored, self._operations)
         self._start: tuple[int, int] | None = None
-        self._daemon: Daemon | None = None
+        self._parts: DaemonParts | None = None
         self._stage: asyncio.Task[None] | None = None
         self._connections: dict[int, RecordedConnection] = {}
         self._numbers: dict[int, list[int]] = {}
@@ -99,10 +99,10 @@ class Replayed:
         self._harness = Interventions(self, self._host.world_clock) if harness else None
 
     @property
-    def daemon(self) -> Daemon:
-        if self._daemon is None:
+    def parts(self) -> DaemonParts:
+        if self._parts is None:
             raise self.file.bad("needs a broker before there is one")
-        return self._daemon
+        return self._parts
 
     @property
     def memory(self) -> Restored:
@@ -110,7 +110,7 @@ class Replayed:
         return self._restored
 
     def events(self, group: str) -> list[dict[str, Any]]:
-        return [] if self._daemon is None else self._daemon.broker.timeline.of(group)
+        return [] if self._parts is None else self._parts.broker.timeline.of(group)
 
     def close(self) -> None:
         """End what is still under way."""
@@ -173,7 +173,7 @@ class Replayed:
                 return None, partial(self._operations.end, entry["op"], _ending(entry))
             case "announce":
                 host, port = entry["node"]
-                return None, partial(self.daemon.announce, str(host), int(port))
+                return None, partial(self.parts.announce, str(host), int(port))
             case "ask":
                 return self._ask(entry)
             case "assemble" | "load" | "finish" | "cancel":
@@ -202,7 +202,7 @@ class Replayed:
         facts = RequestFacts(
             number, self._at_ms(entry), wall_ms, OWN, "groupd-harness", api, version, groups, member
         )
-        broker = self.daemon.broker
+        broker = self.parts.broker
         return facts, lambda: submit_own(
             broker, request, version, lambda reply: self._replied(number, reply, None, 1)
         )
@@ -218,10 +218,15 @@ class Replayed:
     # Connections --------------------------------------------------------------------------
 
     def _open(self, number: int, host: str) -> None:
-        daemon = self.daemon
         clock = self._host.world_clock
         connection = RecordedConnection(
-            self.config, clock, daemon.requests, self._stats, self._registry, clock, traffic=self
+            self.config,
+            clock,
+            self.parts.requests,
+            self._stats,
+            self._registry,
+            clock,
+            traffic=self,
         )
         connection.number = number
         self._connections[number] = connection
@@ -260,13 +265,13 @@ class Replayed:
     def _stage_of(self, kind: str, entry: Entry) -> None:
         match kind:
             case "assemble":
-                self._daemon = self._new_daemon()
-                work = self._assemble(self._daemon)
+                self._parts = self._new_parts()
+                work = self._assemble(self._parts)
             case "load":
                 pairs = ((str(name), int(count)) for name, count in entry["topics"])
-                work = self.daemon.load(tuple(pairs))
+                work = self.parts.load(tuple(pairs))
             case "finish":
-                work = self.daemon.finish()
+                work = self.parts.finish()
             case _:
                 if self._stage is not None:
                     self._stage.cancel()
@@ -274,23 +279,19 @@ class Replayed:
         self._stage = self.world.loop.create_task(work)
         self._stage.add_done_callback(_tell)
 
-    def _new_daemon(self) -> Daemon:
+    def _new_parts(self) -> DaemonParts:
         wrap: Callable[[Requests], Requests] | None = None
         if self._harness is not None:
             wrap = self._harness.wrap
-        daemon = Daemon(
-            DaemonOptions(config=self.config), store=self._store, wrap=wrap, host=self._host
-        )
+        clock = self._host.world_clock
         try:
-            daemon.take_assignors()
+            return DaemonParts(self.config, self._host, clock, clock, wrap)
         except ConfigError as error:
             raise BadRecording(f"{self.file.path}: {error}") from None
-        return daemon
 
-    async def _assemble(self, daemon: Daemon) -> None:
+    async def _assemble(self, parts: DaemonParts) -> None:
         await self._store.start()
-        daemon.adopt(self._store)
-        await daemon.assemble()
+        await parts.assemble(self._store)
 
 
 def _tell(stage: asyncio.Task[None]) -> None:

@@ -98,7 +98,7 @@ class Soak:
         self.daemon = Daemon(options, self.clock, socket_clock=SystemClock())
         await self.daemon.start()
         # As often as a log of thousands of transactions a day is trimmed.
-        self.daemon._transactions.trimmer.records_min = 100
+        self.daemon.parts.transactions.trimmer.records_min = 100
 
     async def ask(self, request: Any, version: int) -> Any:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -203,7 +203,7 @@ class Soak:
         self.step += 1
         if self.step * STEP_HOURS % 24 == 0:
             # It is not timed by the clock of the groups.
-            await self.daemon._cleaner.round()
+            await self.daemon.parts.cleaner.round()
 
     def kept(self) -> Kept:
         file = self.directory / "groupd.sqlite"
@@ -224,7 +224,7 @@ class Soak:
             for partition in range(topic.partitions)
             if (log := plane.partitions.is_open(topic, partition)) is not None
         ]
-        transactions = self.daemon._transactions.log
+        transactions = self.daemon.parts.transactions.log
         return Kept(
             pages * page_bytes,
             file.with_name("groupd.sqlite-wal").stat().st_size,

@@ -84,7 +84,7 @@ class Running:
 
     @property
     def waiting(self) -> int:
-        return len(self.daemon._broker.waiting)
+        return len(self.daemon.broker.waiting)
 
     async def connect(self) -> Peer:
         return Peer(*await dial(self.daemon.kafka_address))
@@ -404,7 +404,7 @@ async def test_groups_of_a_shard_that_does_not_serve_are_not_shown() -> None:
     async with Running() as running:
         peer = await running.connect()
         await peer.consumer_heartbeat("m1", 0, joins=True)
-        shard = running.daemon._broker.shard_of("c")
+        shard = running.daemon.broker.shard_of("c")
         shard.state = ShardState.FAILED
         assert await running.get("/groups") == (200, b"[]\n")
         assert await running.get("/groups/c") == (503, b"the shard of group c is failed\n")
@@ -416,7 +416,7 @@ async def test_metrics_can_be_scraped_in_every_state_of_a_shard(state: str) -> N
     from groupd.coordinator.runtime.shard_runtime import ShardState
 
     async with Running() as running:
-        shard = running.daemon._broker.shards[0]
+        shard = running.daemon.broker.shards[0]
         shard.state = ShardState(state)
         status, body = await running.get("/metrics")
         shard.state = ShardState.ACTIVE

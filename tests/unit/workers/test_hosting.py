@@ -125,7 +125,7 @@ async def ask(address: tuple[str, int], api: str, version: int, **fields: object
 
 
 def address(daemon: Daemon, node_id: int) -> tuple[str, int]:
-    node = daemon._nodes[node_id]
+    node = daemon.parts.nodes[node_id]
     return node.host, node.port
 
 
@@ -268,7 +268,7 @@ async def test_readiness_names_the_worker_that_is_away(daemon: Daemon, spawned: 
     assert cluster.not_ready() is None
     cluster.links[1].state = WorkerState.DOWN
     assert cluster.not_ready() == "worker 2 is down"
-    assert cluster.nodes == daemon._nodes[1:], "it stays in the metadata"
+    assert cluster.nodes == daemon.parts.nodes[1:], "it stays in the metadata"
     cluster.links[1].state = WorkerState.SERVING
 
 
@@ -288,7 +288,7 @@ async def test_who_looks_for_a_worker_that_is_away_is_answered_when_it_is_back(
     (coordinator,) = found["coordinators"]
     assert coordinator["error_code"] == 0
     assert (coordinator["node_id"], coordinator["port"]) == (2, address(daemon, 2)[1])
-    assert hosting(daemon).cluster.find_node(1, "tx") == daemon._nodes[0]
+    assert hosting(daemon).cluster.find_node(1, "tx") == daemon.parts.nodes[0]
     committing = asyncio.ensure_future(commit(daemon, 2, group, 1))
     spawned.go_on.set()
     assert await committing in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

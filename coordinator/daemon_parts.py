@@ -1,0 +1,204 @@
+"""The parts of a daemon between its store and its sockets: what there is, and who knows whom.
+
+`DaemonParts` has no ports and opens no store, so a replay of a recording runs it without a daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core import group_configs
+from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.host import Host
+from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.offsets_view import OffsetsView
+from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.shard_maker import shard_maker
+from groupd.coordinator.runtime.transactions import OffsetsMarkers
+from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
+from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.protocol.messages.cluster import Node
+from groupd.storage.log import Store
+
+if TYPE_CHECKING:
+    from groupd.coordinator.workers.hosting import Hosting
+
+
+class DaemonParts:
+    """`assemble` once the store is open, then `load`; `finish` in the end. All parts are there once
+    they are assembled.
+
+    `clock` is the time of groups, offsets and records, `socket_clock` that of long polls.
+    `wrap(requests)` may stand between the connections and the broker. Raises ConfigError for an
+    assignor that cannot be loaded.
+    """
+
+    broker: Broker
+    cleaner: Cleaner
+    """Of the logs of groups; whoever has the parts starts and closes it."""
+    data_plane: DataPlane
+    topic_cleaner: TopicCleaner
+    transactions: TransactionCoordinator
+    requests: Requests
+    """Takes what connections decode."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        host: Host,
+        clock: Clock,
+        socket_clock: Clock,
+        wrap: Callable[[Requests], Requests] | None = None,
+    ) -> None:
+        self._assignors = load_assignors(config.consumer_assignors)
+        # Members vote for the names that the assignors give themselves.
+        self.config = replace(config, consumer_assignors=tuple(self._assignors))
+        self.clock = host.clock(clock)
+        self.nodes: list[Node] = []
+        """This node and its workers, as clients are told."""
+        self.assembled = False
+        """Whether there is something to `finish`."""
+        self._host = host
+        self._socket_clock = socket_clock
+        self._wrap = wrap
+        self._hosting: Hosting | None = None
+
+    @property
+    def ending_transactions(self) -> bool:
+        return self.transactions.markers.busy
+
+    # Start --------------------------------------------------------------------------------
+
+    async def assemble(self, store: Store, hosting: Hosting | None = None) -> None:
+        """Make the parts on `store`, which is open; no shard is loaded yet. `hosting`: the workers
+        that have the shards; None: they are here. Raises LogError, ConfigError."""
+        self._hosting = hosting
+        await fix_shard_count(store, self.config)
+        self.broker = self._make_broker(store)
+        self.cleaner = Cleaner(store, self.broker.shards, self.config, self.clock.now)
+        self.data_plane = self._make_data_plane(store)
+        self.topic_cleaner = TopicCleaner(self.data_plane, store, self.config, self.clock)
+        transaction_handlers = self._make_transactions(store)
+        self.broker.expiry.logs.append(self.data_plane.partitions.producers)
+        self.broker.start_writer()
+        self.assembled = True
+        await self.data_plane.start()
+        self._tell_broker_of_topics_and_configs()
+        self.broker.serve_data(self.data_plane.handlers)
+        self.broker.serve_data(transaction_handlers.handlers)
+        self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
+        if hosting is not None:
+            self.requests = hosting.attach(store, self.broker, self.data_plane, self.transactions)
+        if self._wrap is not None:
+            self.requests = self._wrap(self.requests)
+
+    def _make_broker(self, store: Store) -> Broker:
+        return Broker(
+            self.config,
+            shard_maker(self.config, self._assignors, self._host.new_id),
+            store,
+            self.clock,
+            group_routes(),
+            failure_for,
+            served=None if self._hosting is None else (),
+        )
+
+    def _make_data_plane(self, store: Store) -> DataPlane:
+        cluster = None if self._hosting is None else self._hosting.cluster
+        return DataPlane(
+            self.config,
+            store,
+            new_topic_id=self._host.new_topic_id,
+            new_id=self._host.new_id,
+            now=self.clock.now,
+            nodes=self.nodes,
+            group_configs=GroupConfigFunctions(
+                group_configs.describe, group_configs.alter, group_configs.BROKER_KEYS
+            ),
+            writer=self.broker.writer.append,
+            offsets_view=OffsetsView(self.broker),
+            offsets_markers=cluster or OffsetsMarkers(self.broker),
+            elapsed=self._host.elapsed(self._socket_clock),
+            offsets_leader=None if cluster is None else cluster.offsets_leader,
+        )
+
+    def _make_transactions(self, store: Store) -> TransactionHandlers:
+        """The transaction coordinator and the data plane know each other."""
+        data_plane = self.data_plane
+        self.transactions = TransactionCoordinator(
+            self.config,
+            store,
+            self.broker.writer,
+            self.clock,
+            data_plane.producer_ids.next,
+            data_plane.markers,
+            data_plane.catalogue.show_transactions,
+        )
+        self.broker.verifier = self.transactions
+        data_plane.verify_with(self.transactions, self.transactions.log)
+        return TransactionHandlers(
+            self.config,
+            self.transactions,
+            data_plane.catalogue.has_partition,
+            data_plane.producer_ids.init,
+        )
+
+    def _tell_broker_of_topics_and_configs(self) -> None:
+        """What there is now, and from now on what changes."""
+        broker, data_plane = self.broker, self.data_plane
+        broker.image = data_plane.catalogue.image
+        data_plane.catalogue.add_listener(broker.on_metadata)
+        data_plane.group_overrides.add_listener(broker.on_group_configs)
+        for group, overrides in data_plane.group_overrides.all().items():
+            broker.on_group_configs(group, overrides)
+        data_plane.broker_configs.follow(broker.on_broker_configs)
+
+    def announce(self, host: str, port: int) -> None:
+        """The address that clients are told."""
+        node = Node(self.config.node_id, host, port)
+        self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
+        self.broker.node = node
+
+    async def load(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Read the shards, then the transactions, whose markers they take; then create those of
+        `topics` (name, partitions) that are missing. Raises LogError, ConfigError, DaemonFailed."""
+        await self.broker.load()
+        if self._hosting is not None:
+            await self._hosting.cluster.start()
+        await self.transactions.load()
+        await self.data_plane.create_missing(topics)
+        self.topic_cleaner.start()
+
+    def not_ready(self) -> str | None:
+        """Why not everything is served yet; None if it is."""
+        loading, failed = self.broker.loading, self.broker.failed
+        if failed:
+            return f"{len(failed)} shards cannot be loaded, see the log: {', '.join(failed)}"
+        if loading:
+            return f"{loading} shards are not active yet"
+        if self._hosting is not None and (reason := self._hosting.cluster.not_ready()):
+            return reason
+        active = self.transactions.active
+        return None if active else "the transaction coordinator is not active yet"
+
+    # Stop ---------------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """Refuse what is new; what is under way becomes durable and is answered."""
+        await self.topic_cleaner.close()
+        await self.transactions.close()
+        if self._hosting is not None:
+            await self._hosting.cluster.stop()
+        await self.data_plane.close()
+        await self.broker.close()
