@@ -42,7 +42,7 @@ LOST_COMMITS = (
     "FindCoordinator, which waits behind the Fetch, has to be there within retry.backoff.ms (100)"
 )
 REBOOTSTRAP = (
-    "else a transactional producer waits forever when its only broker restarts (see compat.md)"
+    "else a transactional producer waits forever when its only broker restarts (see clients.md)"
 )
 RETRIES = "short pauses need more tries, or a restart outlasts them"
 METADATA = "what it has learned of topics is looked at again soon after an error"

@@ -1,4 +1,4 @@
-"""PostgreSQL as the README sets it up: its commands, as they stand, on a server of its own."""
+"""PostgreSQL as docs/serve.md sets it up: its commands, as they stand, on a server of its own."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def administer(server: PostgresServer, command: str, typed: str = "") -> str:
 
 
 def commands() -> list[str]:
-    """Of the README, without pip's."""
-    found = BLOCK.search((ROOT / "README.md").read_text())
+    """Of the page, without pip's."""
+    found = BLOCK.search((ROOT / "docs" / "serve.md").read_text())
     assert found is not None
     lines = [line for line in found[1].splitlines() if not line.startswith("#")]
     assert lines[0].startswith("pip install 'groupd[postgres]'")
     return lines[1:]
 
 
-def test_the_readmes_commands_make_a_store(server: PostgresServer, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_make_a_store(server: PostgresServer, tmp_path: Path) -> None:
     *setup, serve = commands()
     for command in setup:
         typed = f"{NEW_PASSWORD}\n" * 2 if "--pwprompt" in command else ""
