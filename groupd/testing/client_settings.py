@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
-from groupd.testing.errors import HarnessError
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""

@@ -29,7 +29,6 @@ MODULE_ENTRIES = {
     "groupd.__main__",  # python -m groupd
     "groupd.coordinator.workers.__main__",  # a process of its own
     "groupd.coordinator.cli.main",  # the command groupd
-    "groupd.coordinator.cli.demo.member",  # a process of its own
     "groupd.pipeline.__main__",  # python -m groupd.pipeline
 }
 

@@ -1,4 +1,4 @@
-"""A daemon of its own, for benchmarks and the demo, and what the system says of it."""
+"""A daemon as a process of its own, for benchmarks."""
 
 from __future__ import annotations
 
@@ -12,27 +12,9 @@ import urllib.request
 from pathlib import Path
 from types import TracebackType
 
+from tests.bench.proc import cpu_seconds, resident_bytes
+
 READY_TIMEOUT_S = 30.0
-_TICKS = os.sysconf("SC_CLK_TCK")
-_USER_TIME = 11
-"""Its index among the fields behind the name; behind it: system, and both of the children that
-ended and were waited for."""
-
-
-def cpu_seconds(pid: int, *, waited_for: bool = False) -> float:
-    """User and system time of a process so far (Linux); `waited_for`: and of the children that
-    ended and that it has waited for. Raises OSError."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    count = 4 if waited_for else 2
-    return sum(map(int, fields[_USER_TIME : _USER_TIME + count])) / _TICKS
-
-
-def resident_bytes(pid: int) -> int:
-    """Raises OSError."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 class DaemonProcess:
@@ -45,7 +27,7 @@ class DaemonProcess:
         ready_timeout_s: float = READY_TIMEOUT_S,
         installed: Path | None = None,
     ) -> None:
-        """`installed`: a directory that has another build of groupd."""
+        """`installed`: the tree of another commit, whose daemon is started."""
         self._installed = installed
         self._ready_timeout_s = ready_timeout_s
         self._flags = flags
@@ -58,9 +40,9 @@ class DaemonProcess:
     def __enter__(self) -> DaemonProcess:
         command, env = [sys.executable, "-m", "groupd", "serve"], None
         if self._installed is not None:
-            # Before everything else, the working directory too.
-            command.insert(1, "-P")
             env = {**os.environ, "PYTHONPATH": str(self._installed)}
+            # -P: the working directory, which has this tree, is not searched.
+            command[1:3] = ["-P", "-m", _program(self._installed)]
         command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         command += ["--data-dir", str(self._data_dir / "data"), "--log-level", "warning"]
         self._process = subprocess.Popen(
@@ -140,3 +122,8 @@ class DaemonProcess:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     return host, int(port)
+
+
+def _program(tree: Path) -> str:
+    """Commits from before the package `groupd` start as `coordinator`."""
+    return "groupd" if (tree / "groupd" / "__main__.py").is_file() else "coordinator"

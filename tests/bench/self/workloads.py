@@ -13,10 +13,10 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.load import LoadConnection, connect, run_for
-from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
-from groupd.coordinator.cli.process import DaemonProcess
+from tests.bench import frames
+from tests.bench.daemon_process import DaemonProcess
+from tests.bench.self.load import LoadConnection, connect, run_for
+from tests.bench.self.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
 
 DIRTY_MAX = 50 * 1000
 """What the cleaner leaves alone in 50 shards."""

@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
+from groupd.coordinator.faults.errors import HarnessError, WrongType
 from groupd.coordinator.suggest import did_you_mean
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.testing.errors import HarnessError, WrongType
 
 ERROR = "error"
 DELAY = "delay"

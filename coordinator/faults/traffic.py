@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from groupd.coordinator.faults.intercepted import InterceptedSlot
+from groupd.coordinator.faults.liveness import Liveness, MemberKey
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.slot import Slot
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
+)
 from groupd.protocol.wire.registry import Api
-from groupd.testing.intercepted import InterceptedSlot
-from groupd.testing.liveness import Liveness, MemberKey
-from groupd.testing.observer import OBSERVED
+
+OBSERVED = (OffsetCommitRequest, TxnOffsetCommitRequest, OffsetFetchRequest)
+"""Requests whose replies are noted."""
 
 
 class Traffic:

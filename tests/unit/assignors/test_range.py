@@ -1,9 +1,8 @@
-"""The form of what `range` gives: topics of one size in one object, others as dictionaries."""
+"""What `range` gives: topics in ascending order, and the prior object where nothing changes."""
 
 from __future__ import annotations
 
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
-from groupd.coordinator.core.assignors.even import EvenAssignment
 from groupd.coordinator.core.assignors.range_ import RangeAssignor
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
@@ -26,31 +25,18 @@ def assigned(
     return dict(RangeAssignor().assign(AssignmentSpec(members, kind), ImageDescriber(image)))
 
 
-def test_topics_of_one_size_are_one_object_and_their_set_is_shared() -> None:
-    first, second = assigned({"a": ALIKE, "b": ALIKE}).values()
-    assert isinstance(first, EvenAssignment)
-    assert isinstance(second, EvenAssignment)
-    assert first.topics is second.topics
-    assert list(first.items()) == [(BETA, (0, 1)), (ALPHA, (0, 1))]
-    assert second == {BETA: (2, 3), ALPHA: (2, 3)}
-
-
-def test_who_gets_different_partitions_of_different_topics_has_them_in_ascending_order() -> None:
+def test_topics_come_in_ascending_order() -> None:
     result = assigned({"a": ALL, "b": ALL})
     assert list(result["a"].items()) == [(SMALL, (0,)), (BETA, (0, 1)), (ALPHA, (0, 1))]
-    assert isinstance(result["b"], EvenAssignment)
     assert result["b"] == {BETA: (2, 3), ALPHA: (2, 3)}
 
 
-def test_the_prior_object_comes_back_in_either_form() -> None:
+def test_an_unchanged_member_gets_its_prior_object_back() -> None:
     for subscription in (ALIKE, ALL):
         members = {"a": subscription, "b": subscription}
         first = assigned(members)
         again = assigned(members, first)
         assert all(again[key] is first[key] for key in members)
-        as_dictionaries: dict[str, Assignment] = {key: dict(its) for key, its in first.items()}
-        again = assigned(members, as_dictionaries)
-        assert all(again[key] is as_dictionaries[key] for key in members)
 
 
 def test_a_prior_of_other_topics_is_not_taken_for_the_same() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from groupd.coordinator.faults.spec import FaultSpec
 from groupd.protocol.messages.groups import FindCoordinatorRequest
-from groupd.testing.fault_spec import FaultSpec
 
 KEY_TYPE_GROUP = 0
 KEY_TYPE_TRANSACTION = 1

@@ -12,9 +12,9 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.frames import Assigned
-from groupd.coordinator.cli.bench.load import Address, LoadConnection, connect, run_all
+from tests.bench import frames
+from tests.bench.frames import Assigned
+from tests.bench.self.load import Address, LoadConnection, connect, run_all
 
 TOPIC = "bench"
 GROUP_SIZE = 10

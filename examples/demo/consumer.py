@@ -1,6 +1,6 @@
-"""One consumer of the demo, a process of its own so that it can be killed without goodbye.
+"""One consumer of the demo, in a process of its own so that it can be killed.
 
-Usage: python -m groupd.coordinator.cli.demo.member BOOTSTRAP GROUP TOPIC NAME. It ends at SIGTERM.
+Usage: `python consumer.py BOOTSTRAP GROUP TOPIC NAME`. It ends at SIGTERM.
 """
 
 from __future__ import annotations

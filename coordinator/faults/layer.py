@@ -14,8 +14,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
+from groupd.coordinator.faults import spec as spec_of
+from groupd.coordinator.faults.errors import HarnessError, NotFound
+from groupd.coordinator.faults.facts import matches
+from groupd.coordinator.faults.intercepted import InterceptedSlot
+from groupd.coordinator.faults.liveness import Liveness
+from groupd.coordinator.faults.spec import FaultSpec
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.routes import failure_for
 from groupd.coordinator.server.connection import Requests
@@ -23,17 +29,36 @@ from groupd.coordinator.server.slot import Slot
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import FindCoordinatorReply, FoundCoordinator
 from groupd.protocol.wire.registry import Api
-from groupd.testing import fault_spec as spec_of
-from groupd.testing.answers import FaultState
-from groupd.testing.errors import HarnessError, NotFound
-from groupd.testing.fault_facts import matches
-from groupd.testing.fault_spec import FaultSpec
-from groupd.testing.intercepted import InterceptedSlot
-from groupd.testing.liveness import Liveness
 
 FAULTS_MAX = 1000
 HELD_MAX = 10_000
 HEARTBEATS = spec_of.ALIASES["heartbeat"]
+
+
+class FaultState(TypedDict):
+    """A fault. `hits`: requests that it took; `held`: those that it keeps back; `over`: it takes
+    no more. The others are what it was given."""
+
+    id: int
+    action: Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
+    hits: int
+    held: int
+    over: bool
+    api: NotRequired[list[str]]
+    group: NotRequired[str]
+    member: NotRequired[str]
+    client_id: NotRequired[str]
+    transactional_id: NotRequired[str]
+    count: NotRequired[int]
+    skip: NotRequired[int]
+    probability: NotRequired[float]
+    seed: NotRequired[int]
+    after: NotRequired[int]
+    applied: NotRequired[bool]
+    code: NotRequired[str]
+    message: NotRequired[str]
+    ms: NotRequired[int]
+    node: NotRequired[tuple[int, str, int]]
 
 
 class Fault:

@@ -1,4 +1,9 @@
-"""`groupd bench`: runs the workloads and prints a table."""
+"""Measures groupd alone on this machine and prints a table.
+
+Usage: `python -m tests.bench.self [--seconds N] ...`, or `make bench-self ARGS="..."`. The load
+generator is this process, the daemon another one, both on loopback. Figures of different machines,
+or of different runs on a busy one, do not compare: quote ratios of one run.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,11 @@ from typing import Annotated, Any
 
 import typer
 
-from groupd.coordinator.cli.bench import workloads
-from groupd.coordinator.cli.bench.fill import fill
-from groupd.coordinator.cli.bench.members import TOPIC
-from groupd.coordinator.cli.bench.workloads import Figure
-from groupd.coordinator.cli.process import DaemonProcess
+from tests.bench.daemon_process import DaemonProcess
+from tests.bench.fill import fill
+from tests.bench.self import workloads
+from tests.bench.self.members import TOPIC
+from tests.bench.self.workloads import Figure
 
 WORKERS_MEMBERS = 1000
 
@@ -45,7 +50,7 @@ def bench(
     import uvloop
 
     if workers > 1:
-        from groupd.coordinator.cli.bench.workers import compare, show
+        from tests.bench.self.workers import compare, show
 
         few = min(members, WORKERS_MEMBERS)
         show(uvloop.run(compare(TEST_FLAGS, workers, few, seconds)), workers)
@@ -120,3 +125,7 @@ def _print(figures: list[Figure], store: str) -> None:
 
 def _cell(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
+
+
+if __name__ == "__main__":
+    typer.run(bench)

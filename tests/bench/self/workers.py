@@ -22,12 +22,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.load import Address, LoadConnection, connect, run_for
-from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.cluster import Cluster
-from groupd.coordinator.cli.process import DaemonProcess
+from tests.bench import frames
+from tests.bench.daemon_process import DaemonProcess
+from tests.bench.self.load import Address, LoadConnection, connect, run_for
+from tests.bench.self.members import GROUP_SIZE, TOPIC, JoinedMembers
 
 ROUNDS = 5
 
