@@ -15,6 +15,7 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Completion
+from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.journal import (
     BATCH_OVERHEAD_BYTES,
@@ -74,7 +75,9 @@ class StateLog:
         self._taken_from = self._journal
         self._reload = Reload(clock, self._load_again, "reload-transactions")
         self._flush_waiters: list[asyncio.Future[None]] = []
-        self._readers: set[asyncio.Event] = set()
+        self.readers: set[asyncio.Event] = set()
+        """Set whenever the high watermark moves or the state changes."""
+        self.view = StateLogView(self)
 
     @property
     def coordinator_epoch(self) -> int:
@@ -190,23 +193,8 @@ class StateLog:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        for event in self._readers:
+        for event in self.readers:
             event.set()
-
-    # Readers, see `coordinator.topics.transactions_log` ------------------------------------
-
-    def readable(self) -> tuple[int, int] | None:
-        """(start offset, high watermark); None while the log is not served."""
-        if self.state is not ShardState.ACTIVE:
-            return None
-        return self.start_offset, self.durable_offset
-
-    def add_waiter(self, event: asyncio.Event) -> None:
-        """Set `event` whenever the high watermark moves or the state changes."""
-        self._readers.add(event)
-
-    def remove_waiter(self, event: asyncio.Event) -> None:
-        self._readers.discard(event)
 
     def _accept(
         self,
@@ -264,3 +252,30 @@ def _looked_at(future: asyncio.Future[None]) -> None:
     """Whoever waited may have gone; the failure is in the log already."""
     if not future.cancelled():
         future.exception()
+
+
+class StateLogView:
+    """What of the log may be read, as `coordinator.topics.coordinator_logs` asks for it. It is the
+    one partition of `__transaction_state`."""
+
+    def __init__(self, log: StateLog) -> None:
+        self._log = log
+        self._producers = ProducerStates()
+
+    def state(self, partition: int) -> tuple[int, int] | None:
+        """(start offset, high watermark); None while the log is not served."""
+        active = self._log.state is ShardState.ACTIVE
+        return (self._log.start_offset, self._log.durable_offset) if active else None
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        return 0, 0
+
+    def producers(self, partition: int) -> ProducerStates:
+        """None ever: the coordinator writes without a producer id."""
+        return self._producers
+
+    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
+        self._log.readers.add(event)
+
+    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
+        self._log.readers.discard(event)
