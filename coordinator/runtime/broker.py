@@ -28,8 +28,9 @@ from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from groupd.coordinator.runtime.stats import Durations
+from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.coordinator.runtime.timeline import Timeline
-from groupd.coordinator.runtime.waiting import Lease, Resolve, Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -186,7 +187,7 @@ class Broker:
         request: Any,
         failure: Failure,
         resolve: Resolve,
-        on_steady: Callable[[Lease], None] | None = None,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 
