@@ -8,9 +8,7 @@ refused. Checks and texts are those of Kafka's ClientMetricsConfigs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
-import re2
 from msgspec import Struct
 
 from groupd.coordinator.config_keys import ConfigKey, ConfigTable, changes_to
@@ -22,6 +20,7 @@ from groupd.coordinator.config_values import (
     ValueRule,
     split_list,
 )
+from groupd.coordinator.patterns import Pattern, compile_pattern
 from groupd.coordinator.topics.overrides import Overrides
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import (
@@ -40,14 +39,6 @@ SUBSCRIPTIONS_MAX = 100
 
 _INTERVALS_MS = range(100, 3_600_001)
 _FACTS = ("client_instance_id", "client_id", "client_source_address")
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-
-
-class Pattern(Protocol):
-    """A compiled regular expression."""
-
-    def fullmatch(self, text: str) -> object | None: ...
 
 
 class Subscription(Struct, frozen=True):
@@ -68,8 +59,8 @@ def _patterns(text: str) -> Iterator[tuple[str, Pattern]]:
         try:
             if fact not in _FACTS or not pattern or "=" in pattern:
                 raise ValueError
-            yield fact, re2.compile(pattern, _OPTIONS)
-        except (ValueError, re2.error) as error:
+            yield fact, compile_pattern(pattern)
+        except ValueError as error:
             raise ApiError(
                 ErrorCode.INVALID_CONFIG,
                 f"Illegal client matching pattern: {item} (groupd matches {', '.join(_FACTS)})",

@@ -23,18 +23,18 @@ from groupd.coordinator.runtime.journal import (
     Journal,
     measured,
 )
-from groupd.coordinator.runtime.loader import LoadFailed
+from groupd.coordinator.runtime.loader import LoadFailed, check_batches
 from groupd.coordinator.runtime.reload import BACKOFF_MS, Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import TRANSACTIONS_LOG
-from groupd.coordinator.transactions.loader import load_table
-from groupd.coordinator.transactions.log_records import to_record
-from groupd.coordinator.transactions.metadata import TransactionMetadata
-from groupd.coordinator.transactions.states import TransactionState
-from groupd.coordinator.transactions.steps import Change
+from groupd.coordinator.transactions.log_records import from_value, to_record
+from groupd.coordinator.transactions.metadata import Change, TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
+from groupd.protocol.records.transaction_records import decode_key
 from groupd.storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
@@ -42,6 +42,7 @@ log = structlog.get_logger("groupd.transactions")
 LOG_NAME = TRANSACTIONS_LOG
 _FIRST_OWNER_EPOCH = 1
 _OWNER = "transactions"
+_READ_BYTES = 1024 * 1024
 
 HEADROOM_BYTES = 64
 """What an open transaction leaves free, so that the records of its end always fit."""
@@ -116,7 +117,7 @@ class StateLog:
         started_ms = self._clock.now().monotonic_ms
         opened: LogState = await self._logs.open(LOG_NAME)
         table = TransactionTable(self._config)
-        loaded = await load_table(table, self._logs, opened)
+        loaded = await _load_table(table, self._logs, opened)
         if self.state is ShardState.CLOSED:
             return
         self.table = table
@@ -252,6 +253,46 @@ def _looked_at(future: asyncio.Future[None]) -> None:
     """Whoever waited may have gone; the failure is in the log already."""
     if not future.cancelled():
         future.exception()
+
+
+async def _load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
+    """Replay the log into a fresh `table`; how many records were applied. Raises LogError, and
+    LoadFailed for what cannot be decoded: skipping a decision would undo it."""
+    offset, applied = state.start_offset, 0
+    while offset < state.next_offset:
+        batches = await logs.read(state.name, offset, _READ_BYTES)
+        if not batches:
+            raise LoadFailed(
+                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
+            )
+        for stored in batches:
+            try:
+                check_batches(stored)
+                applied += _replay_batch(table, stored.payload)
+            except (CorruptRecord, CorruptBatch, ValueError) as error:
+                raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
+            offset = stored.last_offset + 1
+        await asyncio.sleep(0)
+    return applied
+
+
+def _replay_batch(table: TransactionTable, payload: bytes) -> int:
+    applied = 0
+    for batch in iter_batches(payload):
+        if batch.header.is_control:
+            continue
+        for record in iter_records(batch):
+            if record.key is None:
+                continue
+            try:
+                transactional_id = decode_key(record.key)
+            except UnknownRecordType as unknown:
+                log.warning("unknown record type skipped", type=unknown.record_type)
+                continue
+            metadata = None if record.value is None else from_value(record.value)
+            table.replay(transactional_id, metadata, record.offset)
+            applied += 1
+    return applied
 
 
 class StateLogView:
