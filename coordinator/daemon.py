@@ -187,7 +187,6 @@ class Daemon:
         from groupd.coordinator.server.admin_routes import AdminRoutes
         from groupd.coordinator.server.scrapes import Scrapes
         from groupd.coordinator.server.telemetry import add_telemetry
-        from groupd.coordinator.topics.ends import LogEnds
 
         parts, data_plane = self.parts, self.parts.data_plane
         scrapes = Scrapes(
@@ -201,7 +200,7 @@ class Daemon:
         )
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
-        ends = LogEnds(data_plane.catalogue, data_plane.partitions)
+        ends = data_plane.partitions.ends
         groups = GroupRoutes(parts.broker, ends)
         routes.add("groups", groups)
         routes.add("events", groups.events)

@@ -23,9 +23,10 @@ from groupd.coordinator.runtime.shard_maker import shard_maker
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.frontend import Frontend
+from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
-from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.messages.cluster import Node
@@ -95,7 +96,7 @@ class DaemonParts:
         self.assembled = True
         await self.data_plane.start()
         self._tell_broker_of_topics_and_configs()
-        self.broker.serve_data(self.data_plane.handlers)
+        self.broker.serve_data(data_handlers(self.data_plane))
         self.broker.serve_data(transaction_handlers.handlers)
         self.requests = Frontend(self.broker, self.data_plane.catalogue.cluster_id)
         if hosting is not None:
@@ -146,7 +147,7 @@ class DaemonParts:
             data_plane.catalogue.show_transactions,
         )
         self.broker.verifier = self.transactions
-        data_plane.verify_with(self.transactions, self.transactions.log)
+        data_plane.verify_with(self.transactions, self.transactions.log.view)
         return TransactionHandlers(
             self.config,
             self.transactions,
