@@ -7,14 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from groupd.pipeline.report.details import details_of
 from groupd.pipeline.report.limits import DEFAULT_LIMITS, ReportLimits
-from groupd.pipeline.report.model import GroupRow, Report, ReportFinding
+from groupd.pipeline.report.model import GroupRow, Report, ReportExtent, ReportFinding
 from groupd.pipeline.report.shrink import fewer_values
 
 TABLES = (
@@ -34,18 +33,6 @@ REWINDS_MAX = 100
 REWOUND = "rewound"
 _TREND_STEPS = 48
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
-
-
-class ReportExtent(Struct, frozen=True):
-    """The time of a report, in windows of `progress`."""
-
-    start_ms: int
-    end_ms: int
-    step_ms: int
-
-    @property
-    def steps(self) -> int:
-        return max(1, -(-(self.end_ms - self.start_ms) // self.step_ms))
 
 
 def millis(column: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Row, Window
@@ -16,6 +16,7 @@ from groupd.pipeline.report.model import (
     HoldingBar,
     LifeBar,
     RebalanceBar,
+    ReportExtent,
     ReportFinding,
     Series,
 )
@@ -26,9 +27,6 @@ from groupd.pipeline.report.shrink import (
     finest_ms,
     lives_in_lanes,
 )
-
-if TYPE_CHECKING:
-    from groupd.pipeline.report.collect import ReportExtent
 
 LINES_MAX = 8
 LIVES_MAX = 500

@@ -11,6 +11,18 @@ SEVERITIES = ("critical", "warning", "info")
 """The worst first."""
 
 
+class ReportExtent(Struct, frozen=True):
+    """The time of a report, in windows of `progress`."""
+
+    start_ms: int
+    end_ms: int
+    step_ms: int
+
+    @property
+    def steps(self) -> int:
+        return max(1, -(-(self.end_ms - self.start_ms) // self.step_ms))
+
+
 class ReportFinding(Struct, frozen=True):
     """`table`: the job's table that has the evidence; `since_ms`, `until_ms`: when it was."""
 

@@ -605,7 +605,7 @@ def test_a_worker_that_has_served_is_tried_until_it_can(
 def test_the_benchmark_compares_both(tmp_path: Path) -> None:
     arguments = ["--workers", "2", "--seconds", "0.1", "--members", "20"]
     done = subprocess.run(
-        [sys.executable, "-m", "groupd", "bench", *arguments],
+        [sys.executable, "-m", "tests.bench.self", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
