@@ -2,7 +2,7 @@
 
 A frame is a length (4 bytes), a kind (1), the number of the call (4) and a body. A CALL's body
 begins with its operation (1 byte); ANSWER and FAILURE carry the number of the call they belong to.
-Calls are pipelined, and answers come in any order. What stands in the bodies is in `operations`.
+Calls are pipelined, and answers come in any order. What stands in the bodies is in `messages`.
 
 Limits: the size of a frame, the calls that wait for their answer, the bytes that wait for the
 socket. Whoever goes beyond one of its own is refused with ChannelBusy; a peer that goes beyond is
@@ -20,8 +20,7 @@ from typing import cast
 
 import structlog
 
-from groupd.coordinator.workers.failures import decode_failure, encode_failure
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Operation, decode_failure, encode_failure
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
 from groupd.storage.log import LogUnavailable
 

@@ -10,11 +10,18 @@ from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.workers import messages
 from groupd.coordinator.workers.channel import Answer
 from groupd.coordinator.workers.link import Place, WorkerLink
-from groupd.coordinator.workers.messages import Start
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import (
+    Codes,
+    GroupNews,
+    MarkerOrder,
+    Operation,
+    Start,
+    TopicNews,
+    TopicPartition,
+    encode,
+)
 from groupd.coordinator.workers.spawn import Spawn, spawn_process
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -22,8 +29,6 @@ from groupd.storage.log import LogError
 
 STOP_TIMEOUT_S = 3.0
 MARKER_TIMEOUT_S = 10.0
-
-TopicPartition = tuple[str, int]
 
 
 class Cluster:
@@ -110,17 +115,17 @@ class Cluster:
     # News ---------------------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        body = messages.encode_metadata(delta)
+        body = encode(TopicNews.of(delta))
         for link in self.links:
             link.tell(Operation.METADATA, body)
 
     def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        body = messages.encode_group_configs(group_id, configs)
+        body = encode(GroupNews(group_id, configs))
         for link in self.links:
             link.tell(Operation.GROUP_CONFIGS, body)
 
     def on_broker_configs(self, values: Mapping[str, str]) -> None:
-        body = messages.encode_broker_configs(values)
+        body = encode(values)
         for link in self.links:
             link.tell(Operation.BROKER_CONFIGS, body)
 
@@ -130,11 +135,9 @@ class Cluster:
 
     # Transactions -------------------------------------------------------------------------
 
-    async def write_marker(
-        self, marker: Marker, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+    async def write_marker(self, marker: Marker, partitions: Sequence[TopicPartition]) -> Codes:
         """The `MarkerTarget` of `__consumer_offsets`."""
-        codes: dict[TopicPartition, ErrorCode] = {}
+        codes: Codes = {}
         asked: dict[WorkerLink, list[TopicPartition]] = {}
         for place in partitions:
             link = self._by_shard.get(place[1])
@@ -152,14 +155,14 @@ class Cluster:
 
 async def _write_marker(
     link: WorkerLink, marker: Marker, places: Sequence[TopicPartition]
-) -> dict[TopicPartition, ErrorCode]:
+) -> Codes:
     try:
         async with asyncio.timeout(MARKER_TIMEOUT_S):
-            answer = await link.ask(Operation.MARKER, messages.encode_marker(marker, places))
+            codes: Codes = await link.ask(Operation.MARKER, MarkerOrder(marker, tuple(places)))
+            return codes
     except (LogError, ApiError, TimeoutError):
         # Written or not: the coordinator asks again, and a marker may be written twice.
         return dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return messages.decode_codes(answer)
 
 
 def _link(

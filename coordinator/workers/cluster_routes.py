@@ -24,9 +24,8 @@ from groupd.coordinator.server.group_lag import Ends, add_lag
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.link import WorkerLink, WorkerState
-from groupd.coordinator.workers.messages import AdminAnswer, encode_path
-from groupd.coordinator.workers.metric_families import MergedFamilies, decode_families
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, Operation
+from groupd.coordinator.workers.reports import MergedFamilies, to_metrics
 from groupd.storage.log import LogError
 
 ANSWER_TIMEOUT_S = 5.0
@@ -66,7 +65,7 @@ class ClusterRoutes:
 
     async def metrics(self, _: HttpRequest) -> HttpReply:
         async def ask(link: WorkerLink) -> list[Metric]:
-            return decode_families(await link.ask(Operation.METRICS))
+            return to_metrics(await link.ask(Operation.METRICS))
 
         registry = await self._scrapes.prepared()
         by_node: dict[int, Iterable[Metric]] = {self._node_id: list(registry.collect())}
@@ -132,5 +131,6 @@ class ClusterRoutes:
 
 
 async def _ask(link: WorkerLink, request: HttpRequest) -> AdminAnswer:
-    body = encode_path(request.path, request.query)
-    return AdminAnswer.decode(await link.ask(Operation.ADMIN, body))
+    question = AdminQuestion(tuple(request.path), dict(request.query))
+    answer: AdminAnswer = await link.ask(Operation.ADMIN, question)
+    return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,20 +16,25 @@ from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.workers import messages
 from groupd.coordinator.workers.channel import Answer
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.cluster_routes import ClusterRoutes
 from groupd.coordinator.workers.link import Place
 from groupd.coordinator.workers.log_service import LogService
 from groupd.coordinator.workers.main_frontend import MainFrontend
-from groupd.coordinator.workers.messages import Start, Verify
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import (
+    Codes,
+    Operation,
+    Start,
+    Verify,
+    decode_question,
+    encoded,
+)
 from groupd.coordinator.workers.places import bind_places
 from groupd.coordinator.workers.spawn import Spawn, spawn_process
 from groupd.storage.log import PartitionLogs
 
-Handle = Callable[[bytes], Awaitable[bytes]]
+Handle = Callable[[Any], Awaitable[Any]]
 
 
 class WorkerOptions(Struct, frozen=True):
@@ -55,6 +61,7 @@ class Hosting:
         self._options = options
         self._config = config
         self._operations: dict[int, Mapping[Operation, Handle]] = {}
+        """What answers a worker, by node id."""
         self._data_plane: DataPlane
         self._verifier: TransactionVerifier
         self.frontend: MainFrontend
@@ -83,7 +90,11 @@ class Hosting:
             shards = link.place.shards
             own = {name(shard) for shard in shards for name in _LOGS}
             service = LogService(logs, broker.writer.append, own)
-            self._operations[link.place.node.node_id] = service.operations
+            self._operations[link.place.node.node_id] = {
+                **service.operations,
+                Operation.FORWARD: self.frontend.forwarded,
+                Operation.VERIFY: self._verify,
+            }
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
         data_plane.group_overrides.add_listener(self.cluster.on_group_configs)
@@ -115,15 +126,11 @@ class Hosting:
     def _serve(self, place: Place, operation: Operation, body: bytes) -> Answer:
         """What a worker asks."""
         handle = self._operations[place.node.node_id].get(operation)
-        if handle is not None:
-            return handle(body)
-        if operation is Operation.FORWARD:
-            return self.frontend.forwarded(body)
-        if operation is Operation.VERIFY:
-            return self._verify(Verify.decode(body))
-        raise ValueError(f"{operation.name} is not for the main process")
+        if handle is None:
+            raise ValueError(f"{operation.name} is not for the main process")
+        return encoded(handle(decode_question(operation, body)))
 
-    async def _verify(self, asked: Verify) -> bytes:
+    async def _verify(self, asked: Verify) -> Codes:
         codes = await self._verifier.verify(
             asked.transactional_id,
             asked.producer_id,
@@ -131,7 +138,7 @@ class Hosting:
             asked.partitions,
             add=asked.add,
         )
-        return messages.encode_codes(codes)
+        return dict(codes)
 
 
 _LOGS = (offsets_log_name, compacted_log_name)

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum
 from socket import socket
+from typing import Any
 
 import structlog
 from msgspec import Struct
@@ -23,8 +24,7 @@ from msgspec import Struct
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.workers.channel import Answer, Channel, ChannelLost
-from groupd.coordinator.workers.messages import Health, Start
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Health, Operation, Start, decode_answer, encode
 from groupd.coordinator.workers.spawn import Spawn, WorkerProcess
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.cluster import Node
@@ -162,11 +162,11 @@ class WorkerLink:
             if self._stopping.is_set():
                 return None
             assert self._channel is not None
-            starting = self._channel.start_call(Operation.START, self._make_start().encode())
+            starting = self._channel.start_call(Operation.START, encode(self._make_start()))
             self._told = True
             self._unanswered = self._pings_max - FIRST_PINGS
             self._ping(self._channel)
-            self.health = Health.decode(await starting)
+            self.health = decode_answer(Operation.START, await starting)
             since_ms = self._clock.now().monotonic_ms
             self.state = WorkerState.SERVING
             self._failures = 0
@@ -257,15 +257,16 @@ class WorkerLink:
         if future.cancelled() or future.exception() is not None:
             return
         self._unanswered = 0
-        self.health = Health.decode(future.result())
+        self.health = decode_answer(Operation.PING, future.result())
 
     # Asking -------------------------------------------------------------------------------
 
-    async def ask(self, operation: Operation, body: bytes = b"") -> bytes:
-        """Raises LogError while the worker does not serve, and what it answers with."""
+    async def ask(self, operation: Operation, question: Any = None) -> Any:
+        """The answer, see `messages.CALLS`. Raises LogError while the worker does not serve, and
+        what it answers with."""
         if self._channel is None or not self.serving:
             raise LogError(f"worker {self.place.node.node_id} is {self.state.value}")
-        return await self._channel.call(operation, body)
+        return decode_answer(operation, await self._channel.call(operation, encode(question)))
 
     def tell(self, operation: Operation, body: bytes) -> None:
         """News for a worker that knows the old ones; others get all when they start. One that

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from typing import Any
 
-from groupd.coordinator.workers import log_bytes
-from groupd.coordinator.workers.operations import Operation
-from groupd.storage.log import Append, LogFenced, PartitionLogs, StoredBatch
+from groupd.coordinator.workers.messages import LogPlace, LogRead, Operation
+from groupd.storage.log import (
+    Append,
+    LogFenced,
+    LogState,
+    PartitionLogs,
+    Replacement,
+    StoredBatch,
+)
 
 Writer = Callable[[Sequence[Append]], "asyncio.Future[None]"]
 """`LogWriter.append`."""
@@ -24,7 +31,7 @@ class LogService:
         self._logs = logs
         self._writer = writer
         self._own = own
-        self.operations: Mapping[Operation, Callable[[bytes], Awaitable[bytes]]] = {
+        self.operations: Mapping[Operation, Callable[[Any], Awaitable[Any]]] = {
             Operation.OPEN: self._open,
             Operation.APPEND: self._append,
             Operation.READ: self._read,
@@ -35,69 +42,43 @@ class LogService:
             Operation.DELETE: self._delete,
         }
 
-    def _check(self, names: Sequence[str]) -> None:
+    def _check(self, *names: str) -> None:
         foreign = [name for name in names if name not in self._own]
         if foreign:
             raise LogFenced(foreign)
 
-    async def _open(self, body: bytes) -> bytes:
-        names = log_bytes.decode_names(body)
-        self._check(names)
-        return log_bytes.encode_states(await self._logs.open_many(names))
+    async def _open(self, names: list[str]) -> dict[str, LogState]:
+        self._check(*names)
+        return await self._logs.open_many(names)
 
-    def _append(self, body: bytes) -> Awaitable[bytes]:
-        # Marked with the writer before anything is awaited, so that it joins the next commit.
-        batches = log_bytes.decode_appends(body)
-        self._check([batch.name for batch in batches])
-        written = self._writer(batches)
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    def _append(self, batches: list[Append]) -> Awaitable[None]:
+        # The writer is called before anything is awaited, so that the batches join its next commit.
+        # Shielded: a channel that ends cancels its calls, but not what other workers wait for too.
+        self._check(*(batch.name for batch in batches))
+        return asyncio.shield(self._writer(batches))
 
-        def done(future: asyncio.Future[None]) -> None:
-            if answer.done():
-                return
-            error = future.exception()
-            if error is None:
-                answer.set_result(b"")
-            else:
-                answer.set_exception(error)
+    async def _read(self, read: LogRead) -> list[StoredBatch]:
+        self._check(read.name)
+        return await self._logs.read(
+            read.name, read.from_offset, read.max_bytes, min_one=read.min_one
+        )
 
-        written.add_done_callback(done)
-        return answer
+    async def _first_at_or_after(self, place: LogPlace) -> StoredBatch | None:
+        self._check(place.name)
+        return await self._logs.first_at_or_after(place.name, place.number)
 
-    async def _read(self, body: bytes) -> bytes:
-        name, from_offset, max_bytes, min_one = log_bytes.decode_read(body)
-        self._check([name])
-        rows = await self._logs.read(name, from_offset, max_bytes, min_one=min_one)
-        return log_bytes.encode_rows(rows)
+    async def _with_max_timestamp(self, name: str) -> StoredBatch | None:
+        self._check(name)
+        return await self._logs.with_max_timestamp(name)
 
-    async def _first_at_or_after(self, body: bytes) -> bytes:
-        name, timestamp_ms = log_bytes.decode_place(body)
-        self._check([name])
-        return _maybe(await self._logs.first_at_or_after(name, timestamp_ms))
+    async def _truncate_before(self, place: LogPlace) -> None:
+        self._check(place.name)
+        await self._logs.truncate_before(place.name, place.number)
 
-    async def _with_max_timestamp(self, body: bytes) -> bytes:
-        names = log_bytes.decode_names(body)
-        self._check(names)
-        return _maybe(await self._logs.with_max_timestamp(names[0]))
-
-    async def _truncate_before(self, body: bytes) -> bytes:
-        name, offset = log_bytes.decode_place(body)
-        self._check([name])
-        await self._logs.truncate_before(name, offset)
-        return b""
-
-    async def _replace(self, body: bytes) -> bytes:
-        change = log_bytes.decode_replacement(body)
-        self._check([change.name])
+    async def _replace(self, change: Replacement) -> None:
+        self._check(change.name)
         await self._logs.replace(change)
-        return b""
 
-    async def _delete(self, body: bytes) -> bytes:
-        names = log_bytes.decode_names(body)
-        self._check(names)
+    async def _delete(self, names: list[str]) -> None:
+        self._check(*names)
         await self._logs.delete(names)
-        return b""
-
-
-def _maybe(row: StoredBatch | None) -> bytes:
-    return log_bytes.encode_rows([] if row is None else [row])

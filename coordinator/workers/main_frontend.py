@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.server.frontend import Frontend, request_context
 from groupd.coordinator.server.slot import Slot
-from groupd.coordinator.workers.messages import decode_forward
+from groupd.coordinator.workers.messages import Forward
 from groupd.protocol.messages.cluster import MetadataRequest
 from groupd.protocol.messages.topics import (
     AlterConfigsRequest,
@@ -65,9 +65,9 @@ class MainFrontend(Frontend):
         resolve = self._once_known(slot.resolve)
         slot.token = self._broker.submit(context, request, api.failure, resolve)
 
-    def forwarded(self, body: bytes) -> asyncio.Future[bytes]:
+    def forwarded(self, forward: Forward) -> asyncio.Future[bytes]:
         """`Operation.FORWARD`: the frame of the reply, empty if there is none."""
-        host, frame = decode_forward(body)
+        host, frame = forward.host, forward.frame
         header = parse_request_header(frame, API_BY_KEY)
         api, version = API_BY_KEY[header.api_key], header.api_version
         request = api.decode(frame, header.body_offset, version)

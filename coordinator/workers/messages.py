@@ -1,31 +1,80 @@
-"""What goes over the channel beside logs, as JSON: it is rare, and can be read in a trace."""
+"""What the main process and a worker ask each other: the table of calls, and their bodies as bytes.
+
+`CALLS` has a line for each operation: who asks, what a question holds, what an answer holds. Both
+ends are the same build, so a body is a plain struct as MessagePack. Payloads of record batches go
+through as they are: nothing here looks into them.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from asyncio import CancelledError
+from collections.abc import Awaitable, Mapping
+from enum import IntEnum
+from functools import cache
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, msgpack
 
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.producers.transactions import Marker
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import (
+    Append,
+    LogCorrupt,
+    LogError,
+    LogFenced,
+    LogState,
+    LogUnavailable,
+    Replacement,
+    StoredBatch,
+    StoreTaken,
+)
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 GroupConfigs = Mapping[str, Mapping[str, str]]
+Codes = dict[TopicPartition, ErrorCode]
 
 
-def _dump(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+# Bodies -------------------------------------------------------------------------------------
 
 
-# Start --------------------------------------------------------------------------------------
+class LogRead(Struct, frozen=True):
+    """The arguments of `PartitionLogs.read`."""
+
+    name: str
+    from_offset: int
+    max_bytes: int
+    min_one: bool
+
+
+class LogPlace(Struct, frozen=True):
+    """A log, and an offset or a timestamp in milliseconds."""
+
+    name: str
+    number: int
+
+
+class Forward(Struct, frozen=True):
+    """A client's request as it came, without its length field, and the client's host."""
+
+    host: str
+    frame: bytes
+
+
+class Verify(Struct, frozen=True):
+    """The arguments of `TransactionVerifier.verify`."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    add: bool
 
 
 class Start(Struct, frozen=True):
-    """The first call of all. `shards`: those that this worker serves."""
+    """Who the worker is and what it has to know. `shards`: those that it serves."""
 
     node_id: int
     host: str
@@ -38,172 +87,68 @@ class Start(Struct, frozen=True):
     log_level: str
     cluster_id: str
 
-    def encode(self) -> bytes:
-        return _dump(
-            {
-                "node": [self.node_id, self.host, self.port],
-                "shards": self.shards,
-                "config": _settings(self.config),
-                "topics": [_topic(topic) for topic in self.image.by_name.values()],
-                "versions": [self.image.version, self.image.created_version],
-                "group_configs": {name: dict(own) for name, own in self.group_configs.items()},
-                "log": [self.log_format, self.log_level],
-                "cluster": self.cluster_id,
-            }
-        )
+
+class TopicNews(Struct, frozen=True):
+    """What has changed in the topics: a `MetadataDelta` without the topics that have stayed as they
+    were. `versions`: the new image's version and created version."""
+
+    versions: tuple[int, int]
+    topics: tuple[TopicImage, ...]
+    created: frozenset[str]
+    changed: frozenset[str]
+    deleted: tuple[tuple[str, TopicId], ...]
 
     @classmethod
-    def decode(cls, body: bytes) -> Start:
-        found = json.loads(body)
-        topics = [_to_topic(one) for one in found["topics"]]
-        node_id, host, port = found["node"]
-        log_format, log_level = found["log"]
-        return cls(
-            node_id,
-            host,
-            port,
-            tuple(found["shards"]),
-            with_settings(CoordinatorConfig(), found["config"]),
-            MetadataImage(topics, *found["versions"]),
-            found["group_configs"],
-            log_format,
-            log_level,
-            found["cluster"],
-        )
+    def of(cls, delta: MetadataDelta) -> TopicNews:
+        image = delta.image
+        topics = (image.by_name[name] for name in sorted(delta.created | delta.changed))
+        versions = (image.version, image.created_version)
+        return cls(versions, tuple(topics), delta.created, delta.changed, delta.deleted)
+
+    def after(self, before: MetadataImage) -> MetadataDelta:
+        """`before`: the image after the last news, or that of the start."""
+        gone = {name for name, _ in self.deleted}
+        topics = {name: topic for name, topic in before.by_name.items() if name not in gone}
+        topics |= {topic.name: topic for topic in self.topics}
+        image = MetadataImage((topics[name] for name in sorted(topics)), *self.versions)
+        return MetadataDelta(image, self.created, self.changed, self.deleted)
 
 
-def _settings(config: CoordinatorConfig) -> dict[str, str]:
-    """What is not the default, as it would stand in a config file."""
-    found = {}
-    for key, entry in FIELDS_BY_KEY.items():
-        value = getattr(config, entry.name)
-        if value != entry.default:
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
-            found[key] = text.lower() if isinstance(value, bool) else text
-    return found
+class GroupNews(Struct, frozen=True):
+    """The config overrides of one group."""
+
+    group_id: str
+    configs: Mapping[str, str]
 
 
-# Topics and groups --------------------------------------------------------------------------
+class MarkerOrder(Struct, frozen=True):
+    """A marker, and the partitions of `__consumer_offsets` that get it."""
 
-
-def _topic(topic: TopicImage) -> list[Any]:
-    return [topic.topic_id.hex(), topic.name, topic.partitions, topic.internal, topic.racks]
-
-
-def _to_topic(found: list[Any]) -> TopicImage:
-    topic_id, name, partitions, internal, racks = found
-    return TopicImage(
-        bytes.fromhex(topic_id), name, partitions, internal, tuple(tuple(one) for one in racks)
-    )
-
-
-def encode_metadata(delta: MetadataDelta) -> bytes:
-    """What differs; not the topics that have stayed as they were."""
-    image = delta.image
-    names = sorted(delta.created | delta.changed)
-    return _dump(
-        {
-            "versions": [image.version, image.created_version],
-            "topics": [_topic(image.by_name[name]) for name in names],
-            "created": sorted(delta.created),
-            "changed": sorted(delta.changed),
-            "deleted": [(name, topic_id.hex()) for name, topic_id in delta.deleted],
-        }
-    )
-
-
-def decode_metadata(body: bytes, before: MetadataImage) -> MetadataDelta:
-    """`before`: the image that the last delta, or the start, has led to."""
-    found = json.loads(body)
-    deleted = tuple((name, bytes.fromhex(topic_id)) for name, topic_id in found["deleted"])
-    gone = {name for name, _ in deleted}
-    topics = {name: topic for name, topic in before.by_name.items() if name not in gone}
-    topics |= {topic.name: topic for topic in map(_to_topic, found["topics"])}
-    image = MetadataImage((topics[name] for name in sorted(topics)), *found["versions"])
-    return MetadataDelta(image, frozenset(found["created"]), frozenset(found["changed"]), deleted)
-
-
-def encode_group_configs(group_id: str, configs: Mapping[str, str]) -> bytes:
-    return _dump([group_id, dict(configs)])
-
-
-def decode_group_configs(body: bytes) -> tuple[str, dict[str, str]]:
-    group_id, configs = json.loads(body)
-    return group_id, configs
-
-
-def encode_broker_configs(values: Mapping[str, str]) -> bytes:
-    return _dump(dict(values))
-
-
-def decode_broker_configs(body: bytes) -> dict[str, str]:
-    values: dict[str, str] = json.loads(body)
-    return values
-
-
-# Transactions -------------------------------------------------------------------------------
-
-
-class Verify(Struct, frozen=True):
-    """The arguments of `TransactionVerifier.verify`."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: tuple[Place, ...]
-    add: bool
-
-    def encode(self) -> bytes:
-        producer = [self.transactional_id, self.producer_id, self.producer_epoch]
-        return _dump([producer, self.partitions, self.add])
-
-    @classmethod
-    def decode(cls, body: bytes) -> Verify:
-        (transactional_id, producer_id, epoch), partitions, add = json.loads(body)
-        places = tuple((name, number) for name, number in partitions)
-        return cls(transactional_id, producer_id, epoch, places, add)
-
-
-def encode_marker(marker: Marker, partitions: Sequence[Place]) -> bytes:
-    fields = (
-        marker.producer_id,
-        marker.producer_epoch,
-        marker.committed,
-        marker.coordinator_epoch,
-        marker.transaction_version,
-    )
-    return _dump([fields, partitions])
-
-
-def decode_marker(body: bytes) -> tuple[Marker, list[Place]]:
-    fields, partitions = json.loads(body)
-    return Marker(*fields), [(name, number) for name, number in partitions]
-
-
-def encode_codes(codes: Mapping[Place, ErrorCode]) -> bytes:
-    return _dump([(*place, int(code)) for place, code in codes.items()])
-
-
-def decode_codes(body: bytes) -> dict[Place, ErrorCode]:
-    return {(name, number): ErrorCode(code) for name, number, code in json.loads(body)}
-
-
-# Watching -----------------------------------------------------------------------------------
+    marker: Marker
+    partitions: tuple[TopicPartition, ...]
 
 
 class Health(Struct, frozen=True):
-    """The answer to a ping. `failed`: names of the logs of shards that cannot be loaded."""
+    """How many shards are loading. `failed`: names of the logs of those that cannot be loaded."""
 
     loading: int = 0
     failed: tuple[str, ...] = ()
 
-    def encode(self) -> bytes:
-        return _dump([self.loading, self.failed])
 
-    @classmethod
-    def decode(cls, body: bytes) -> Health:
-        loading, failed = json.loads(body)
-        return cls(loading, tuple(failed))
+class Family(Struct, frozen=True):
+    """A metric family. `samples`: (name, labels, value)."""
+
+    name: str
+    documentation: str
+    kind: str
+    samples: tuple[tuple[str, dict[str, str], float], ...]
+
+
+class AdminQuestion(Struct, frozen=True):
+    """A GET of the admin port."""
+
+    path: tuple[str, ...]
+    query: dict[str, str]
 
 
 class AdminAnswer(Struct, frozen=True):
@@ -213,34 +158,164 @@ class AdminAnswer(Struct, frozen=True):
     content_type: str
     body: bytes
 
-    def encode(self) -> bytes:
-        return _dump([self.status, self.content_type]) + b"\n" + self.body
 
-    @classmethod
-    def decode(cls, raw: bytes) -> AdminAnswer:
-        head, _, body = raw.partition(b"\n")
-        status, content_type = json.loads(head)
-        return cls(status, content_type, body)
+# The table ----------------------------------------------------------------------------------
 
 
-def encode_path(path: Sequence[str], query: Mapping[str, str]) -> bytes:
-    return _dump([list(path), dict(query)])
+class Operation(IntEnum):
+    OPEN = 1
+    APPEND = 2
+    READ = 3
+    FIRST_AT_OR_AFTER = 4
+    WITH_MAX_TIMESTAMP = 5
+    TRUNCATE_BEFORE = 6
+    REPLACE = 7
+    DELETE = 8
+    FORWARD = 16
+    VERIFY = 17
+    START = 32
+    METADATA = 33
+    GROUP_CONFIGS = 34
+    MARKER = 35
+    PING = 36
+    METRICS = 37
+    ADMIN = 38
+    STOP = 39
+    BROKER_CONFIGS = 40
 
 
-def decode_path(body: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
-    path, query = json.loads(body)
-    return tuple(path), query
+class Call(Struct, frozen=True):
+    """The types of a question and of its answer; None: there is nothing to say."""
+
+    question: Any
+    answer: Any
 
 
-# Forwarded requests -------------------------------------------------------------------------
+CALLS: Mapping[Operation, Call] = {
+    # Worker -> main: the logs of its own shards, see `storage.log.PartitionLogs`.
+    Operation.OPEN: Call(list[str], dict[str, LogState]),
+    Operation.APPEND: Call(list[Append], None),
+    Operation.READ: Call(LogRead, list[StoredBatch]),
+    Operation.FIRST_AT_OR_AFTER: Call(LogPlace, StoredBatch | None),
+    Operation.WITH_MAX_TIMESTAMP: Call(str, StoredBatch | None),
+    Operation.TRUNCATE_BEFORE: Call(LogPlace, None),
+    Operation.REPLACE: Call(Replacement, None),
+    Operation.DELETE: Call(list[str], None),
+    # Worker -> main: what only the main process can answer. The frame of the reply, empty if there
+    # is none; whether logs of shards are in the open transaction of a producer.
+    Operation.FORWARD: Call(Forward, bytes),
+    Operation.VERIFY: Call(Verify, Codes),
+    # Main -> worker, the first call of all; answered once its shards are loaded.
+    Operation.START: Call(Start, Health),
+    # Main -> worker: news, answered once its shards know.
+    Operation.METADATA: Call(TopicNews, None),
+    Operation.GROUP_CONFIGS: Call(GroupNews, None),
+    Operation.BROKER_CONFIGS: Call(dict[str, str], None),
+    # Main -> worker: a code for each partition, once durable.
+    Operation.MARKER: Call(MarkerOrder, Codes),
+    # Main -> worker: questions.
+    Operation.PING: Call(None, Health),
+    Operation.METRICS: Call(None, list[Family]),
+    Operation.ADMIN: Call(AdminQuestion, AdminAnswer),
+    # Main -> worker: answered once all requests are answered and everything is closed.
+    Operation.STOP: Call(None, None),
+}
 
 
-def encode_forward(host: str, frame: bytes) -> bytes:
-    raw = host.encode()
-    return bytes((len(raw),)) + raw + frame
+# As bytes -----------------------------------------------------------------------------------
 
 
-def decode_forward(body: bytes) -> tuple[str, bytes]:
-    """(client's host, request without its length field)"""
-    end = 1 + body[0]
-    return body[1:end].decode(), body[end:]
+def encode(value: Any) -> bytes:
+    """A question or an answer."""
+    return b"" if value is None else _ENCODER.encode(value)
+
+
+async def encoded(answer: Awaitable[Any]) -> bytes:
+    """An answer that comes later."""
+    return encode(await answer)
+
+
+def decode_question(operation: Operation, body: bytes) -> Any:
+    """Raises ValueError for bytes that are no question of that operation."""
+    return _decode(CALLS[operation].question, body)
+
+
+def decode_answer(operation: Operation, body: bytes) -> Any:
+    """Raises ValueError for bytes that are no answer of that operation."""
+    return _decode(CALLS[operation].answer, body)
+
+
+def _decode(kind: Any, body: bytes) -> Any:
+    return _decoder(kind).decode(body) if body else None
+
+
+def _to_plain(value: Any) -> Any:
+    """What msgspec does not know by itself."""
+    if isinstance(value, MetadataImage):
+        return [tuple(value.by_name.values()), value.version, value.created_version]
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} in a message")
+
+
+def _from_plain(kind: type, plain: Any) -> Any:
+    if kind is MetadataImage:
+        topics, version, created_version = plain
+        return MetadataImage(convert(topics, list[TopicImage]), version, created_version)
+    raise NotImplementedError(f"{kind.__name__} in a message")
+
+
+_ENCODER = msgpack.Encoder(enc_hook=_to_plain)
+
+
+@cache
+def _decoder(kind: Any) -> msgpack.Decoder[Any]:
+    return msgpack.Decoder(kind, dec_hook=_from_plain)
+
+
+# Failures -----------------------------------------------------------------------------------
+
+
+class Failure(Struct, frozen=True):
+    """An exception that the caller gets as it was raised. `code`: of an ApiError; `logs`: of
+    LogFenced."""
+
+    kind: str
+    text: str | None
+    code: int = 0
+    logs: tuple[str, ...] = ()
+
+
+_PLAIN: dict[str, type[Exception]] = {
+    "taken": StoreTaken,
+    "unavailable": LogUnavailable,
+    "corrupt": LogCorrupt,
+    "value": ValueError,
+}
+"""Most special first."""
+
+
+def encode_failure(error: BaseException) -> tuple[bytes, bool]:
+    """The bytes, and whether it is one of the failures that are meant to be passed on; others
+    are bugs and become LogUnavailable: what they have done is unknown."""
+    if isinstance(error, ApiError):
+        return encode(Failure("api", error.message, code=error.code)), True
+    if isinstance(error, LogFenced):
+        return encode(Failure("fenced", None, logs=error.logs)), True
+    kind = next((name for name, of in _PLAIN.items() if isinstance(error, of)), None)
+    # A message may quote the name of a file, which need not be Unicode.
+    text = str(error).encode(errors="replace").decode()
+    if kind is not None:
+        return encode(Failure(kind, text)), True
+    expected = isinstance(error, (LogError, CancelledError))
+    return encode(Failure("unavailable", f"{type(error).__name__}: {text}")), expected
+
+
+def decode_failure(body: bytes) -> Exception:
+    """Raises ValueError or LookupError for bytes that are no failure."""
+    failure: Failure = _decode(Failure, body)
+    if failure.kind == "api":
+        return ApiError(ErrorCode(failure.code), failure.text)
+    if failure.kind == "fenced":
+        return LogFenced(failure.logs)
+    return _PLAIN[failure.kind](failure.text)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from socket import socket
+from typing import Any
 
 import structlog
 
@@ -29,22 +30,30 @@ from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.listener import KafkaListener
 from groupd.coordinator.server.logs import configure_logging
-from groupd.coordinator.workers import messages
 from groupd.coordinator.workers.channel import Answer, Channel
-from groupd.coordinator.workers.messages import Health, Start
+from groupd.coordinator.workers.messages import (
+    Codes,
+    Health,
+    MarkerOrder,
+    Operation,
+    Start,
+    decode_question,
+    encode,
+    encoded,
+)
 from groupd.coordinator.workers.offsets_plane import offsets_handlers
-from groupd.coordinator.workers.operations import Operation
 from groupd.coordinator.workers.pipelined_writer import PipelinedWriter
-from groupd.coordinator.workers.remote_logs import RemoteLogs
-from groupd.coordinator.workers.remote_transactions import RemoteVerifier
-from groupd.coordinator.workers.replicated_topics import ReplicatedTopics
+from groupd.coordinator.workers.remote import RemoteLogs, RemoteVerifier, ReplicatedTopics
+from groupd.coordinator.workers.reports import WorkerReports
 from groupd.coordinator.workers.worker_frontend import WorkerFrontend
-from groupd.coordinator.workers.worker_reports import WorkerReports
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.groups import FindCoordinatorRequest
 from groupd.storage.log import LogUnavailable
 
 log = structlog.get_logger("groupd.workers")
+
+
+_BEFORE_START = (Operation.START, Operation.PING, Operation.STOP)
 
 
 class Worker:
@@ -59,7 +68,7 @@ class Worker:
         self._clock = clock
         self._on_orphaned = on_orphaned
         self._assembled = self._stopped = False
-        self._starting: asyncio.Future[bytes] | None = None
+        self._starting: asyncio.Future[Health] | None = None
         self._logs = RemoteLogs(self.channel)
         self._stalls = LoopStalls()
         self._topics: ReplicatedTopics
@@ -73,34 +82,36 @@ class Worker:
             self._on_orphaned()
 
     def _serve(self, operation: Operation, body: bytes) -> Answer:
-        """What the main process asks. Everything before the first await of an answer has its
-        effect before the next frame is looked at."""
+        """What the main process asks."""
+        if not self._assembled and operation not in _BEFORE_START:
+            raise LogUnavailable("the worker has not started")
+        answer = self._answer(operation, decode_question(operation, body))
+        return encoded(answer) if isinstance(answer, Awaitable) else encode(answer)
+
+    def _answer(self, operation: Operation, question: Any) -> Any:
+        """An answer or an awaitable, see `messages.CALLS`. Everything before the first await has
+        its effect before the next frame is looked at."""
         match operation:
             case Operation.START:
-                self._assemble(Start.decode(body))
+                self._assemble(question)
                 self._starting = asyncio.ensure_future(self._start())
                 return self._starting
             case Operation.PING:
-                return self._health().encode()
+                return self._health()
             case Operation.STOP:
                 return self._stop()
-            case _ if not self._assembled:
-                raise LogUnavailable("the worker has not started")
             case Operation.METADATA:
-                self._topics.apply(messages.decode_metadata(body, self._topics.image))
-                return b""
+                return self._topics.apply(question.after(self._topics.image))
             case Operation.GROUP_CONFIGS:
-                self._broker.on_group_configs(*messages.decode_group_configs(body))
-                return b""
+                return self._broker.on_group_configs(question.group_id, question.configs)
             case Operation.BROKER_CONFIGS:
-                self._broker.on_broker_configs(messages.decode_broker_configs(body))
-                return b""
+                return self._broker.on_broker_configs(question)
             case Operation.MARKER:
-                return self._marker(body)
+                return self._marker(question)
             case Operation.METRICS:
                 return self._reports.metrics()
             case Operation.ADMIN:
-                return self._reports.admin(*messages.decode_path(body))
+                return self._reports.admin(question)
             case _:
                 raise ValueError(f"{operation.name} is not for workers")
 
@@ -136,7 +147,7 @@ class Worker:
         self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)
         self._assembled = True
 
-    async def _start(self) -> bytes:
+    async def _start(self) -> Health:
         await self._listener.start_on(self._bound)
         self._broker.start_writer()
         self._stalls.start()
@@ -144,7 +155,7 @@ class Worker:
         self._cleaner.start()
         gc.collect()
         collector.serve()
-        return self._health().encode()
+        return self._health()
 
     # At work ------------------------------------------------------------------------------
 
@@ -153,19 +164,17 @@ class Worker:
             return Health()  # the answer to START says why
         return Health(self._broker.loading, tuple(self._broker.failed))
 
-    async def _marker(self, body: bytes) -> bytes:
-        marker, places = messages.decode_marker(body)
-        return messages.encode_codes(
-            await OffsetsMarkers(self._broker).write_marker(marker, places)
-        )
+    async def _marker(self, order: MarkerOrder) -> Codes:
+        markers = OffsetsMarkers(self._broker)
+        return dict(await markers.write_marker(order.marker, order.partitions))
 
-    async def _stop(self) -> bytes:
+    async def _stop(self) -> None:
         """Finish what is under way, answer it, close everything but the channel. A start that is
         under way is given up."""
         if not self._assembled:
             self._bound.close()
             self._stopped = True
-            return b""
+            return
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait({self._starting})
@@ -179,4 +188,3 @@ class Worker:
             await self._listener.close_connections()
             self._bound.close()  # also if it never listened
         self._stopped = True
-        return b""

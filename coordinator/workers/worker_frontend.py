@@ -12,9 +12,8 @@ import structlog
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.workers.channel import Channel
-from groupd.coordinator.workers.messages import encode_forward
+from groupd.coordinator.workers.messages import Forward, Operation, decode_answer, encode
 from groupd.coordinator.workers.offsets_plane import forwarded
-from groupd.coordinator.workers.operations import Operation
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsRequest
 from groupd.protocol.wire.registry import Api
@@ -54,7 +53,7 @@ class WorkerFrontend:
         if self._under_way >= FORWARDS_MAX or self._channel.unsent_bytes > UNSENT_BYTES_MAX:
             slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
             return
-        body = encode_forward(slot.connection.host, slot.request_frame)
+        body = encode(Forward(slot.connection.host, slot.request_frame))
 
         def answered(future: asyncio.Future[bytes]) -> None:
             self._under_way -= 1
@@ -62,7 +61,7 @@ class WorkerFrontend:
                 return
             error = future.exception()
             if error is None:
-                slot.resolve_frame(future.result())
+                slot.resolve_frame(decode_answer(Operation.FORWARD, future.result()))
             else:
                 log.warning("request could not be forwarded", api=api.name, reason=str(error))
                 slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))

@@ -9,8 +9,8 @@ from typing import Any
 
 from groupd.coordinator.workers.channel import Answer, Channel, Serve
 from groupd.coordinator.workers.log_service import LogService
-from groupd.coordinator.workers.operations import Operation
-from groupd.coordinator.workers.remote_logs import RemoteLogs
+from groupd.coordinator.workers.messages import Operation, decode_question, encoded
+from groupd.coordinator.workers.remote import RemoteLogs
 from groupd.storage.log import Append, Store
 
 
@@ -51,7 +51,10 @@ class RemoteStore:
         await self._inner.start()
         service = LogService(self._inner, self._append, Everything())
         self._ends = await channel_pair(
-            lambda operation, body: service.operations[operation](body), nothing
+            lambda operation, body: encoded(
+                service.operations[operation](decode_question(operation, body))
+            ),
+            nothing,
         )
         self._logs = RemoteLogs(self._ends[1])
 

@@ -10,8 +10,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.workers.channel import Answer, Channel
 from groupd.coordinator.workers.link import Place, WorkerLink
-from groupd.coordinator.workers.messages import Health, Start
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Health, Operation, Start, encode
 from groupd.protocol.messages.cluster import Node
 from groupd.testing.clock import ManualClock
 from tests.support.remote_store import connect, nothing
@@ -52,7 +51,7 @@ class StubWorker:
             self.started = asyncio.get_running_loop().create_future()
             return self.started
         reports = (Operation.PING, Operation.START)
-        return self.health.encode() if operation in reports else b""
+        return encode(self.health) if operation in reports else b""
 
     def exit(self, code: int) -> None:
         if not self._code.done():

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from groupd.coordinator.workers.channel import Answer, Channel, ChannelBusy, ChannelLost
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Operation
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreTaken
 from tests.support.remote_store import channel_pair, connect, nothing

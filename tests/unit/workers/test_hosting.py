@@ -18,12 +18,11 @@ from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
 from groupd.coordinator.daemon import Daemon, DaemonOptions
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.workers import log_bytes
 from groupd.coordinator.workers.channel import Channel
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
 from groupd.coordinator.workers.link import WorkerState
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import LogRead, Operation, encode
 from groupd.coordinator.workers.worker import Worker
 from groupd.protocol.errors import ErrorCode
 from groupd.storage.log import Append, LogFenced, LogUnavailable
@@ -159,14 +158,14 @@ async def test_shards_are_spread_and_write_to_the_one_store(
 async def test_a_worker_reaches_its_own_logs_only(daemon: Daemon, spawned: Spawned) -> None:
     channel = spawned.workers[1].channel
     foreign = offsets_log_name(1)
-    for operation, body in (
-        (Operation.OPEN, log_bytes.encode_names([offsets_log_name(0), foreign])),
-        (Operation.APPEND, log_bytes.encode_appends([Append(foreign, 1, 0, 0, 0, b"x")])),
-        (Operation.READ, log_bytes.encode_read(foreign, 0, 100, min_one=True)),
-        (Operation.DELETE, log_bytes.encode_names(["__transaction_state-0"])),
+    for operation, question in (
+        (Operation.OPEN, [offsets_log_name(0), foreign]),
+        (Operation.APPEND, [Append(foreign, 1, 0, 0, 0, b"x")]),
+        (Operation.READ, LogRead(foreign, 0, 100, min_one=True)),
+        (Operation.DELETE, ["__transaction_state-0"]),
     ):
         with pytest.raises(LogFenced):
-            await channel.call(operation, body)
+            await channel.call(operation, encode(question))
     with pytest.raises(ValueError, match="START is not for the main process"):
         await channel.call(Operation.START)
 
@@ -185,7 +184,7 @@ async def test_a_worker_that_was_thought_dead_cannot_append(
             await asyncio.sleep(0.01)
     late = Append(offsets_log_name(0), epoch, end, end, 0, b"late")
     with pytest.raises(LogFenced):
-        await spawned.workers[1].channel.call(Operation.APPEND, log_bytes.encode_appends([late]))
+        await spawned.workers[1].channel.call(Operation.APPEND, encode([late]))
     assert await commit(daemon, 1, group, 2) == 0
     assert len(await store.read(offsets_log_name(0), 0, 1 << 20)) == 2
 

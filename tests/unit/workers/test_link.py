@@ -17,8 +17,7 @@ from groupd.coordinator.workers.link import (
     STEADY_MS,
     WorkerState,
 )
-from groupd.coordinator.workers.messages import Health
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Health, Operation, encode
 from groupd.storage.log import LogError, LogUnavailable
 from tests.unit.workers.harness import TIMEOUT_MS, Lives, StubWorker, until
 
@@ -56,7 +55,7 @@ async def test_while_it_loads_it_does_not_serve(make: Make) -> None:
     assert lives.link.state is WorkerState.STARTING
     with pytest.raises(LogError):
         await lives.link.ask(Operation.METRICS)
-    lives.worker.started.set_result(Health().encode())
+    lives.worker.started.set_result(encode(Health()))
     await lives.serving(1)
 
 
@@ -236,7 +235,7 @@ async def test_news_go_to_one_that_was_told_and_are_acknowledged(make: Make) -> 
     lives.link.tell(Operation.METADATA, b"while it loads")
     assert lives.link.behind() == set(), "nobody waits for one that does not serve"
     assert lives.worker.started is not None
-    lives.worker.started.set_result(Health().encode())
+    lives.worker.started.set_result(encode(Health()))
     await lives.serving(1)
     lives.link.tell(Operation.METADATA, b"while it serves")
     (behind,) = lives.link.behind()

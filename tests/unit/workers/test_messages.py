@@ -12,15 +12,30 @@ from prometheus_client.exposition import generate_latest
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.workers import log_bytes, messages
-from groupd.coordinator.workers.messages import AdminAnswer, Health, Start, Verify
-from groupd.coordinator.workers.metric_families import (
-    MergedFamilies,
-    decode_families,
-    encode_families,
+from groupd.coordinator.workers.messages import (
+    CALLS,
+    AdminAnswer,
+    AdminQuestion,
+    Family,
+    Forward,
+    GroupNews,
+    Health,
+    LogPlace,
+    LogRead,
+    MarkerOrder,
+    Operation,
+    Start,
+    TopicNews,
+    Verify,
+    decode_answer,
+    decode_failure,
+    decode_question,
+    encode,
+    encode_failure,
 )
+from groupd.coordinator.workers.reports import MergedFamilies, families_of, to_metrics
 from groupd.protocol.errors import ErrorCode
-from groupd.storage.log import Append, LogState, Replacement, StoredBatch
+from groupd.storage.log import Append, LogState, LogUnavailable, Replacement, StoredBatch
 
 A, B, C = (bytes([n]) * 16 for n in (1, 2, 3))
 
@@ -60,7 +75,7 @@ def test_a_start() -> None:
         "debug",
         "cluster",
     )
-    back = Start.decode(start.encode())
+    back = decode_question(Operation.START, encode(start))
     assert same(back.image, start.image)
     assert structs.replace(back, image=start.image) == start
 
@@ -85,9 +100,14 @@ def test_every_setting_arrives(entry: object) -> None:
     try:
         config = replace(CoordinatorConfig(), **{name: other})
         start = Start(1, "h", 1, (), config, image(), {}, "text", "info", "c")
-        assert getattr(Start.decode(start.encode()).config, name) == other
+        assert getattr(decode_question(Operation.START, encode(start)).config, name) == other
     except ValueError as error:
         assert "must" in str(error), "only rules between settings may refuse it"  # noqa: PT017
+
+
+def news(delta: MetadataDelta) -> TopicNews:
+    arrived: TopicNews = decode_question(Operation.METADATA, encode(TopicNews.of(delta)))
+    return arrived
 
 
 def test_changes_of_topics_follow_each_other() -> None:
@@ -96,7 +116,7 @@ def test_changes_of_topics_follow_each_other() -> None:
         TopicImage(A, "a", 5), TopicImage(C, "b", 2), TopicImage(C[:15] + b"x", "new", 1), version=2
     )
     delta = MetadataDelta(after, frozenset({"b", "new"}), frozenset({"a"}), (("b", B),))
-    back = messages.decode_metadata(messages.encode_metadata(delta), before)
+    back = news(delta).after(before)
     assert same(back.image, after)
     assert (back.created, back.changed, back.deleted) == (
         delta.created,
@@ -106,66 +126,87 @@ def test_changes_of_topics_follow_each_other() -> None:
     gone = MetadataDelta(
         image(TopicImage(A, "a", 5), version=3), deleted=(("b", C), ("new", C[:15] + b"x"))
     )
-    again = messages.decode_metadata(messages.encode_metadata(gone), back.image)
+    again = news(gone).after(back.image)
     assert same(again.image, gone.image)
 
 
 def test_what_does_not_change_is_not_sent() -> None:
     topics = [TopicImage(n.to_bytes(16, "big"), f"topic-{n}", 1) for n in range(1000)]
     delta = MetadataDelta(MetadataImage(topics, 2), frozenset({"topic-7"}))
-    assert len(messages.encode_metadata(delta)) < 300
+    assert len(encode(TopicNews.of(delta))) < 300
 
 
-def test_transactions() -> None:
-    asked = Verify("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)), True)
-    assert Verify.decode(asked.encode()) == asked
-    marker = Marker(7, 3, True, 9, 2)
-    places = [("__consumer_offsets", 4)]
-    assert messages.decode_marker(messages.encode_marker(marker, places)) == (marker, places)
-    codes = {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NOT_COORDINATOR}
-    assert messages.decode_codes(messages.encode_codes(codes)) == codes
+ROWS = (StoredBatch(0, 4, -1, b""), StoredBatch(5, 5, 2**60, b"payload"))
+QUESTIONS = {
+    Operation.OPEN: ["a", "\u00e9"],
+    Operation.APPEND: [Append("a", 3, 0, 4, 17, b"one"), Append("\u00e9", 1, 7, 7, -1, b"")],
+    Operation.READ: LogRead("a", 7, 1 << 20, min_one=False),
+    Operation.FIRST_AT_OR_AFTER: LogPlace("a", -2),
+    Operation.WITH_MAX_TIMESTAMP: "a",
+    Operation.TRUNCATE_BEFORE: LogPlace("a", 2**62),
+    Operation.REPLACE: Replacement("a", 3, 0, 6, ROWS, 6),
+    Operation.DELETE: ["a"],
+    Operation.FORWARD: Forward("/::1", b"\0\1\2"),
+    Operation.VERIFY: Verify("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)), True),
+    Operation.GROUP_CONFIGS: GroupNews("g", {"consumer.session.timeout.ms": "1"}),
+    Operation.BROKER_CONFIGS: {"message.max.bytes": "5"},
+    Operation.MARKER: MarkerOrder(Marker(7, 3, True, 9, 2), (("__consumer_offsets", 4),)),
+    Operation.PING: None,
+    Operation.METRICS: None,
+    Operation.ADMIN: AdminQuestion(("groups", "team/a b\u00e9"), {"q": "1"}),
+    Operation.STOP: None,
+}
+ANSWERS = {
+    Operation.OPEN: {"a": LogState("a", 3, 1, 9, 2), "b": LogState("b", 1, 0, 0)},
+    Operation.APPEND: None,
+    Operation.READ: list(ROWS),
+    Operation.FIRST_AT_OR_AFTER: ROWS[1],
+    Operation.WITH_MAX_TIMESTAMP: None,
+    Operation.TRUNCATE_BEFORE: None,
+    Operation.REPLACE: None,
+    Operation.DELETE: None,
+    Operation.FORWARD: b"",
+    Operation.VERIFY: {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NOT_COORDINATOR},
+    Operation.START: Health(3, ("a", "b")),
+    Operation.METADATA: None,
+    Operation.GROUP_CONFIGS: None,
+    Operation.BROKER_CONFIGS: None,
+    Operation.MARKER: {("__consumer_offsets", 4): ErrorCode.NOT_COORDINATOR},
+    Operation.PING: Health(),
+    Operation.METRICS: [Family("f", "What it is.", "gauge", (("f", {"a": "b"}, 1.5),))],
+    Operation.ADMIN: AdminAnswer(404, "text/plain; charset=utf-8", b"no\ngroup\n"),
+    Operation.STOP: None,
+}
 
 
-def test_the_rest() -> None:
-    assert Health.decode(Health(3, ("a", "b")).encode()) == Health(3, ("a", "b"))
-    answer = AdminAnswer(404, "text/plain; charset=utf-8", b"no\ngroup\n")
-    assert AdminAnswer.decode(answer.encode()) == answer
-    path = ("groups", "team/a b\u00e9")
-    assert messages.decode_path(messages.encode_path(path, {"q": "1"})) == (path, {"q": "1"})
-    configs = {"consumer.session.timeout.ms": "1"}
-    body = messages.encode_group_configs("g", configs)
-    assert messages.decode_group_configs(body) == ("g", configs)
-    assert messages.decode_forward(messages.encode_forward("/::1", b"\0\1\2")) == (
-        "/::1",
-        b"\0\1\2",
-    )
+def test_every_operation_is_in_the_table_and_in_these_tests() -> None:
+    assert CALLS.keys() == set(Operation) == ANSWERS.keys()
+    assert QUESTIONS.keys() == set(Operation) - {Operation.START, Operation.METADATA}
 
 
-def test_broker_configs() -> None:
-    values = {"message.max.bytes": "5", "group.consumer.assignor.offload.enable": "false"}
-    body = messages.encode_broker_configs(values)
-    assert messages.decode_broker_configs(body) == values
+@pytest.mark.parametrize("operation", QUESTIONS, ids=lambda operation: operation.name)
+def test_a_question(operation: Operation) -> None:
+    asked = QUESTIONS[operation]
+    assert decode_question(operation, encode(asked)) == asked
 
 
-def test_logs() -> None:
-    rows = [StoredBatch(0, 4, -1, b""), StoredBatch(5, 5, 2**60, b"payload")]
-    assert log_bytes.decode_rows(log_bytes.encode_rows(rows)) == rows
-    batches = [Append("a", 3, 0, 4, 17, b"one"), Append("\u00e9", 1, 7, 7, -1, b"")]
-    assert log_bytes.decode_appends(log_bytes.encode_appends(batches)) == batches
-    states = {"a": LogState("a", 3, 1, 9, 2), "b": LogState("b", 1, 0, 0)}
-    assert log_bytes.decode_states(log_bytes.encode_states(states)) == states
-    change = Replacement("a", 3, 0, 6, tuple(rows), 6)
-    assert log_bytes.decode_replacement(log_bytes.encode_replacement(change)) == change
-    read = log_bytes.encode_read("a", 7, 1 << 20, min_one=False)
-    assert log_bytes.decode_read(read) == ("a", 7, 1 << 20, False)
-    assert log_bytes.decode_place(log_bytes.encode_place("a", -2)) == ("a", -2)
+@pytest.mark.parametrize("operation", ANSWERS, ids=lambda operation: operation.name)
+def test_an_answer(operation: Operation) -> None:
+    answer = ANSWERS[operation]
+    assert decode_answer(operation, encode(answer)) == answer
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_bytes_that_are_cut_short_are_no_batches(cut: int) -> None:
-    whole = log_bytes.encode_appends([Append("a", 3, 0, 4, 17, b"payload")])
-    with pytest.raises(Exception, match=r"unpack|announced"):
-        log_bytes.decode_appends(whole[:-cut])
+    whole = encode([Append("a", 3, 0, 4, 17, b"payload")])
+    with pytest.raises(ValueError, match="truncated"):
+        decode_question(Operation.APPEND, whole[:-cut])
+
+
+def test_a_failure_whose_text_is_no_unicode_arrives() -> None:
+    body, expected = encode_failure(LogUnavailable("a\udcff"))
+    assert expected
+    assert str(decode_failure(body)) == "a?"
 
 
 def test_metrics_of_several_processes_make_one_page() -> None:
@@ -174,7 +215,8 @@ def test_metrics_of_several_processes_make_one_page() -> None:
         registry = CollectorRegistry()
         Counter("requests", "Requests.", ["api"], registry=registry).labels("Fetch").inc(node + 1)
         Gauge("members", "Members.", registry=registry).set(node)
-        pages[node] = decode_families(encode_families(registry))
+        families = decode_answer(Operation.METRICS, encode(families_of(registry)))
+        pages[node] = to_metrics(families)
     page = generate_latest(MergedFamilies(pages)).decode()
     assert page.count("# TYPE requests_total counter") == 1
     assert 'requests_total{api="Fetch",node="0"} 1.0' in page

@@ -11,8 +11,7 @@ import pytest
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.workers import worker_frontend
 from groupd.coordinator.workers.channel import Channel, ChannelBusy
-from groupd.coordinator.workers.messages import decode_forward
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Forward, Operation, decode_question, encode
 from groupd.coordinator.workers.worker_frontend import WorkerFrontend
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest
@@ -101,9 +100,9 @@ async def test_others_are_forwarded_as_they_came(bench: Bench) -> None:
     slot = bench.ask(METADATA, MetadataRequest(None))
     ((operation, body, answer),) = bench.channel.calls
     assert operation is Operation.FORWARD
-    assert decode_forward(body) == ("/10.0.0.7", b"as it came")
+    assert decode_question(Operation.FORWARD, body) == Forward("/10.0.0.7", b"as it came")
     assert slot.replies == []
-    answer.set_result(b"the whole reply")
+    answer.set_result(encode(b"the whole reply"))
     await settle()
     assert slot.replies == [b"the whole reply"]
 
@@ -132,7 +131,7 @@ async def test_a_flood_is_refused_before_the_channel_is_full(
     request = InitProducerIdRequest(None, 1000)
     slots = [bench.ask(INIT_PRODUCER_ID, request) for _ in range(3)]
     assert [len(slot.replies) for slot in slots] == [0, 0, 1]
-    bench.channel.calls[0][2].set_result(b"")
+    bench.channel.calls[0][2].set_result(encode(b""))
     await settle()
     assert bench.ask(INIT_PRODUCER_ID, request).replies == [], "there is room again"
     monkeypatch.setattr(worker_frontend, "FORWARDS_MAX", 100)

@@ -14,8 +14,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.workers.channel import Answer, Channel
-from groupd.coordinator.workers.messages import Start
-from groupd.coordinator.workers.operations import Operation
+from groupd.coordinator.workers.messages import Operation, Start, encode
 from groupd.coordinator.workers.worker import Worker
 from groupd.storage.log import LogError
 from tests.support.remote_store import connect
@@ -45,7 +44,7 @@ class Main:
             CoordinatorConfig(), offsets_topic_num_partitions=4, consumer_assignors=assignors
         )
         start = Start(1, "127.0.0.1", 1, SHARDS, config, MetadataImage(), {}, "text", "info", "c")
-        return self.channel.start_call(Operation.START, start.encode())
+        return self.channel.start_call(Operation.START, encode(start))
 
     async def stopped(self) -> bool:
         """Whether STOP is carried out, without a word, and nobody listens afterwards. The socket

@@ -1,0 +1,125 @@
+"""What a worker has of the main process: the store, the transaction coordinator, the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.topics.catalogue import MetadataListener, Topic
+from groupd.coordinator.workers.channel import Channel
+from groupd.coordinator.workers.messages import (
+    Codes,
+    LogPlace,
+    LogRead,
+    Operation,
+    TopicPartition,
+    Verify,
+    decode_answer,
+    encode,
+)
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
+from groupd.storage.log import Append, LogError, LogState, Replacement, StoredBatch
+
+
+class RemoteLogs:
+    """A `storage.log.PartitionLogs` whose every call is a call to the main process. A channel that
+    ends in the middle of a call is LogUnavailable: what was written is unknown."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def _call(self, operation: Operation, question: Any) -> Any:
+        return decode_answer(operation, await self._channel.call(operation, encode(question)))
+
+    async def open(self, name: str) -> LogState:
+        return (await self.open_many([name]))[name]
+
+    async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
+        states: dict[str, LogState] = await self._call(Operation.OPEN, names)
+        return states
+
+    async def append(self, batches: Sequence[Append]) -> None:
+        if batches:
+            await self._call(Operation.APPEND, batches)
+
+    async def read(
+        self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
+    ) -> list[StoredBatch]:
+        read = LogRead(name, from_offset, max_bytes, min_one)
+        found: list[StoredBatch] = await self._call(Operation.READ, read)
+        return found
+
+    async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
+        place = LogPlace(name, timestamp_ms)
+        found: StoredBatch | None = await self._call(Operation.FIRST_AT_OR_AFTER, place)
+        return found
+
+    async def with_max_timestamp(self, name: str) -> StoredBatch | None:
+        found: StoredBatch | None = await self._call(Operation.WITH_MAX_TIMESTAMP, name)
+        return found
+
+    async def truncate_before(self, name: str, offset: int) -> None:
+        await self._call(Operation.TRUNCATE_BEFORE, LogPlace(name, offset))
+
+    async def replace(self, change: Replacement) -> None:
+        change.check()
+        await self._call(Operation.REPLACE, change)
+
+    async def delete(self, names: Sequence[str]) -> None:
+        await self._call(Operation.DELETE, names)
+
+
+class RemoteVerifier:
+    """A `coordinator.producers.transactions.TransactionVerifier` in the main process."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Codes:
+        """Raises ApiError COORDINATOR_NOT_AVAILABLE while it cannot be asked."""
+        asked = Verify(transactional_id, producer_id, producer_epoch, tuple(partitions), add)
+        try:
+            answer = await self._channel.call(Operation.VERIFY, encode(asked))
+        except LogError as error:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        codes: Codes = decode_answer(Operation.VERIFY, answer)
+        return codes
+
+
+class ReplicatedTopics:
+    """A `coordinator.topics.partitions.KnownTopics`, without the topics' configs: what the main
+    process has told, never ahead of it."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._listeners: list[MetadataListener] = []
+
+    def topic(self, name: str) -> Topic | None:
+        return _topic(self.image.by_name.get(name))
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        return _topic(self.image.by_id.get(topic_id))
+
+    def add_listener(self, listener: MetadataListener) -> None:
+        self._listeners.append(listener)
+
+    def apply(self, delta: MetadataDelta) -> None:
+        self.image = delta.image
+        for listener in self._listeners:
+            listener(delta)
+
+
+def _topic(image: TopicImage | None) -> Topic | None:
+    if image is None:
+        return None
+    return Topic(image.topic_id, image.name, image.partitions, internal=image.internal)
