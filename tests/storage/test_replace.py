@@ -22,7 +22,7 @@ from groupd.storage.log import (
 )
 from groupd.storage.memory import MemoryStore
 from groupd.storage.open import create_store
-from tests.unit.storage.conftest import Disk
+from tests.storage.conftest import Disk
 
 EVERYTHING = 1 << 30
 

@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.facts import Facts
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.health import HealthFold
 from groupd.pipeline.fold.thresholds import STORM, Thresholds
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.generator.demo import demo_world
 from groupd.pipeline.generator.generate import UNTIL_MS, Options, plan_world
 from groupd.pipeline.generator.members import steps_of
-from groupd.pipeline.generator.script import Act, GroupPlan, World
+from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan
 from groupd.protocol.records.codec import decode_record
 from tests.pipeline.group_logs import entry_of
 
@@ -27,7 +27,7 @@ STORMY = ("storm", "classic-storm")
 WORLD, PLANS = plan_world(Options(records=1_500_000, groups=150, seed=15))
 
 
-def entries(plan: GroupPlan, world: World) -> Iterator[Entry]:
+def entries(plan: GroupPlan, world: GeneratedWorld) -> Iterator[FoldEntry]:
     offset = 0
     for step in steps_of(plan, world, Random(7)):
         for key, value in step.records:
@@ -35,9 +35,9 @@ def entries(plan: GroupPlan, world: World) -> Iterator[Entry]:
             offset += 1
 
 
-def storms(plan: GroupPlan, world: World, **limits: int) -> list[dict[str, object]]:
+def storms(plan: GroupPlan, world: GeneratedWorld, **limits: int) -> list[dict[str, object]]:
     facts, topics = Facts(frozenset({"findings"})), Topics({})
-    health = Health(facts, topics, Thresholds(**limits), {}, world.end_ms)
+    health = HealthFold(facts, topics, Thresholds(**limits), {}, world.end_ms)
     fold = GroupsFold(facts, topics, observers=[health])
     for entry in entries(plan, world):
         fold.feed(entry)

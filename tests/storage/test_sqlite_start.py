@@ -145,7 +145,7 @@ def test_unwritable_directory(database: Path, mode: int) -> None:
         [sys.executable, "-c", _AS_NOBODY],
         # The directories above may be closed to nobody: the data directory is below this one.
         cwd=database.parent.parent,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=60,

@@ -88,7 +88,7 @@ async def test_database_locked_by_another_program(
     store: Store, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.close()
-    monkeypatch.setattr("storage.sqlite._PRAGMAS", ("busy_timeout=1",))
+    monkeypatch.setattr("groupd.storage.sqlite._PRAGMAS", ("busy_timeout=1",))
     store = create_store(None, database.parent)
     await store.start()
     await store.open("a")
