@@ -1,10 +1,13 @@
-"""The log of the shards as two topics that may be read: the shards write it, fetch only looks.
+"""The logs of the coordinators as topics that clients may read. The coordinators write them.
 
-`__consumer_offsets` is the history: every record as it was written as far as its retention
-reaches, and what the cleaner has left of it before that. `__consumer_offsets_compacted` is the
-compacted view: the newest record of every key, then what has come since the last cleaning. Offsets
-mean the same in both. The view tells how far a shard's log is durable and clean; the batches come
-from the same store.
+`__consumer_offsets` is the history of the shards: every record as it was written as far as its
+retention reaches, and before that what the cleaner has left. `__consumer_offsets_compacted` is the
+compacted view of it: the newest record of every key, then what has come since the last cleaning.
+Offsets mean the same in both.
+
+`__transaction_state` is the log of the transaction coordinator. It has one partition, because the
+coordinator has one log; Kafka's 50 are a way to spread ids over brokers, which no client and no
+tool computes.
 """
 
 from __future__ import annotations
@@ -12,38 +15,37 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.topics.stored_rows import read_batches
-from groupd.coordinator.topics.tail_cache import within
+from groupd.coordinator.topics.stored_batches import read_batches, within
 from groupd.storage.log import LogUnavailable, PartitionLogs, StoredBatch
 
 
-class OffsetsLogView(Protocol):
-    """The coordinator's side: what of a shard's log may be read."""
+class CoordinatorLogView(Protocol):
+    """The coordinator's side: what of each of its logs may be read. A log is named by the partition
+    of its topic; the batches come from the store."""
 
     def state(self, partition: int) -> tuple[int, int] | None:
-        """(start offset, high watermark); None while the shard is not served here."""
+        """(start offset, high watermark); None while the log is not served here."""
         ...
 
     def clean_offsets(self, partition: int) -> tuple[int, int]:
-        """How far the history has been folded, and up to where the compacted log stands for it
-        (0: not at all)."""
+        """The end of the part that the cleaner has been over, in the log itself, and the end of
+        what the compacted log holds (0: nothing)."""
         ...
 
     def producers(self, partition: int) -> ProducerStates | None:
-        """The producers of the shard's log and their transactions; None as above."""
+        """The log's producers and their transactions; None as above."""
         ...
 
     def add_waiter(self, partition: int, event: asyncio.Event) -> None:
-        """Set `event` whenever the partition's high watermark moves or its state goes away."""
+        """Set `event` whenever the high watermark moves or the log is served no more."""
         ...
 
     def remove_waiter(self, partition: int, event: asyncio.Event) -> None: ...
 
 
-class NoOffsetsLog:
-    """A view without shards: every partition is unknown for now."""
+class NoCoordinatorLogs:
+    """The view of a node without coordinators."""
 
     def state(self, partition: int) -> tuple[int, int] | None:
         return None
@@ -61,20 +63,26 @@ class NoOffsetsLog:
         """Nothing to forget."""
 
 
-class OffsetsLog:
-    """A `ReadableLog` over one partition of the view: its history or its compacted view."""
+class CoordinatorLog:
+    """A `ReadableLog`: one log of a view. With `compacted_name`, the store's name of a compacted
+    log, what stands there is read instead of the part that it was made from."""
 
-    __slots__ = ("_clean_end", "_compacted", "_logs", "_partition", "_view", "name")
+    __slots__ = ("_clean_end", "_compacted_name", "_logs", "_partition", "_view", "name")
 
     def __init__(
-        self, view: OffsetsLogView, logs: PartitionLogs, partition: int, *, compacted: bool = False
+        self,
+        view: CoordinatorLogView,
+        logs: PartitionLogs,
+        partition: int,
+        name: str,
+        compacted_name: str | None = None,
     ) -> None:
         self._view = view
         self._logs = logs
         self._partition = partition
-        self._compacted = compacted
+        self._compacted_name = compacted_name
         self._clean_end = 0
-        self.name = offsets_log_name(partition)
+        self.name = name
 
     @property
     def closed(self) -> bool:
@@ -96,10 +104,10 @@ class OffsetsLog:
 
     def _clean_part(self) -> tuple[str, int]:
         """The log whose rows hold what cleaning has left, and where that part ends."""
-        folded_end, compacted_end = self._view.clean_offsets(self._partition)
-        if self._compacted and compacted_end:
-            return compacted_log_name(self._partition), compacted_end
-        return self.name, folded_end
+        cleaned_end, compacted_end = self._view.clean_offsets(self._partition)
+        if self._compacted_name is not None and compacted_end:
+            return self._compacted_name, compacted_end
+        return self.name, cleaned_end
 
     @property
     def changes(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.producers.transactions import TransactionVerifier
+from groupd.coordinator.producers.transactions import TopicPartition, TransactionVerifier
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.produce_entry import ProduceEntry
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -34,10 +34,8 @@ _RETRIED = frozenset(
     }
 )
 
-Place = tuple[str, int]
 
-
-class Verifying:
+class ProduceTransactions:
     """Asks `verifier`, which may be set later."""
 
     def __init__(self, verifier: TransactionVerifier, broker: BrokerConfigs) -> None:
@@ -102,7 +100,7 @@ class Verifying:
         if not self._asks(context) or request.transactional_id is None:
             return
         add = context.api_version >= ADDS_FROM
-        asked: dict[Place, ProduceEntry] = {}
+        asked: dict[TopicPartition, ProduceEntry] = {}
         for entry in entries:
             if not entry.failed and self._start(entry, add):
                 assert entry.topic is not None
@@ -118,8 +116,8 @@ class Verifying:
             list(asked),
             add=add,
         )
-        for place, entry in asked.items():
-            code = codes.get(place, ErrorCode.NONE)
+        for partition, entry in asked.items():
+            code = codes.get(partition, ErrorCode.NONE)
             if code:
                 _refuse(entry, code, context.api_version)
 
@@ -136,7 +134,7 @@ class Verifying:
                 header.producer_id, header.producer_epoch, header.base_sequence, bumps_epoch=add
             )
         except ApiError as error:
-            entry.fail(error.code, error.message)
+            entry.fail(error)
             return False
         entry.verified_by = log
         return entry.verification is not None
@@ -149,13 +147,13 @@ def _refuse(entry: ProduceEntry, code: ErrorCode, api_version: int) -> None:
     retried = code in _RETRIED or (
         code is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < ADDS_FROM
     )
+    message = None
     if code is ErrorCode.INVALID_TXN_STATE:
-        entry.fail(code, "Partition was not added to the transaction")
+        message = "Partition was not added to the transaction"
     elif retried:
-        entry.fail(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
+        message = (
             "Unable to verify the partition has been added to the transaction. Underlying error: "
-            + code.name,
+            + code.name
         )
-    else:
-        entry.fail(code, None)
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
+    entry.fail(ApiError(code, message))
