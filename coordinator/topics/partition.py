@@ -16,13 +16,8 @@ from groupd.coordinator.topics.stored_rows import read_batches
 from groupd.coordinator.topics.tail_cache import TailCache
 from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.messages import TopicId
-from groupd.protocol.records.batch import (
-    BatchHeader,
-    CorruptBatch,
-    encode_marker,
-    iter_batches,
-    with_base_offset,
-)
+from groupd.protocol.records.batch import BatchHeader, CorruptBatch, iter_batches, with_base_offset
+from groupd.protocol.records.batch_builder import encode_marker
 from groupd.storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
 LEADER_EPOCH = 0

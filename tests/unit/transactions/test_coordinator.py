@@ -15,7 +15,7 @@ from groupd.coordinator.transactions.state_log import LOG_NAME
 from groupd.coordinator.transactions.steps import Change
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.transactions import EndTxnReply, ListTransactionsRequest
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.transaction_records import encode_key
 from groupd.storage.log import Append, LogUnavailable
 from groupd.storage.memory import MemoryStore
