@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Completion, RequestToken
-from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.producers.transactions import Marker
 from groupd.protocol.records.batch import TRANSACTIONAL
 from groupd.protocol.records.batch_builder import (
     KeyValue,

@@ -33,6 +33,7 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.commit_timeout import CommitTimeout
 from groupd.coordinator.runtime.journal import Journal
@@ -45,7 +46,6 @@ from groupd.coordinator.runtime.steady import ShardLease
 from groupd.coordinator.runtime.transaction_end import end_transaction
 from groupd.coordinator.runtime.waiting import WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from groupd.coordinator.config import ConfigError
 from groupd.coordinator.daemon import CannotStart
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.arguments import check_arguments
-from groupd.testing.errors import HarnessError, InvariantViolation, WaitTimeout
+from groupd.testing.errors import InvariantViolation, WaitTimeout
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True
@@ -19,7 +20,7 @@ EXPECTED = (HarnessError, WaitTimeout, InvariantViolation, CannotStart, ConfigEr
 """What tests are told; anything else is a bug of groupd."""
 
 
-class Host(Protocol):
+class BrokerHost(Protocol):
     """Where the broker runs."""
 
     def start(self) -> Future[Any]: ...
@@ -48,7 +49,7 @@ def on_a_loop() -> bool:
 class Coroutines:
     """`Operations` from another loop, by name."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: BrokerHost) -> None:
         self._host = host
 
     def __getattr__(self, name: str) -> Any:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.cli.bench.frames import consumer_heartbeat
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.daemon import Daemon, DaemonOptions
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.steady import ENTRIES_MAX, SteadyTable
+from tests.bench.frames import consumer_heartbeat
 
 TOPIC = "orders"
 MEMBERS = ("m0", "m1", "m2")
