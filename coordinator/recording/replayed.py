@@ -240,7 +240,7 @@ class Replayed:
         return connection.number
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
-        connection.request = self._numbers[connection.number].pop(0)
+        connection.input = self._numbers[connection.number].pop(0)
         act()
 
     def lost(self, connection: RecordedConnection, act: partial[None]) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.runtime.alarm import Alarm
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions import queries

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.types import NO_TOKEN, Event, RequestContext
+from groupd.coordinator.core.types import Event, RequestContext
 from groupd.coordinator.daemon import Daemon, DaemonOptions
 from groupd.coordinator.host import Host
 from groupd.coordinator.profiles import PROFILES
@@ -23,6 +23,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.inspecting import inspect
 from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.waiting import Callback
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.suggest import did_you_mean
 from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
@@ -360,8 +361,8 @@ def submit_own(
     broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
 ) -> None:
     """A request of the harness itself; RequestRefused is the reply that carries an error."""
-    context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
-    broker.submit(context, request, _refused, resolve)
+    waiter = Callback(request, _refused, resolve)
+    broker.submit(RequestContext(waiter, api_version, client_id="groupd-harness"), request)
 
 
 def _host(options: HarnessOptions) -> Host:

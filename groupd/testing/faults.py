@@ -28,7 +28,7 @@ from groupd.testing.answers import FaultState
 from groupd.testing.errors import HarnessError, NotFound
 from groupd.testing.fault_facts import matches
 from groupd.testing.fault_spec import FaultSpec
-from groupd.testing.intercepted import InterceptedSlot
+from groupd.testing.intercepted import InterceptedSlot, watch
 from groupd.testing.liveness import Liveness
 
 FAULTS_MAX = 1000
@@ -143,6 +143,7 @@ class FaultLayer:
         self._hit = hit
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        watch(slot, _nothing, lambda: not self._table.faults)
         if not self._table.faults:
             self._inner.submit(slot, api, request)
             return
@@ -172,11 +173,12 @@ class FaultLayer:
             self._liveness.silenced.discard((request.group_id, request.member_id))
         towards = towards or slot
         self._inner.submit(towards, api, request)
-        slot.token = towards.token  # whoever forgets the slot forgets the request
+        if towards is not slot:
+            slot.stand_in = towards.stand_in or towards
 
     def _tamper(self, fault: Fault, slot: Slot, api: Api, request: Any, reply: Any) -> None:
         """The broker has carried the request out, and this is its reply."""
-        self._act(fault, slot, api, request, partial(slot.resolve, reply), reply)
+        self._act(fault, slot, api, request, partial(slot.send, reply), reply)
 
     def _act(
         self,
@@ -191,7 +193,7 @@ class FaultLayer:
         match spec.action:
             case spec_of.ERROR:
                 failure = failure_for(request, api.failure)
-                slot.resolve(failure(request, spec.code, spec.message))
+                slot.send(failure(request, spec.code, spec.message))
             case spec_of.DELAY:
                 self._clock.call_at(self._clock.now().monotonic_ms + spec.ms, go_on)
             case spec_of.HOLD if fault.over:
@@ -205,9 +207,9 @@ class FaultLayer:
             case spec_of.CLOSE:
                 slot.connection.abort()
             case spec_of.TWICE:
-                slot.resolve(reply, copies=2)
+                slot.send(reply, copies=2)
             case spec_of.REDIRECT:
-                slot.resolve(_elsewhere(spec, request))
+                slot.send(_elsewhere(spec, request))
 
     def _silence(self, api: Api, request: Any) -> None:
         if api.key in HEARTBEATS:
@@ -222,3 +224,7 @@ def _elsewhere(spec: FaultSpec, request: Any) -> FindCoordinatorReply:
             FoundCoordinator(key, node_id, host, port, ErrorCode.NONE, None) for key in request.keys
         )
     )
+
+
+def _nothing() -> None:
+    """A request that comes again while there are no faults is none of a fault's business."""

@@ -7,6 +7,7 @@ broker (a fault holds it back) was not said.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from groupd.coordinator.server.connection import Requests
@@ -14,7 +15,7 @@ from groupd.coordinator.server.slot import Slot
 from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.wire.registry import Api
-from groupd.testing.intercepted import InterceptedSlot
+from groupd.testing.intercepted import InterceptedSlot, watch
 from groupd.testing.liveness import Liveness, MemberKey
 from groupd.testing.observer import OBSERVED
 
@@ -38,7 +39,9 @@ class Traffic:
         self.epochs: dict[MemberKey, int] = {}
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
-        self._liveness.heard(request, slot.connection)
+        heard = partial(self._liveness.heard, request, slot.connection)
+        heard()
+        watch(slot, heard)
         said = _epoch(request)
         if self._replied is not None and isinstance(request, OBSERVED):
             self._observe(self._replied, slot, api, request)
@@ -55,11 +58,11 @@ class Traffic:
     ) -> None:
         def on_reply(reply: Any) -> None:
             replied(request, reply)
-            slot.resolve(reply)
+            slot.send(reply)
 
         observed = InterceptedSlot(slot, on_reply)
         self._inner.submit(observed, api, request)
-        slot.token = observed.token  # whoever forgets the slot forgets the request
+        slot.stand_in = observed.stand_in or observed
 
     def forget(self, slot: Slot) -> None:
         self._inner.forget(slot)
