@@ -24,7 +24,7 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
 from groupd.coordinator.core.types import Event, EventKind, RequestContext
-from groupd.coordinator.producers.verification import NoTransactions
+from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.event_log import log_event
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
@@ -35,7 +35,6 @@ from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Failure, Part, Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.api import TransactionVerifier
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import FetchRequest, ProduceRequest

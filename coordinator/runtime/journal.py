@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Completion
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.waiting import Replies, Waiter
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
 from groupd.protocol.records.batch_records import KeyValue, encode_content, join_contents
 from groupd.protocol.records.codec import encode_contents

@@ -31,6 +31,7 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
@@ -41,7 +42,6 @@ from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
 from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record

@@ -8,8 +8,8 @@ from typing import Any
 
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.waiting import Waiter
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ErrorCode
 
 

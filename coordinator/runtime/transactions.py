@@ -15,10 +15,10 @@ from functools import partial
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.broker import Broker, Shard
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
 

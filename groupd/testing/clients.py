@@ -14,12 +14,12 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.faults.facts import groups_of
+from groupd.coordinator.faults.intercepted import watch
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.slot import Client, Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest
 from groupd.protocol.wire.registry import Api
-from groupd.testing.fault_facts import groups_of
-from groupd.testing.intercepted import watch
 
 CONNECTIONS_MAX = 1000
 GROUPS_MAX = 2000

@@ -7,7 +7,7 @@ from typing import cast
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.shard_deadlines import EXPIRED_AT_ONCE, ShardDeadlines
+from groupd.coordinator.runtime.shard_timers import EXPIRED_AT_ONCE, ShardDeadlines
 from groupd.testing.clock import ManualClock
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.cli.bench.frames import consumer_heartbeat, offset_commit, offset_fetch
 from groupd.coordinator.server.connection import Connection
-from tests.unit.server.test_steady import TOPIC, Peer
+from tests.bench.frames import consumer_heartbeat, offset_commit, offset_fetch
+from tests.unit.server.test_stored_replies import TOPIC, Peer
 
 REQUESTS = {
     "nothing": [],
