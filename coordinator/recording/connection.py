@@ -107,7 +107,8 @@ class RecordedConnection(Connection):
             self.traffic.closing(self)
 
     def data_received(self, data: bytes) -> None:
-        self.take_in(data)  # every frame is an input
+        self._quiet = False  # every frame is an input
+        super().data_received(data)
 
     def _start(self, frame: bytes) -> None:
         self.traffic.frame(self, frame, partial(self._work_on, frame))
@@ -120,7 +121,7 @@ class RecordedConnection(Connection):
         if repeated is None:
             super()._start(frame)
             return
-        self.write(repeated)
+        self._write(repeated)
         self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
 
     def _soon(self, callback: Callable[[], None]) -> None:

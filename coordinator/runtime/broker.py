@@ -25,7 +25,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
 from groupd.coordinator.core.types import Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
-from groupd.coordinator.runtime.clock import Clock, elapsed_ns
+from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
@@ -162,6 +162,7 @@ class Broker:
             self.clock,
             self._on_events,
             self._on_progress,
+            self.processing,
         )
 
     # Life ---------------------------------------------------------------------------------
@@ -253,19 +254,13 @@ class Broker:
         """As `shard_of`, of a broker that serves all shards."""
         return self.shards[partition_for(group_id, len(self.shards))]
 
-    def hand_to(self, shard: Shard, context: RequestContext, request: Any) -> None:
-        """Let `shard` answer `context.token`."""
-        if not self.started:
-            context.token.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        started_ns = elapsed_ns()
-        shard.handle(context, request)
-        self.processing.add(elapsed_ns() - started_ns)
-
     def ask(self, shard: Shard, context: RequestContext, part: Part) -> None:
         """One of several questions of a request, in the name of its client."""
         self.waiting.add(part)
-        self.hand_to(shard, context.with_token(part), part.request)
+        if self.started:
+            shard.handle(context.with_token(part), part.request)
+        else:
+            part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def node_for(self, key_type: int, key: str) -> Node | None:
         """The coordinator of a key; None while it is not known or not there."""

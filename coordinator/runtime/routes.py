@@ -72,7 +72,10 @@ def no_check(
 
 def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
     """The shard of the request's group answers."""
-    broker.hand_to(broker.shard_of(request.group_id), context, request)
+    if broker.started:
+        broker.shard_of(request.group_id).handle(context, request)
+    else:
+        context.token.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 # One group ----------------------------------------------------------------------------------

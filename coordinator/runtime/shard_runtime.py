@@ -32,7 +32,7 @@ from groupd.coordinator.core.types import (
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
@@ -40,6 +40,7 @@ from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
 from groupd.coordinator.runtime.shard_reload import ShardReload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
+from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -66,6 +67,7 @@ class ShardRuntime:
         clock: Clock,
         on_events: Callable[[int, list[Event]], None],
         on_progress: Callable[[int], None],
+        processing: Durations,
     ) -> None:
         self.partition = partition
         self.log_name = offsets_log_name(partition)
@@ -82,13 +84,12 @@ class ShardRuntime:
         self.clock = clock
         self._on_events = on_events
         self._on_progress = on_progress
+        self._processing = processing
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self._owner_epoch = -1
         self._deadlines = ShardDeadlines(
-            clock,
-            lambda: self.shard if self.state is ShardState.ACTIVE else None,
-            lambda key, now: self.input(partial(self.shard.expire, key, now)),
+            clock, self, lambda key, now: self.input(partial(self.shard.expire, key, now))
         )
         self._commit_timeout = CommitTimeout(
             clock, config.offsets_commit_timeout_ms, partition, lambda: self._journal
@@ -150,6 +151,7 @@ class ShardRuntime:
         if self.state is not ShardState.ACTIVE:
             waiter.fail(REFUSALS[self.state])
             return
+        started_ns = elapsed_ns()
         try:
             outcome = self.shard.handle(context, request, self.clock.now())
         except ApiError as error:
@@ -165,6 +167,7 @@ class ShardRuntime:
             if steady and not outcome.records and self._config.steady_replies_enable:
                 waiter.may_repeat(ShardLease(self, self._journal.pending, steady))
             self._take_in(outcome, waiter)
+        self._processing.add(elapsed_ns() - started_ns)
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it

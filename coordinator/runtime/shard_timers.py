@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
@@ -11,6 +12,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.waiting import time_out
 
 log = structlog.get_logger("groupd.shard")
@@ -24,20 +26,24 @@ EXPIRE_RETRY_MS = 500
 """A deadline whose handling failed (a bug) comes again: a member must not live for ever."""
 
 
-class ShardDeadlines:
-    """The timer of a shard, at the earliest of its deadlines. `shard()`: the one that serves, None
-    while there is none. `expire(key, now)` handles a deadline, False if it failed."""
+class Serving(Protocol):
+    """The shard runtime, as far as its timer needs it."""
 
-    __slots__ = ("_alarm", "_clock", "_expire", "_shard")
+    shard: GroupCoordinatorShard
+    state: ShardState
+
+
+class ShardDeadlines:
+    """The timer of a shard, at the earliest of its deadlines. `expire(key, now)` handles a
+    deadline; False if it failed."""
+
+    __slots__ = ("_alarm", "_clock", "_expire", "_serving")
 
     def __init__(
-        self,
-        clock: Clock,
-        shard: Callable[[], GroupCoordinatorShard | None],
-        expire: Callable[[DeadlineKey, Instant], bool],
+        self, clock: Clock, serving: Serving, expire: Callable[[DeadlineKey, Instant], bool]
     ) -> None:
         self._clock = clock
-        self._shard = shard
+        self._serving = serving
         self._expire = expire
         self._alarm = Alarm(clock, self._on_due)
 
@@ -47,8 +53,9 @@ class ShardDeadlines:
         return self._alarm.at_ms
 
     def arm(self) -> None:
-        shard = self._shard()
-        at_ms = None if shard is None else shard.next_deadline()
+        if self._serving.state is not ShardState.ACTIVE:
+            return
+        at_ms = self._serving.shard.next_deadline()
         if at_ms is not None:
             self._alarm.at_latest(at_ms)
 
@@ -56,9 +63,9 @@ class ShardDeadlines:
         self._alarm.cancel()
 
     def _on_due(self) -> None:
-        shard, now = self._shard(), self._clock.now()
-        if shard is None:
+        if self._serving.state is not ShardState.ACTIVE:
             return
+        shard, now = self._serving.shard, self._clock.now()
         for key in shard.pop_due(now.monotonic_ms, EXPIRED_AT_ONCE):
             if not self._expire(key, now):
                 shard.retry(key, now.monotonic_ms + EXPIRE_RETRY_MS)

@@ -126,20 +126,18 @@ class Connection(asyncio.Protocol):
         self.stored_replies.clear()
 
     def data_received(self, data: bytes) -> None:
+        now_ms = self._now_ms()
         if self._quiet:
             reply = self.stored_replies.reply_to(data)
             if reply is not None:
-                self.last_active_ms = self._now_ms()
+                self.last_active_ms = now_ms
                 self._stats.bytes_in += len(data)
-                self.write(reply)
+                self._write(reply)
                 return
-        self.take_in(data)
-
-    def take_in(self, data: bytes) -> None:
         if self.closed or self._stopped:
             return
         self._quiet = False
-        self.last_active_ms = self._now_ms()
+        self.last_active_ms = now_ms
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
@@ -153,7 +151,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._draining = True
-        self._regulate()
+        self._send_ready()
         self._watch_stall()
 
     def resume_writing(self) -> None:
@@ -190,11 +188,9 @@ class Connection(asyncio.Protocol):
         self._unanswered -= 1
         if self._pumping:
             return
-        self._flush()
+        self._send_ready()
         if self._frames:
             self._soon(self._pump)
-        else:
-            self._regulate()
 
     @property
     def held(self) -> bool:
@@ -217,26 +213,25 @@ class Connection(asyncio.Protocol):
         """Start what may start, and write what became ready in one go; again while that has made
         room, since replies that were ready at once leave nobody else to go on."""
         started = True
-        while started and self._frames and not self.closed:
+        while started and not self.closed:
             started = False
             self._pumping = True
             try:
-                while self._frames and not self.closed and self._may_start(self._frames[0]):
+                while self._frames and self._may_start():
                     self._start(self._frames.popleft())
                     started = True
             finally:
                 self._pumping = False
-            if self.closed:
-                return
-            self._flush()
-        self._regulate()
+            if not self.closed:
+                self._send_ready()
 
-    def _may_start(self, frame: bytes) -> bool:
-        if self._draining or self._held:
+    def _may_start(self) -> bool:
+        """Whether the next frame may."""
+        if self._draining or self._held or self.closed:
             return False
         if self._unanswered:
             # All unanswered requests are of one lane, and so is the newest one.
-            lane = lane_of(frame)
+            lane = lane_of(self._frames[0])
             if lane is None or lane != lane_of(self._slots[-1].request_frame):
                 return False
         return len(self._slots) < self._config.queued_max_requests
@@ -269,27 +264,28 @@ class Connection(asyncio.Protocol):
         self._slots.append(slot)
         slot.send(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 
-    def _flush(self) -> None:
+    def _send_ready(self) -> None:
+        """Write the replies that are ready at the front, then read on only while there is room for
+        what would come."""
+        slots = self._slots
         ready = []
-        while self._slots and self._slots[0].done:
-            ready.append(self._slots.popleft().frame)
-        if ready and self._transport is not None:
-            data = ready[0] if len(ready) == 1 else b"".join(ready)
-            if data:
-                self.write(data)
+        while slots and slots[0].done:
+            ready.append(slots.popleft().frame)
+        data = b"".join(ready)
+        if data and self._transport is not None:
+            self._write(data)
+        waits = slots or self._frames
+        self._quiet = not (waits or self._partial or self._stopped or self.closed)
+        if self._quiet and self._reading and not self._draining:
+            return
+        room = len(slots) < self._config.queued_max_requests
+        self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
-    def write(self, data: bytes | bytearray) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         assert self._transport is not None
         self._stats.bytes_out += len(data)
         self._written += len(data)
         self._transport.write(data)
-
-    def _regulate(self) -> None:
-        """Read on only while there is room for what would come."""
-        waits = self._slots or self._frames or self._partial
-        self._quiet = not (waits or self._stopped or self.closed)
-        room = len(self._slots) < self._config.queued_max_requests
-        self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading or self.closed or self._transport is None:
