@@ -63,7 +63,7 @@ class Daemon:
     For embedders: `clock` is the time of groups, offsets and records; sockets and long polls stay
     in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
     `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
-    every decoded request but repeated heartbeats (`groupd.steady.replies.enable`). `control`
+    every decoded request, and may watch for repeated heartbeats (`Slot.watchers`). `control`
     answers what comes to `/control` of the admin port. `host` is what all of it stands on.
     """
 
@@ -170,7 +170,6 @@ class Daemon:
             self._socket_clock,
             self.parts.requests,
             self.connections,
-            self.parts.clock,
             self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)

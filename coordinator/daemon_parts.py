@@ -14,12 +14,11 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.host import Host
-from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.broker import Broker, shard_maker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.offsets_view import OffsetsView
-from groupd.coordinator.runtime.routes import failure_for, group_routes
-from groupd.coordinator.runtime.shard_maker import shard_maker
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.frontend import Frontend
@@ -110,8 +109,7 @@ class DaemonParts:
             shard_maker(self.config, self._assignors, self._host.new_id),
             store,
             self.clock,
-            group_routes(),
-            failure_for,
+            ROUTES,
             served=None if self._hosting is None else (),
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.crash.golden import OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, serving
 from tests.crash.wire import (
     Connection,
