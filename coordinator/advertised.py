@@ -1,4 +1,4 @@
-"""The address that clients are told."""
+"""The advertised address: the one in replies, to which clients connect."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that are none to connect to."""
 
 
-def address_told(bound: tuple[str, int], advertised: tuple[str, int] | None) -> tuple[str, int]:
-    """`advertised`, else what is listened on. Nobody can connect to a wildcard address, so without
-    --advertised it stands for this machine."""
+def advertised_address(
+    bound: tuple[str, int], advertised: tuple[str, int] | None
+) -> tuple[str, int]:
+    """`advertised`, else the address that the daemon listens on. No client can connect to a
+    wildcard address, so without --advertised it becomes the loopback address."""
     if advertised is not None:
         return advertised
     host, port = bound

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from msgspec import Struct, field
 
-from groupd.coordinator.advertised import address_told
+from groupd.coordinator.advertised import advertised_address
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.daemon_parts import DaemonParts
@@ -173,7 +173,7 @@ class Daemon:
             self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)
-        node = address_told(self.kafka_address, self.options.advertised)
+        node = advertised_address(self.kafka_address, self.options.advertised)
         self._host.call("announce", lambda: self.parts.announce(*node), node=node)
         if self.options.admin is not None:
             await self._open_admin(self.options.admin)

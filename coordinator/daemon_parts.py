@@ -46,7 +46,7 @@ class DaemonParts:
 
     broker: Broker
     cleaner: Cleaner
-    """Of the logs of groups; whoever has the parts starts and closes it."""
+    """Of the logs of groups; the daemon starts and closes it."""
     data_plane: DataPlane
     topic_cleaner: TopicCleaner
     transactions: TransactionCoordinator
@@ -66,7 +66,7 @@ class DaemonParts:
         self.config = replace(config, consumer_assignors=tuple(self._assignors))
         self.clock = host.clock(clock)
         self.nodes: list[Node] = []
-        """This node and its workers, as clients are told."""
+        """This node and its workers, as Metadata shows them."""
         self.assembled = False
         """Whether there is something to `finish`."""
         self._host = host
@@ -164,7 +164,7 @@ class DaemonParts:
         data_plane.broker_configs.follow(broker.on_broker_configs)
 
     def announce(self, host: str, port: int) -> None:
-        """The address that clients are told."""
+        """Set the advertised address of this node."""
         node = Node(self.config.node_id, host, port)
         self.nodes[:] = [node, *(self._hosting.cluster.nodes if self._hosting else ())]
         self.broker.node = node

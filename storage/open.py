@@ -20,8 +20,9 @@ _POSTGRES_PREFIXES = ("postgresql+asyncpg://", "postgresql://")
 def create_store(url: str | None, data_dir: str | Path) -> Store:
     """The store, not started. Raises StoreRefused.
 
-    `url`: `memory://`, `sqlite+aiosqlite:///path` (a fourth slash for an absolute path),
-    `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`."""
+    `url`: `memory://`, `sqlite:///path` (a fourth slash for an absolute path),
+    `postgresql+asyncpg://...` (see `postgres_url`), or None for `<data_dir>/groupd.sqlite`.
+    `sqlite+aiosqlite://` means the same as `sqlite://`."""
     if url == "memory://":
         from groupd.storage.memory import MemoryStore
 
@@ -36,7 +37,7 @@ def create_store(url: str | None, data_dir: str | Path) -> Store:
 
 
 def create_reader(url: str | None, data_dir: str | Path) -> StoreReader:
-    """The same store for reading only, beside whoever writes it; not started. Raises
+    """The same store for reading only, while a daemon may write it; not started. Raises
     StoreRefused."""
     if url == "memory://":
         raise StoreRefused("memory:// holds nothing that another process could read")
@@ -67,7 +68,7 @@ def sqlite_path(url: str | None, data_dir: str | Path) -> Path:
             return Path(path)
     # Only the scheme: what follows may hold a password.
     raise StoreRefused(
-        f"unknown store {url.partition(':')[0]}: use memory://, sqlite+aiosqlite:///path/to/file "
+        f"unknown store {url.partition(':')[0]}: use memory://, sqlite:///path/to/file "
         "or postgresql+asyncpg://user:password@host/database"
     )
 

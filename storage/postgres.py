@@ -154,7 +154,7 @@ class PostgresBackend(DatabaseBackend):
             try:
                 await writers.run(lambda connection: connection.scalar(_OWNER))
             except (LogError, *FAILURES):
-                continue  # whoever writes next is told
+                continue  # the next write fails with the reason
 
     # Transactions
 

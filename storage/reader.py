@@ -1,4 +1,4 @@
-"""A store opened for reading only, beside whoever writes it.
+"""A store opened for reading only, while a daemon may write it.
 
 Takes no lock, creates nothing, migrates nothing. Beside the checked reads of `PartitionLogs` it
 gives the rows of a log as they stand, damaged ones too, for tools that look for damage.

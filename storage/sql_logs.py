@@ -106,11 +106,11 @@ class Backend(Protocol):
         ...
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
-        """An append is durable and whoever waits for it will be told."""
+        """An append is durable and is about to be acknowledged."""
         ...
 
     def forget(self) -> None:
-        """A log goes: what was said of its end counts no more."""
+        """A log is about to be deleted: what `acknowledged` said of its end counts no more."""
         ...
 
     async def close(self) -> None: ...
@@ -250,7 +250,7 @@ class SqlLogs:
         await self._drop_deleted()
 
     async def _check_logs(self) -> None:
-        """Raises LogCorrupt for a damaged row of any log, also of one that nobody asks for: its
+        """Raises LogCorrupt for a damaged row of any log, also of one that is never opened: its
         name may be what is damaged."""
 
         def work(connection: Connection) -> None:

@@ -36,7 +36,7 @@ _PRAGMAS = (
     "cache_size=-16384",
 )
 _WRITER_PRAGMAS = (
-    # It appends, and would fill a larger one with what nobody reads through it.
+    # This connection appends, and would fill a larger cache with pages that it never reads.
     "cache_size=-2048",
     # Fewer, larger checkpoints than the default of 1000 pages.
     "wal_autocheckpoint=4000",
@@ -164,7 +164,7 @@ class SqliteConnection:
         def call() -> None:
             try:
                 result = work()
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
                 _answer(answer, answer.set_exception, error)
             else:
                 _answer(answer, answer.set_result, result)

@@ -81,7 +81,7 @@ class DataLock:
                 "choose another data directory"
             ) from None
         self._descriptor = descriptor
-        # On a full disk the lock holds all the same, and nobody is told who has it.
+        # On a full disk the lock holds, but its file does not say who has it.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
@@ -93,7 +93,7 @@ class DataLock:
 
 
 def holder(database: Path) -> int | None:
-    """The process that holds the lock beside `database`, without touching it; None when nobody
+    """The process that holds the lock beside `database`, without touching it; None when no process
     does, and where the system does not tell (it has no /proc/locks)."""
     try:
         inode = database.with_name(database.name + ".lock").stat().st_ino
@@ -113,7 +113,7 @@ _NOTE = Struct(">qq")
 _CRC = Struct(">I")
 _SLOT_BYTES = _NOTE.size + _CRC.size
 _SLOTS = 2
-"""In turns: a process that is killed while it writes one leaves the other."""
+"""Written alternately: a process that is killed while it writes one leaves the other."""
 
 
 class Witness:

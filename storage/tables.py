@@ -1,7 +1,7 @@
 """The SQL schema: the only definition of tables, for every dialect.
 
 - `log`: one row a log. `name` is null while the batches of a deleted log are being dropped;
-  ids are never used twice, so rows of a deleted log belong to nobody. Below `clean_offset` the
+  ids are never used twice, so rows of a deleted log belong to no log. Below `clean_offset` the
   cleaner has been.
 - `log_batch`: one row a record batch; below the log's clean offset a row holds the batches that
   are left of a range of offsets. Rows
@@ -35,7 +35,7 @@ from sqlalchemy import (
 )
 
 SCHEMA_VERSION = 4
-"""Whoever changes a table adds one, and the way there to `migrate.MIGRATIONS`."""
+"""To change a table, add one here and a migration to `migrate.MIGRATIONS`."""
 
 metadata = MetaData()
 
@@ -87,7 +87,7 @@ TUNING = {
     # Batches are compressed by their producers or hardly at all.
     log_batch: "ALTER TABLE log_batch ALTER COLUMN payload SET STORAGE EXTERNAL",
 }
-"""How PostgreSQL keeps a table, told once when it is created."""
+"""How PostgreSQL keeps a table; set once when it is created."""
 
 
 def _tune(table: Table, connection: Connection, **_: Any) -> None:

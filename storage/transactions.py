@@ -120,7 +120,7 @@ def _transact(connection: Connection, work: Callable[[Connection], T]) -> T:
         with connection.begin():
             return work(connection)
     except FAILURES:
-        # Nobody knows what state it is in; the next transaction gets another.
+        # Its state is unknown; the next transaction gets another connection.
         connection.invalidate()
         raise
 
@@ -174,7 +174,7 @@ class DatabaseBackend:
         return await never
 
     def acknowledged(self, log_id: int, next_offset: int) -> None:
-        """Only a database whose files could be lost behind its back has to remember."""
+        """Only a database whose files could be lost without an error has to remember."""
 
     def forget(self) -> None:
         """See `acknowledged`."""

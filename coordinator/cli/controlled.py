@@ -69,7 +69,7 @@ class ControlledDaemon:
         await self._engine.stop()
 
     async def lost(self) -> str:
-        """Nobody can take over a store in memory."""
+        """Never returns: no other process can take over a store in memory."""
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never
 

@@ -22,7 +22,7 @@ def host_port(text: str, flag: str) -> tuple[str, int]:
 
 
 def real_port(text: str, flag: str) -> tuple[str, int]:
-    """An address that somebody shall connect to: as `host_port`, and the port is not 0."""
+    """An address to connect to: as `host_port`, and the port is not 0."""
     host, port = host_port(text, flag)
     if not port:
         raise UsageError(f"{flag} {text}: nobody can connect to port 0; name the real one")

@@ -41,7 +41,9 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     listen: Annotated[str, Flag("Kafka address, HOST:PORT; port 0 takes any free port.")] = (
         "127.0.0.1:9092"
     )
-    advertised: Annotated[str | None, Flag("Address that clients are told, HOST:PORT.")] = None
+    advertised: Annotated[
+        str | None, Flag("Advertised address: where clients connect to, HOST:PORT.")
+    ] = None
     admin: Annotated[
         str, Flag("Admin HTTP address (/healthz /readyz /groups /metrics /config).")
     ] = "127.0.0.1:9644"
@@ -51,7 +53,7 @@ class ServeFlags(Struct, frozen=True, kw_only=True):
     store: Annotated[
         str | None,
         Flag(
-            "Store URL: postgresql+asyncpg://..., sqlite+aiosqlite:///... or memory://; "
+            "Store URL: postgresql+asyncpg://..., sqlite:///... or memory://; "
             "default SQLite in the data directory.",
             variable="GROUPD_STORE",
         ),

@@ -1,4 +1,4 @@
-"""The wish to stop: SIGTERM, SIGINT, and whoever else asks, as often as they like.
+"""Requests to stop: SIGTERM, SIGINT, the end of stdin, each as often as it comes.
 
 Programs that start a daemon end it in more than one way at once: Java's `Process.destroy` sends
 SIGTERM and closes stdin. So the first request is what counts, and a later one changes nothing. The
@@ -16,7 +16,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """`asked`: somebody has asked."""
+    """`asked`: there was a request."""
 
     def __init__(self) -> None:
         self.asked = False

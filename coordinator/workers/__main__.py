@@ -1,5 +1,5 @@
 """The process of a worker: `python -m groupd.coordinator.workers NODE_ID CHANNEL_FD LISTEN_FD
-PARENT_PID`; the node id is there for whoever looks at the list of processes.
+PARENT_PID`; the node id is there to be seen in a list of processes.
 
 Only a main process starts it (`spawn`). Signals to the whole group of processes are the main
 process's business: it stops its workers in order. If it goes away itself, so does the worker: by

@@ -5,8 +5,8 @@ begins with its operation (1 byte); ANSWER and FAILURE carry the number of the c
 Calls are pipelined, and answers come in any order. What stands in the bodies is in `messages`.
 
 Limits: the size of a frame, the calls that wait for their answer, the bytes that wait for the
-socket. Whoever goes beyond one of its own is refused with ChannelBusy; a peer that goes beyond is
-cut off, since it is not the process that it should be. When the channel ends, for whatever
+socket. A call from this end that would exceed one is refused with ChannelBusy. A peer that exceeds
+one is cut off, since it is not the process that it should be. When the channel ends, for whatever
 reason, every call that waits fails with ChannelLost.
 """
 
@@ -20,7 +20,7 @@ from typing import cast
 
 import structlog
 
-from groupd.coordinator.workers.messages import Operation, decode_failure, encode_failure
+from groupd.coordinator.workers.messages import WorkerOperation, decode_failure, encode_failure
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
 from groupd.storage.log import LogUnavailable
 
@@ -37,7 +37,7 @@ _INNER = Struct(">BI")
 _CALL_HEAD = Struct(">iBIB")
 
 Answer = bytes | Awaitable[bytes]
-Serve = Callable[[Operation, bytes], Answer]
+Serve = Callable[[WorkerOperation, bytes], Answer]
 """(operation, body) -> the answer, now or later. Whatever it raises is the caller's failure."""
 
 
@@ -116,7 +116,7 @@ class Channel(asyncio.Protocol):
 
     # Calls --------------------------------------------------------------------------------
 
-    def start_call(self, operation: Operation, body: bytes = b"") -> asyncio.Future[bytes]:
+    def start_call(self, operation: WorkerOperation, body: bytes = b"") -> asyncio.Future[bytes]:
         """Send now; the future has the answer. It fails with what the other side raised, or
         ChannelLost. Raises ChannelLost, ChannelBusy."""
         if self._transport is None or self.lost.is_set():
@@ -135,18 +135,18 @@ class Channel(asyncio.Protocol):
         self._transport.write(head + body)
         return future
 
-    async def call(self, operation: Operation, body: bytes = b"") -> bytes:
+    async def call(self, operation: WorkerOperation, body: bytes = b"") -> bytes:
         """As `start_call`, waiting for the answer."""
         return await self.start_call(operation, body)
 
     def _received(self, frame: bytes) -> None:
         kind, number = _INNER.unpack_from(frame)
         if kind == CALL:
-            self._called(number, Operation(frame[_INNER.size]), frame[_INNER.size + 1 :])
+            self._called(number, WorkerOperation(frame[_INNER.size]), frame[_INNER.size + 1 :])
             return
         future = self._calls.pop(number, None)
         if future is None or future.done():
-            return  # whoever asked does not wait any more
+            return  # the caller does not wait any more
         if kind == ANSWER:
             future.set_result(frame[_INNER.size :])
         elif kind == FAILURE:
@@ -156,13 +156,13 @@ class Channel(asyncio.Protocol):
 
     # Serving ------------------------------------------------------------------------------
 
-    def _called(self, number: int, operation: Operation, body: bytes) -> None:
+    def _called(self, number: int, operation: WorkerOperation, body: bytes) -> None:
         if len(self._serving) >= self._calls_max:
             self._cut_off(f"more than {self._calls_max} calls")
             return
         try:
             answer = self._serve(operation, body)
-        except Exception as error:  # noqa: BLE001 - the caller is told
+        except Exception as error:  # noqa: BLE001 - the caller gets it
             self._fail(number, operation, error)
             return
         if isinstance(answer, bytes):
@@ -172,7 +172,7 @@ class Channel(asyncio.Protocol):
         self._serving.add(future)
         future.add_done_callback(lambda done: self._served(number, operation, done))
 
-    def _served(self, number: int, operation: Operation, done: asyncio.Future[bytes]) -> None:
+    def _served(self, number: int, operation: WorkerOperation, done: asyncio.Future[bytes]) -> None:
         self._serving.discard(done)
         if done.cancelled():
             self._fail(number, operation, LogUnavailable("given up"))
@@ -181,7 +181,7 @@ class Channel(asyncio.Protocol):
         else:
             self._send(ANSWER, number, done.result())
 
-    def _fail(self, number: int, operation: Operation, error: BaseException) -> None:
+    def _fail(self, number: int, operation: WorkerOperation, error: BaseException) -> None:
         body, expected = encode_failure(error)
         if not expected:
             log.error("call failed", operation=operation.name, exc_info=error)

@@ -1,4 +1,4 @@
-"""The workers of a main process as one: where groups are, and who must hear of what."""
+"""All workers of a main process: which of them has a group, and changes that go to all of them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.workers.channel import Answer
-from groupd.coordinator.workers.link import Place, WorkerLink
+from groupd.coordinator.workers.link import WorkerLink, WorkerNode
 from groupd.coordinator.workers.messages import (
     Codes,
     GroupNews,
     MarkerOrder,
-    Operation,
     Start,
     TopicNews,
     TopicPartition,
+    WorkerOperation,
     encode,
 )
 from groupd.coordinator.workers.spawn import Spawn, spawn_process
@@ -32,23 +32,23 @@ MARKER_TIMEOUT_S = 10.0
 
 
 class Cluster:
-    """`node()`: the main process's own. `serve(link, operation, body)` answers what a worker
-    asks; `make_start(place)` says what it has to know."""
+    """`node()`: the main process's own. `serve(worker, operation, body)` answers what a worker
+    asks; `make_start(worker)` makes its START."""
 
     def __init__(
         self,
-        places: Sequence[Place],
+        workers: Sequence[WorkerNode],
         node: Callable[[], Node],
-        serve: Callable[[Place, Operation, bytes], Answer],
-        make_start: Callable[[Place], Start],
+        serve: Callable[[WorkerNode, WorkerOperation, bytes], Answer],
+        make_start: Callable[[WorkerNode], Start],
         clock: Clock,
         timeout_ms: int,
         spawn: Spawn = spawn_process,
     ) -> None:
         self._node = node
-        self.links = [_link(place, serve, make_start, spawn, clock, timeout_ms) for place in places]
+        self.links = [_link(one, serve, make_start, spawn, clock, timeout_ms) for one in workers]
         self._by_shard: dict[int, WorkerLink] = {
-            shard: link for link in self.links for shard in link.place.shards
+            shard: link for link in self.links for shard in link.worker.shards
         }
 
     # Life ---------------------------------------------------------------------------------
@@ -73,12 +73,12 @@ class Cluster:
         """In order; the main process's writer must still be at work."""
         await asyncio.gather(*(link.stop(STOP_TIMEOUT_S) for link in self.links))
         for link in self.links:
-            link.place.bound.close()
+            link.worker.bound.close()
 
     def not_ready(self) -> str | None:
         """Why not all of it serves; None if it does."""
         for link in self.links:
-            name = f"worker {link.place.node.node_id}"
+            name = f"worker {link.node_id}"
             if not link.serving:
                 return f"{name} is {link.state.value}{link.trouble}"
             failed = link.health.failed
@@ -95,42 +95,42 @@ class Cluster:
 
     @property
     def nodes(self) -> list[Node]:
-        """Also those that are just down: they come back at the same place, and an admin client
+        """Also workers that are down: they come back with the same address, and an admin client
         that asks all nodes for their groups must not believe that some are gone."""
-        return [link.place.node for link in self.links]
+        return [link.worker.node for link in self.links]
 
     def offsets_leader(self, partition: int) -> int:
-        return self._by_shard[partition].place.node.node_id
+        return self._by_shard[partition].node_id
 
     def link_of(self, group_id: str) -> WorkerLink:
         return self._by_shard[partition_for(group_id, len(self._by_shard))]
 
     def find_node(self, key_type: int, key: str) -> Node:
-        """Groups are the workers', transactional ids are ours. Also of a worker that is just away:
-        its socket stays open, so whoever goes there is answered once it is back. A client that is
-        told three times in a row that there is no coordinator may never ask again: librdkafka's
-        send_offsets_to_transaction (its issue 5456)."""
-        return self.link_of(key).place.node if key_type == KEY_GROUP else self._node()
+        """The coordinator: a worker for a group, the main process for a transactional id. A worker
+        that is being restarted is named too: its socket stays open, so clients that connect are
+        answered once it is back. A client that gets COORDINATOR_NOT_AVAILABLE three times in a row
+        may never ask again: librdkafka's send_offsets_to_transaction (its issue 5456)."""
+        return self.link_of(key).worker.node if key_type == KEY_GROUP else self._node()
 
-    # News ---------------------------------------------------------------------------------
+    # Changes------------------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         body = encode(TopicNews.of(delta))
         for link in self.links:
-            link.tell(Operation.METADATA, body)
+            link.tell(WorkerOperation.METADATA, body)
 
     def on_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         body = encode(GroupNews(group_id, configs))
         for link in self.links:
-            link.tell(Operation.GROUP_CONFIGS, body)
+            link.tell(WorkerOperation.GROUP_CONFIGS, body)
 
     def on_broker_configs(self, values: Mapping[str, str]) -> None:
         body = encode(values)
         for link in self.links:
-            link.tell(Operation.BROKER_CONFIGS, body)
+            link.tell(WorkerOperation.BROKER_CONFIGS, body)
 
     def behind(self) -> set[asyncio.Future[bytes]]:
-        """News that serving workers have not taken in yet."""
+        """Changes that serving workers have not confirmed yet."""
         return {future for link in self.links for future in link.behind()}
 
     # Transactions -------------------------------------------------------------------------
@@ -158,7 +158,9 @@ async def _write_marker(
 ) -> Codes:
     try:
         async with asyncio.timeout(MARKER_TIMEOUT_S):
-            codes: Codes = await link.ask(Operation.MARKER, MarkerOrder(marker, tuple(places)))
+            codes: Codes = await link.ask(
+                WorkerOperation.MARKER, MarkerOrder(marker, tuple(places))
+            )
             return codes
     except (LogError, ApiError, TimeoutError):
         # Written or not: the coordinator asks again, and a marker may be written twice.
@@ -166,17 +168,17 @@ async def _write_marker(
 
 
 def _link(
-    place: Place,
-    serve: Callable[[Place, Operation, bytes], Answer],
-    make_start: Callable[[Place], Start],
+    worker: WorkerNode,
+    serve: Callable[[WorkerNode, WorkerOperation, bytes], Answer],
+    make_start: Callable[[WorkerNode], Start],
     spawn: Spawn,
     clock: Clock,
     timeout_ms: int,
 ) -> WorkerLink:
     return WorkerLink(
-        place,
-        lambda operation, body: serve(place, operation, body),
-        lambda: make_start(place),
+        worker,
+        lambda operation, body: serve(worker, operation, body),
+        lambda: make_start(worker),
         spawn,
         clock,
         timeout_ms,

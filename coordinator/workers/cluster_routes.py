@@ -24,7 +24,7 @@ from groupd.coordinator.server.group_lag import Ends, add_lag
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.link import WorkerLink, WorkerState
-from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, Operation
+from groupd.coordinator.workers.messages import AdminAnswer, AdminQuestion, WorkerOperation
 from groupd.coordinator.workers.reports import MergedFamilies, to_metrics
 from groupd.storage.log import LogError
 
@@ -47,7 +47,7 @@ class ClusterCollector(Collector):
         )
         for link in self._cluster.links:
             states[link.state.value] += 1
-            restarts.add_metric([str(link.place.node.node_id)], link.restarts)
+            restarts.add_metric([str(link.node_id)], link.restarts)
         yield labelled("groupd_workers", "Workers by state.", "state", states)
         yield restarts
 
@@ -65,12 +65,12 @@ class ClusterRoutes:
 
     async def metrics(self, _: HttpRequest) -> HttpReply:
         async def ask(link: WorkerLink) -> list[Metric]:
-            return to_metrics(await link.ask(Operation.METRICS))
+            return to_metrics(await link.ask(WorkerOperation.METRICS))
 
         registry = await self._scrapes.prepared()
         by_node: dict[int, Iterable[Metric]] = {self._node_id: list(registry.collect())}
         for link, families in await self._all(ask):
-            by_node[link.place.node.node_id] = families
+            by_node[link.node_id] = families
         merged = MergedFamilies(by_node)
         return HttpReply(generate_latest(merged), CONTENT_TYPE_LATEST)
 
@@ -84,7 +84,7 @@ class ClusterRoutes:
                     async with asyncio.timeout(ANSWER_TIMEOUT_S):
                         answer = await _ask(link, request)
                 except (LogError, TimeoutError) as error:
-                    node_id = link.place.node.node_id
+                    node_id = link.node_id
                     return text(f"worker {node_id} of group {group_id}: {error}", 503)
                 if below == ["offsets"] and answer.status == OK:
                     shown = json.loads(answer.body)
@@ -132,5 +132,5 @@ class ClusterRoutes:
 
 async def _ask(link: WorkerLink, request: HttpRequest) -> AdminAnswer:
     question = AdminQuestion(tuple(request.path), dict(request.query))
-    answer: AdminAnswer = await link.ask(Operation.ADMIN, question)
+    answer: AdminAnswer = await link.ask(WorkerOperation.ADMIN, question)
     return answer

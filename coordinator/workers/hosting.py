@@ -1,4 +1,4 @@
-"""What a daemon with workers has in addition: the workers, and what it does for them."""
+"""What a daemon with workers has besides its parts: the workers, and answers to their calls."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.workers.channel import Answer
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.cluster_routes import ClusterRoutes
-from groupd.coordinator.workers.link import Place
+from groupd.coordinator.workers.link import WorkerNode
 from groupd.coordinator.workers.log_service import LogService
 from groupd.coordinator.workers.main_frontend import MainFrontend
 from groupd.coordinator.workers.messages import (
     Codes,
-    Operation,
     Start,
     Verify,
+    WorkerOperation,
     decode_question,
     encoded,
 )
-from groupd.coordinator.workers.places import bind_places
 from groupd.coordinator.workers.spawn import Spawn, spawn_process
+from groupd.coordinator.workers.worker_nodes import bind_nodes
 from groupd.storage.log import PartitionLogs
 
 Handle = Callable[[Any], Awaitable[Any]]
@@ -53,20 +53,20 @@ class Hosting:
         self,
         options: WorkerOptions,
         config: CoordinatorConfig,
-        places: list[Place],
+        workers: list[WorkerNode],
         broker: Callable[[], Broker],
         clock: Clock,
         spawn: Spawn = spawn_process,
     ) -> None:
         self._options = options
         self._config = config
-        self._operations: dict[int, Mapping[Operation, Handle]] = {}
+        self._operations: dict[int, Mapping[WorkerOperation, Handle]] = {}
         """What answers a worker, by node id."""
         self._data_plane: DataPlane
         self._verifier: TransactionVerifier
         self.frontend: MainFrontend
         self.cluster = Cluster(
-            places,
+            workers,
             lambda: broker().node,
             self._serve,
             self._start,
@@ -87,13 +87,13 @@ class Hosting:
         self._verifier = verifier
         self.frontend = MainFrontend(broker, data_plane.catalogue.cluster_id, self.cluster)
         for link in self.cluster.links:
-            shards = link.place.shards
+            shards = link.worker.shards
             own = {name(shard) for shard in shards for name in _LOGS}
             service = LogService(logs, broker.writer.append, own)
-            self._operations[link.place.node.node_id] = {
+            self._operations[link.node_id] = {
                 **service.operations,
-                Operation.FORWARD: self.frontend.forwarded,
-                Operation.VERIFY: self._verify,
+                WorkerOperation.FORWARD: self.frontend.forwarded,
+                WorkerOperation.VERIFY: self._verify,
             }
         broker.find_node = self.cluster.find_node
         data_plane.catalogue.add_listener(self.cluster.on_metadata)
@@ -108,13 +108,13 @@ class Hosting:
         routes.add("groups", cluster_routes.groups)
         routes.add("events", cluster_routes.events)
 
-    def _start(self, place: Place) -> Start:
+    def _start(self, worker: WorkerNode) -> Start:
         catalogue = self._data_plane.catalogue
         return Start(
-            node_id=place.node.node_id,
-            host=place.node.host,
-            port=place.node.port,
-            shards=place.shards,
+            node_id=worker.node.node_id,
+            host=worker.node.host,
+            port=worker.node.port,
+            shards=worker.shards,
             config=with_settings(self._config, self._data_plane.broker_configs.values()),
             image=catalogue.image,
             group_configs=self._data_plane.group_overrides.all(),
@@ -123,9 +123,9 @@ class Hosting:
             cluster_id=catalogue.cluster_id,
         )
 
-    def _serve(self, place: Place, operation: Operation, body: bytes) -> Answer:
+    def _serve(self, worker: WorkerNode, operation: WorkerOperation, body: bytes) -> Answer:
         """What a worker asks."""
-        handle = self._operations[place.node.node_id].get(operation)
+        handle = self._operations[worker.node.node_id].get(operation)
         if handle is None:
             raise ValueError(f"{operation.name} is not for the main process")
         return encoded(handle(decode_question(operation, body)))
@@ -156,8 +156,8 @@ async def launch(
     shards = config.offsets_topic_num_partitions
     if options.count > shards:
         raise ConfigError(f"--workers {options.count}: there are {shards} shards only")
-    places = bind_places(options.count, shards, config.node_id, listen, advertised)
-    hosting = Hosting(options, config, places, broker, clock)
+    workers = bind_nodes(options.count, shards, config.node_id, listen, advertised)
+    hosting = Hosting(options, config, workers, broker, clock)
     try:
         await hosting.cluster.launch()
     except BaseException as error:

@@ -1,13 +1,14 @@
 """One worker as the main process sees it, through all its lives.
 
-It is started, told who it is, watched, and started again when it has ended, whatever the reason: an
-exit, a signal, or no answer to pings. Pings are counted, not timed: after a machine has slept, all
-of them are late, and nobody is frozen. A worker that was cut off is killed before its successor
-starts, and the successor's owner epochs fence what may still be under way.
+The process is started, gets a START call, and is watched with pings. When it ends, by an exit, a
+signal or because it leaves pings unanswered, it is started again. Unanswered pings are counted, not
+timed: after a machine has slept all of them are late, although no process hangs. A worker whose
+channel was cut off is killed before the next process starts, and the owner epochs of the next one
+fence what the old one may still write.
 
-One that has never served is given up after some tries: whatever keeps it from starting was there
-when the daemon was started, whose user is still looking. One that has served is never given up: the
-others serve, and what keeps it away may pass.
+A worker that has never served is given up after `FIRST_LIVES` processes: what keeps it from
+starting was there when the daemon was started, and the user who started it is still looking. A
+worker that has served is never given up: the other workers serve, and what keeps it away may pass.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from msgspec import Struct
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.workers.channel import Answer, Channel, ChannelLost
-from groupd.coordinator.workers.messages import Health, Operation, Start, decode_answer, encode
+from groupd.coordinator.workers.messages import (
+    Health,
+    Start,
+    WorkerOperation,
+    decode_answer,
+    encode,
+)
 from groupd.coordinator.workers.spawn import Spawn, WorkerProcess
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages.cluster import Node
@@ -35,9 +42,9 @@ log = structlog.get_logger("groupd.workers")
 PING_INTERVAL_MS = 500
 BACKOFF_MS, BACKOFF_MAX_MS = 200, 10_000
 FIRST_LIVES = 5
-"""So often one that has never served is started."""
+"""How many processes are started for a worker that has never served."""
 STEADY_MS = 10_000
-"""A worker that has served for so long is started again at once."""
+"""A worker that has served for this long is started again without a pause."""
 FIRST_PINGS = 120
 """Pings that a worker may leave unanswered while its process starts."""
 
@@ -49,8 +56,9 @@ class WorkerState(Enum):
     STOPPED = "stopped"
 
 
-class Place(Struct, frozen=True):
-    """Where a worker belongs: what stays the same when it is restarted."""
+class WorkerNode(Struct, frozen=True):
+    """What stays the same when a worker is restarted: the node that it is for clients, its shards,
+    and the socket on which it listens, which the main process has bound."""
 
     node: Node
     shards: tuple[int, ...]
@@ -58,19 +66,19 @@ class Place(Struct, frozen=True):
 
 
 class WorkerLink:
-    """`serve(operation, body)` answers what the worker asks, `make_start()` says what it has to
-    know. `timeout_ms`: how long it may leave pings unanswered."""
+    """`serve(operation, body)` answers what the worker asks, `make_start()` makes its START.
+    `timeout_ms`: how long it may leave pings unanswered."""
 
     def __init__(
         self,
-        place: Place,
-        serve: Callable[[Operation, bytes], Answer],
+        worker: WorkerNode,
+        serve: Callable[[WorkerOperation, bytes], Answer],
         make_start: Callable[[], Start],
         spawn: Spawn,
         clock: Clock,
         timeout_ms: int,
     ) -> None:
-        self.place = place
+        self.worker = worker
         self.state = WorkerState.STARTING
         self.health = Health()
         self.restarts = 0
@@ -82,7 +90,7 @@ class WorkerLink:
         self._pings_max = max(1, timeout_ms // PING_INTERVAL_MS)
         self._channel: Channel | None = None
         self._process: WorkerProcess | None = None
-        self._told = False
+        self._start_sent = False
         self._stopping = asyncio.Event()
         self._backoff_ms = 0
         self._served_once = False
@@ -99,6 +107,10 @@ class WorkerLink:
         self._unacknowledged: set[asyncio.Future[bytes]] = set()
 
     @property
+    def node_id(self) -> int:
+        return self.worker.node.node_id
+
+    @property
     def serving(self) -> bool:
         return self.state is WorkerState.SERVING
 
@@ -107,21 +119,21 @@ class WorkerLink:
     async def launch(self) -> None:
         """Start the process; it waits for `supervise`. Raises OSError."""
         self._channel = Channel(self._serve)
-        self._told = False
-        self._process = await self._spawn(self.place.node.node_id, self.place.bound, self._channel)
+        self._start_sent = False
+        self._process = await self._spawn(self.node_id, self.worker.bound, self._channel)
         self.pid = self._process.pid
 
     def supervise(self) -> None:
         """From now on see to it that the worker is there."""
         self._task = asyncio.get_running_loop().create_task(
-            self._supervise(), name=f"worker-{self.place.node.node_id}"
+            self._supervise(), name=f"worker-{self.node_id}"
         )
 
     async def first_served(self) -> None:
         """Waits until it has served once. Raises DaemonFailed when it is given up."""
         await self._settled.wait()
         if not self._served_once:
-            raise DaemonFailed(f"worker {self.place.node.node_id} cannot be started{self.trouble}")
+            raise DaemonFailed(f"worker {self.node_id} cannot be started{self.trouble}")
 
     @property
     def trouble(self) -> str:
@@ -145,7 +157,7 @@ class WorkerLink:
             )
             log.error(
                 "worker has ended; it is started again",
-                worker=self.place.node.node_id,
+                worker=self.node_id,
                 reason=self._reason,
                 delay_ms=self._backoff_ms,
             )
@@ -162,26 +174,26 @@ class WorkerLink:
             if self._stopping.is_set():
                 return None
             assert self._channel is not None
-            starting = self._channel.start_call(Operation.START, encode(self._make_start()))
-            self._told = True
+            starting = self._channel.start_call(WorkerOperation.START, encode(self._make_start()))
+            self._start_sent = True
             self._unanswered = self._pings_max - FIRST_PINGS
             self._ping(self._channel)
-            self.health = decode_answer(Operation.START, await starting)
+            self.health = decode_answer(WorkerOperation.START, await starting)
             since_ms = self._clock.now().monotonic_ms
             self.state = WorkerState.SERVING
             self._failures = 0
             self._served_once = True
             self._settled.set()
-            log.info("worker serves", worker=self.place.node.node_id, pid=self.pid)
+            log.info("worker serves", worker=self.node_id, pid=self.pid)
             await self._channel.lost.wait()
         except (LogError, ApiError, ValueError, OSError) as error:
             if not isinstance(error, ChannelLost):  # else its exit code says more
                 self._reason = self._reason or str(error)
-            if self._stopping.is_set() and self._channel is not None and self._told:
+            if self._stopping.is_set() and self._channel is not None and self._start_sent:
                 await self._channel.lost.wait()  # it gives up its start to stop in order
         except Exception as error:
-            # A bug of ours, which must not leave the worker's groups without anybody.
-            log.exception("worker cannot be kept", worker=self.place.node.node_id)
+            # A bug of ours, which must not leave the worker's groups without a coordinator.
+            log.exception("worker cannot be kept", worker=self.node_id)
             self._reason = f"{type(error).__name__}: {error}"
         finally:
             self.state = WorkerState.STOPPED if self._stopping.is_set() else WorkerState.DOWN
@@ -194,7 +206,7 @@ class WorkerLink:
         channel, process = self._channel, self._process
         self._channel = self._process = self.pid = None
         self.health = Health()
-        self._told = False
+        self._start_sent = False
         if channel is not None:
             channel.abort()
         if process is not None:
@@ -218,14 +230,14 @@ class WorkerLink:
         """In order: what is under way is answered. Kills what takes longer."""
         self._stopping.set()
         channel = self._channel
-        if channel is not None and self._told:
+        if channel is not None and self._start_sent:
             try:
                 async with asyncio.timeout(timeout_s):
-                    await channel.call(Operation.STOP)
+                    await channel.call(WorkerOperation.STOP)
             except (TimeoutError, LogError) as error:
                 log.warning(
                     "worker did not stop in order",
-                    worker=self.place.node.node_id,
+                    worker=self.node_id,
                     reason=str(error) or f"it takes longer than {timeout_s} s",
                 )
         if channel is not None:
@@ -246,9 +258,9 @@ class WorkerLink:
             return
         self._unanswered += 1
         try:
-            channel.start_call(Operation.PING).add_done_callback(self._answered)
+            channel.start_call(WorkerOperation.PING).add_done_callback(self._answered)
         except LogError as error:
-            log.warning("worker cannot be asked", worker=self.place.node.node_id, reason=str(error))
+            log.warning("worker cannot be asked", worker=self.node_id, reason=str(error))
         self._timer = self._clock.call_at(
             self._clock.now().monotonic_ms + PING_INTERVAL_MS, lambda: self._ping(channel)
         )
@@ -257,22 +269,23 @@ class WorkerLink:
         if future.cancelled() or future.exception() is not None:
             return
         self._unanswered = 0
-        self.health = decode_answer(Operation.PING, future.result())
+        self.health = decode_answer(WorkerOperation.PING, future.result())
 
     # Asking -------------------------------------------------------------------------------
 
-    async def ask(self, operation: Operation, question: Any = None) -> Any:
+    async def ask(self, operation: WorkerOperation, question: Any = None) -> Any:
         """The answer, see `messages.CALLS`. Raises LogError while the worker does not serve, and
         what it answers with."""
         if self._channel is None or not self.serving:
-            raise LogError(f"worker {self.place.node.node_id} is {self.state.value}")
+            raise LogError(f"worker {self.node_id} is {self.state.value}")
         return decode_answer(operation, await self._channel.call(operation, encode(question)))
 
-    def tell(self, operation: Operation, body: bytes) -> None:
-        """News for a worker that knows the old ones; others get all when they start. One that
-        cannot take it would go on with old ones, so it is started anew."""
+    def tell(self, operation: WorkerOperation, body: bytes) -> None:
+        """Send a change of topics or configs to a worker that has had its START; others get all of
+        them in theirs. A worker that cannot take it would go on with old values, so it is
+        restarted."""
         channel = self._channel
-        if channel is None or not self._told or channel.lost.is_set():
+        if channel is None or not self._start_sent or channel.lost.is_set():
             return
         try:
             future = channel.start_call(operation, body)
@@ -291,5 +304,5 @@ class WorkerLink:
             channel.abort()
 
     def behind(self) -> set[asyncio.Future[bytes]]:
-        """News that the serving worker has not taken in yet."""
+        """Changes that the serving worker has not confirmed yet."""
         return set(self._unacknowledged) if self.serving else set()

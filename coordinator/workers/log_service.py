@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Any
 
-from groupd.coordinator.workers.messages import LogPlace, LogRead, Operation
+from groupd.coordinator.workers.messages import LogPlace, LogRead, WorkerOperation
 from groupd.storage.log import (
     Append,
     LogFenced,
@@ -31,15 +31,15 @@ class LogService:
         self._logs = logs
         self._writer = writer
         self._own = own
-        self.operations: Mapping[Operation, Callable[[Any], Awaitable[Any]]] = {
-            Operation.OPEN: self._open,
-            Operation.APPEND: self._append,
-            Operation.READ: self._read,
-            Operation.FIRST_AT_OR_AFTER: self._first_at_or_after,
-            Operation.WITH_MAX_TIMESTAMP: self._with_max_timestamp,
-            Operation.TRUNCATE_BEFORE: self._truncate_before,
-            Operation.REPLACE: self._replace,
-            Operation.DELETE: self._delete,
+        self.operations: Mapping[WorkerOperation, Callable[[Any], Awaitable[Any]]] = {
+            WorkerOperation.OPEN: self._open,
+            WorkerOperation.APPEND: self._append,
+            WorkerOperation.READ: self._read,
+            WorkerOperation.FIRST_AT_OR_AFTER: self._first_at_or_after,
+            WorkerOperation.WITH_MAX_TIMESTAMP: self._with_max_timestamp,
+            WorkerOperation.TRUNCATE_BEFORE: self._truncate_before,
+            WorkerOperation.REPLACE: self._replace,
+            WorkerOperation.DELETE: self._delete,
         }
 
     def _check(self, *names: str) -> None:

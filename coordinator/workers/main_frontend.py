@@ -1,8 +1,8 @@
 """Requests at the main process: its own clients' and those that workers forward.
 
-Whoever has created a topic may go to a worker next. So what changes topics, and Metadata, which
-shows and makes them, is answered only when the serving workers know the topics too; a worker that
-takes too long to say so does not hold it up for more than a second.
+A client that has created a topic may go to a worker next. So requests that change topics, and
+Metadata, which shows and creates them, are answered only when all serving workers have confirmed
+the change; a worker that is slow to do so holds the answer up for at most `WAIT_S`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NEWS = frozenset(
         MetadataRequest,
     }
 )
-"""Requests after whose answer all workers know what it says."""
+"""Requests that are answered only when all workers know the change."""
 
 WAIT_S = 1.0
 
@@ -52,10 +52,10 @@ Resolve = Callable[[Any], None]
 
 
 class Readers(Protocol):
-    """The workers, as far as they hear of topics and configs."""
+    """The workers, as receivers of changes of topics and configs."""
 
     def behind(self) -> set[asyncio.Future[bytes]]:
-        """What they have not taken in yet."""
+        """Changes that they have not confirmed yet."""
         ...
 
 
@@ -73,7 +73,7 @@ class MainFrontend(Frontend):
         self._submit(known, slot.header, slot.connection.host)
 
     def forwarded(self, forward: Forward) -> asyncio.Future[bytes]:
-        """`Operation.FORWARD`: the frame of the reply, empty if there is none."""
+        """`WorkerOperation.FORWARD`: the frame of the reply, empty if there is none."""
         host, frame = forward.host, forward.frame
         header = parse_request_header(frame, API_BY_KEY)
         api, version = API_BY_KEY[header.api_key], header.api_version
@@ -88,7 +88,7 @@ class MainFrontend(Frontend):
                 return
             try:
                 encoded = api.encode(reply, version)
-            except Exception as error:  # noqa: BLE001 - the worker is told, which logs it
+            except Exception as error:  # noqa: BLE001 - the worker gets it and logs it
                 answer.set_exception(error)
                 return
             header_version = reply_header_version(api, version)

@@ -162,7 +162,7 @@ class AdminAnswer(Struct, frozen=True):
 # The table ----------------------------------------------------------------------------------
 
 
-class Operation(IntEnum):
+class WorkerOperation(IntEnum):
     OPEN = 1
     APPEND = 2
     READ = 3
@@ -184,41 +184,41 @@ class Operation(IntEnum):
     BROKER_CONFIGS = 40
 
 
-class Call(Struct, frozen=True):
+class CallTypes(Struct, frozen=True):
     """The types of a question and of its answer; None: there is nothing to say."""
 
     question: Any
     answer: Any
 
 
-CALLS: Mapping[Operation, Call] = {
+CALLS: Mapping[WorkerOperation, CallTypes] = {
     # Worker -> main: the logs of its own shards, see `storage.log.PartitionLogs`.
-    Operation.OPEN: Call(list[str], dict[str, LogState]),
-    Operation.APPEND: Call(list[Append], None),
-    Operation.READ: Call(LogRead, list[StoredBatch]),
-    Operation.FIRST_AT_OR_AFTER: Call(LogPlace, StoredBatch | None),
-    Operation.WITH_MAX_TIMESTAMP: Call(str, StoredBatch | None),
-    Operation.TRUNCATE_BEFORE: Call(LogPlace, None),
-    Operation.REPLACE: Call(Replacement, None),
-    Operation.DELETE: Call(list[str], None),
+    WorkerOperation.OPEN: CallTypes(list[str], dict[str, LogState]),
+    WorkerOperation.APPEND: CallTypes(list[Append], None),
+    WorkerOperation.READ: CallTypes(LogRead, list[StoredBatch]),
+    WorkerOperation.FIRST_AT_OR_AFTER: CallTypes(LogPlace, StoredBatch | None),
+    WorkerOperation.WITH_MAX_TIMESTAMP: CallTypes(str, StoredBatch | None),
+    WorkerOperation.TRUNCATE_BEFORE: CallTypes(LogPlace, None),
+    WorkerOperation.REPLACE: CallTypes(Replacement, None),
+    WorkerOperation.DELETE: CallTypes(list[str], None),
     # Worker -> main: what only the main process can answer. The frame of the reply, empty if there
     # is none; whether logs of shards are in the open transaction of a producer.
-    Operation.FORWARD: Call(Forward, bytes),
-    Operation.VERIFY: Call(Verify, Codes),
+    WorkerOperation.FORWARD: CallTypes(Forward, bytes),
+    WorkerOperation.VERIFY: CallTypes(Verify, Codes),
     # Main -> worker, the first call of all; answered once its shards are loaded.
-    Operation.START: Call(Start, Health),
+    WorkerOperation.START: CallTypes(Start, Health),
     # Main -> worker: news, answered once its shards know.
-    Operation.METADATA: Call(TopicNews, None),
-    Operation.GROUP_CONFIGS: Call(GroupNews, None),
-    Operation.BROKER_CONFIGS: Call(dict[str, str], None),
+    WorkerOperation.METADATA: CallTypes(TopicNews, None),
+    WorkerOperation.GROUP_CONFIGS: CallTypes(GroupNews, None),
+    WorkerOperation.BROKER_CONFIGS: CallTypes(dict[str, str], None),
     # Main -> worker: a code for each partition, once durable.
-    Operation.MARKER: Call(MarkerOrder, Codes),
+    WorkerOperation.MARKER: CallTypes(MarkerOrder, Codes),
     # Main -> worker: questions.
-    Operation.PING: Call(None, Health),
-    Operation.METRICS: Call(None, list[Family]),
-    Operation.ADMIN: Call(AdminQuestion, AdminAnswer),
+    WorkerOperation.PING: CallTypes(None, Health),
+    WorkerOperation.METRICS: CallTypes(None, list[Family]),
+    WorkerOperation.ADMIN: CallTypes(AdminQuestion, AdminAnswer),
     # Main -> worker: answered once all requests are answered and everything is closed.
-    Operation.STOP: Call(None, None),
+    WorkerOperation.STOP: CallTypes(None, None),
 }
 
 
@@ -235,12 +235,12 @@ async def encoded(answer: Awaitable[Any]) -> bytes:
     return encode(await answer)
 
 
-def decode_question(operation: Operation, body: bytes) -> Any:
+def decode_question(operation: WorkerOperation, body: bytes) -> Any:
     """Raises ValueError for bytes that are no question of that operation."""
     return _decode(CALLS[operation].question, body)
 
 
-def decode_answer(operation: Operation, body: bytes) -> Any:
+def decode_answer(operation: WorkerOperation, body: bytes) -> Any:
     """Raises ValueError for bytes that are no answer of that operation."""
     return _decode(CALLS[operation].answer, body)
 

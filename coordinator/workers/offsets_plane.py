@@ -1,9 +1,9 @@
 """The data requests that a worker answers: it leads the partitions of `__consumer_offsets` that
 its shards write, and no others.
 
-Transactional ids are coordinated and topics are led by the main process; whoever asks here for
-them has old metadata and is told what makes clients look again. Requests that any node answers
-are forwarded (`worker_frontend`).
+The main process coordinates transactional ids and leads topics. A client that asks a worker for
+them has old metadata and gets the error that makes it fetch metadata again. Requests that any node
+answers are forwarded (`worker_frontend`).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from groupd.coordinator.workers.messages import (
     Codes,
     LogPlace,
     LogRead,
-    Operation,
     TopicPartition,
     Verify,
+    WorkerOperation,
     decode_answer,
     encode,
 )
@@ -30,45 +30,45 @@ class RemoteLogs:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    async def _call(self, operation: Operation, question: Any) -> Any:
+    async def _call(self, operation: WorkerOperation, question: Any) -> Any:
         return decode_answer(operation, await self._channel.call(operation, encode(question)))
 
     async def open(self, name: str) -> LogState:
         return (await self.open_many([name]))[name]
 
     async def open_many(self, names: Sequence[str]) -> dict[str, LogState]:
-        states: dict[str, LogState] = await self._call(Operation.OPEN, names)
+        states: dict[str, LogState] = await self._call(WorkerOperation.OPEN, names)
         return states
 
     async def append(self, batches: Sequence[Append]) -> None:
         if batches:
-            await self._call(Operation.APPEND, batches)
+            await self._call(WorkerOperation.APPEND, batches)
 
     async def read(
         self, name: str, from_offset: int, max_bytes: int, *, min_one: bool = True
     ) -> list[StoredBatch]:
         read = LogRead(name, from_offset, max_bytes, min_one)
-        found: list[StoredBatch] = await self._call(Operation.READ, read)
+        found: list[StoredBatch] = await self._call(WorkerOperation.READ, read)
         return found
 
     async def first_at_or_after(self, name: str, timestamp_ms: int) -> StoredBatch | None:
         place = LogPlace(name, timestamp_ms)
-        found: StoredBatch | None = await self._call(Operation.FIRST_AT_OR_AFTER, place)
+        found: StoredBatch | None = await self._call(WorkerOperation.FIRST_AT_OR_AFTER, place)
         return found
 
     async def with_max_timestamp(self, name: str) -> StoredBatch | None:
-        found: StoredBatch | None = await self._call(Operation.WITH_MAX_TIMESTAMP, name)
+        found: StoredBatch | None = await self._call(WorkerOperation.WITH_MAX_TIMESTAMP, name)
         return found
 
     async def truncate_before(self, name: str, offset: int) -> None:
-        await self._call(Operation.TRUNCATE_BEFORE, LogPlace(name, offset))
+        await self._call(WorkerOperation.TRUNCATE_BEFORE, LogPlace(name, offset))
 
     async def replace(self, change: Replacement) -> None:
         change.check()
-        await self._call(Operation.REPLACE, change)
+        await self._call(WorkerOperation.REPLACE, change)
 
     async def delete(self, names: Sequence[str]) -> None:
-        await self._call(Operation.DELETE, names)
+        await self._call(WorkerOperation.DELETE, names)
 
 
 class RemoteVerifier:
@@ -89,16 +89,16 @@ class RemoteVerifier:
         """Raises ApiError COORDINATOR_NOT_AVAILABLE while it cannot be asked."""
         asked = Verify(transactional_id, producer_id, producer_epoch, tuple(partitions), add)
         try:
-            answer = await self._channel.call(Operation.VERIFY, encode(asked))
+            answer = await self._channel.call(WorkerOperation.VERIFY, encode(asked))
         except LogError as error:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        codes: Codes = decode_answer(Operation.VERIFY, answer)
+        codes: Codes = decode_answer(WorkerOperation.VERIFY, answer)
         return codes
 
 
 class ReplicatedTopics:
     """A `coordinator.topics.partitions.KnownTopics`, without the topics' configs: what the main
-    process has told, never ahead of it."""
+    process has sent, never ahead of it."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image

@@ -1,7 +1,7 @@
 """What a worker says of itself through the admin port of the main process, and the metrics of all
 processes as one page.
 
-There every sample has the label `node`. Nothing is summed: whoever scrapes can add counters over
+On that page every sample has the label `node`. Nothing is summed: a query can add counters over
 `node`, and a quantile or a maximum could not be added anyway.
 """
 

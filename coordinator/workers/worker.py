@@ -1,8 +1,8 @@
 """A worker: some of the shards with a Kafka port of their own, all else over the channel.
 
-The main process starts it, says with `Operation.START` who it is, and asks it from then on. It ends
-with its channel, at once and without a word to its clients: whoever restarts it has what it has
-acknowledged, since that went through the channel before.
+The main process starts it and sends it `WorkerOperation.START`, then calls it. When its channel
+ends it ends too, at once and without closing connections in order: everything that it has
+acknowledged went through the channel before, so the next process finds it in the store.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from groupd.coordinator.workers.messages import (
     Codes,
     Health,
     MarkerOrder,
-    Operation,
     Start,
+    WorkerOperation,
     decode_question,
     encode,
     encoded,
@@ -52,7 +52,7 @@ from groupd.storage.log import LogUnavailable
 log = structlog.get_logger("groupd.workers")
 
 
-_BEFORE_START = (Operation.START, Operation.PING, Operation.STOP)
+_BEFORE_START = (WorkerOperation.START, WorkerOperation.PING, WorkerOperation.STOP)
 
 
 class Worker:
@@ -80,36 +80,36 @@ class Worker:
         if not self._stopped:
             self._on_orphaned()
 
-    def _serve(self, operation: Operation, body: bytes) -> Answer:
+    def _serve(self, operation: WorkerOperation, body: bytes) -> Answer:
         """What the main process asks."""
         if not self._assembled and operation not in _BEFORE_START:
             raise LogUnavailable("the worker has not started")
         answer = self._answer(operation, decode_question(operation, body))
         return encoded(answer) if isinstance(answer, Awaitable) else encode(answer)
 
-    def _answer(self, operation: Operation, question: Any) -> Any:
+    def _answer(self, operation: WorkerOperation, question: Any) -> Any:
         """An answer or an awaitable, see `messages.CALLS`. Everything before the first await has
         its effect before the next frame is looked at."""
         match operation:
-            case Operation.START:
+            case WorkerOperation.START:
                 self._assemble(question)
                 self._starting = asyncio.ensure_future(self._start())
                 return self._starting
-            case Operation.PING:
+            case WorkerOperation.PING:
                 return self._health()
-            case Operation.STOP:
+            case WorkerOperation.STOP:
                 return self._stop()
-            case Operation.METADATA:
+            case WorkerOperation.METADATA:
                 return self._topics.apply(question.after(self._topics.image))
-            case Operation.GROUP_CONFIGS:
+            case WorkerOperation.GROUP_CONFIGS:
                 return self._broker.on_group_configs(question.group_id, question.configs)
-            case Operation.BROKER_CONFIGS:
+            case WorkerOperation.BROKER_CONFIGS:
                 return self._broker.on_broker_configs(question)
-            case Operation.MARKER:
+            case WorkerOperation.MARKER:
                 return self._marker(question)
-            case Operation.METRICS:
+            case WorkerOperation.METRICS:
                 return self._reports.metrics()
-            case Operation.ADMIN:
+            case WorkerOperation.ADMIN:
                 return self._reports.admin(question)
             case _:
                 raise ValueError(f"{operation.name} is not for workers")

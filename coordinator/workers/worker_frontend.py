@@ -12,7 +12,7 @@ import structlog
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.workers.channel import Channel
-from groupd.coordinator.workers.messages import Forward, Operation, decode_answer, encode
+from groupd.coordinator.workers.messages import Forward, WorkerOperation, decode_answer, encode
 from groupd.coordinator.workers.offsets_plane import forwarded
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsRequest
@@ -46,7 +46,7 @@ class WorkerFrontend:
             slot.send(api.failure(request, ErrorCode.NOT_COORDINATOR, None))
 
     def forget(self, slot: Slot) -> None:
-        """What was forwarded is answered for nobody."""
+        """A reply to a forwarded request is dropped."""
         self._frontend.forget(slot)
 
     def _forward(self, slot: Slot, api: Api, request: Any) -> None:
@@ -61,13 +61,13 @@ class WorkerFrontend:
                 return
             error = future.exception()
             if error is None:
-                slot.send_frame(decode_answer(Operation.FORWARD, future.result()))
+                slot.send_frame(decode_answer(WorkerOperation.FORWARD, future.result()))
             else:
                 log.warning("request could not be forwarded", api=api.name, reason=str(error))
                 slot.send(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
 
         try:
-            forwarding = self._channel.start_call(Operation.FORWARD, body)
+            forwarding = self._channel.start_call(WorkerOperation.FORWARD, body)
         except LogError as error:
             log.warning("request could not be forwarded", api=api.name, reason=str(error))
             slot.send(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))

@@ -9,7 +9,7 @@ from typing import Any
 
 from groupd.coordinator.workers.channel import Answer, Channel, Serve
 from groupd.coordinator.workers.log_service import LogService
-from groupd.coordinator.workers.messages import Operation, decode_question, encoded
+from groupd.coordinator.workers.messages import WorkerOperation, decode_question, encoded
 from groupd.coordinator.workers.remote import RemoteLogs
 from groupd.storage.log import Append, Store
 
@@ -34,7 +34,7 @@ async def channel_pair(serve_left: Serve, serve_right: Serve) -> tuple[Channel, 
     return left, right
 
 
-def nothing(operation: Operation, body: bytes) -> Answer:
+def nothing(operation: WorkerOperation, body: bytes) -> Answer:
     raise AssertionError(f"{operation.name} was not expected")
 
 

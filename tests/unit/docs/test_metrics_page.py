@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 from unittest.mock import Mock
@@ -34,9 +33,8 @@ from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.cluster_routes import ClusterCollector
-from groupd.coordinator.workers.link import Place, WorkerLink, WorkerState
+from groupd.coordinator.workers.link import WorkerLink, WorkerState
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.cluster import Node
 from groupd.storage.memory import MemoryStore
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -101,11 +99,7 @@ class NoMarkers:
 
 
 class OneWorker:
-    state, restarts = WorkerState.SERVING, 0
-
-    def __init__(self) -> None:
-        with socket() as bound:
-            self.place = Place(Node(1, "", 0), (), bound)
+    state, restarts, node_id = WorkerState.SERVING, 0, 1
 
 
 class _NoGroups:

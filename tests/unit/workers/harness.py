@@ -9,8 +9,8 @@ from collections.abc import Callable
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.workers.channel import Answer, Channel
-from groupd.coordinator.workers.link import Place, WorkerLink
-from groupd.coordinator.workers.messages import Health, Operation, Start, encode
+from groupd.coordinator.workers.link import WorkerLink, WorkerNode
+from groupd.coordinator.workers.messages import Health, Start, WorkerOperation, encode
 from groupd.protocol.messages.cluster import Node
 from groupd.testing.clock import ManualClock
 from tests.support.remote_store import connect, nothing
@@ -31,26 +31,26 @@ class StubWorker:
     def __init__(self, *, deaf: bool = False, slow_start: bool = False) -> None:
         self.channel = Channel(self._serve)
         self.deaf = deaf
-        self.asked: list[Operation] = []
+        self.asked: list[WorkerOperation] = []
         self.health = Health()
         self.killed = False
         self.started: asyncio.Future[bytes] | None = None
         self.on_stop: asyncio.Future[bytes] | None = None
-        self.failing: dict[Operation, Exception] = {}
+        self.failing: dict[WorkerOperation, Exception] = {}
         self._slow_start = slow_start
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.pid = 4711
 
-    def _serve(self, operation: Operation, body: bytes) -> Answer:
+    def _serve(self, operation: WorkerOperation, body: bytes) -> Answer:
         self.asked.append(operation)
         if operation in self.failing:
             raise self.failing[operation]
-        if operation is Operation.STOP and self.on_stop is not None:
+        if operation is WorkerOperation.STOP and self.on_stop is not None:
             return self.on_stop
-        if self.deaf or (operation is Operation.START and self._slow_start):
+        if self.deaf or (operation is WorkerOperation.START and self._slow_start):
             self.started = asyncio.get_running_loop().create_future()
             return self.started
-        reports = (Operation.PING, Operation.START)
+        reports = (WorkerOperation.PING, WorkerOperation.START)
         return encode(self.health) if operation in reports else b""
 
     def exit(self, code: int) -> None:
@@ -76,7 +76,7 @@ class Lives:
         self._script = list(script)
         self.bound = socket.socket()
         self.link = WorkerLink(
-            Place(Node(1, "127.0.0.1", 9093), (0, 2, 4), self.bound),
+            WorkerNode(Node(1, "127.0.0.1", 9093), (0, 2, 4), self.bound),
             nothing,
             self._start,
             self._spawn,

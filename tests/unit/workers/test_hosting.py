@@ -22,7 +22,7 @@ from groupd.coordinator.workers.channel import Channel
 from groupd.coordinator.workers.cluster import Cluster
 from groupd.coordinator.workers.hosting import Hosting, WorkerOptions
 from groupd.coordinator.workers.link import WorkerState
-from groupd.coordinator.workers.messages import LogRead, Operation, encode
+from groupd.coordinator.workers.messages import LogRead, WorkerOperation, encode
 from groupd.coordinator.workers.worker import Worker
 from groupd.protocol.errors import ErrorCode
 from groupd.storage.log import Append, LogFenced, LogUnavailable
@@ -159,15 +159,15 @@ async def test_a_worker_reaches_its_own_logs_only(daemon: Daemon, spawned: Spawn
     channel = spawned.workers[1].channel
     foreign = offsets_log_name(1)
     for operation, question in (
-        (Operation.OPEN, [offsets_log_name(0), foreign]),
-        (Operation.APPEND, [Append(foreign, 1, 0, 0, 0, b"x")]),
-        (Operation.READ, LogRead(foreign, 0, 100, min_one=True)),
-        (Operation.DELETE, ["__transaction_state-0"]),
+        (WorkerOperation.OPEN, [offsets_log_name(0), foreign]),
+        (WorkerOperation.APPEND, [Append(foreign, 1, 0, 0, 0, b"x")]),
+        (WorkerOperation.READ, LogRead(foreign, 0, 100, min_one=True)),
+        (WorkerOperation.DELETE, ["__transaction_state-0"]),
     ):
         with pytest.raises(LogFenced):
             await channel.call(operation, encode(question))
     with pytest.raises(ValueError, match="START is not for the main process"):
-        await channel.call(Operation.START)
+        await channel.call(WorkerOperation.START)
 
 
 async def test_a_worker_that_was_thought_dead_cannot_append(
@@ -184,7 +184,7 @@ async def test_a_worker_that_was_thought_dead_cannot_append(
             await asyncio.sleep(0.01)
     late = Append(offsets_log_name(0), epoch, end, end, 0, b"late")
     with pytest.raises(LogFenced):
-        await spawned.workers[1].channel.call(Operation.APPEND, encode([late]))
+        await spawned.workers[1].channel.call(WorkerOperation.APPEND, encode([late]))
     assert await commit(daemon, 1, group, 2) == 0
     assert len(await store.read(offsets_log_name(0), 0, 1 << 20)) == 2
 
@@ -216,7 +216,7 @@ async def test_the_answer_to_a_creation_waits_for_the_workers(
     worker = spawned.workers[2]
     serve = worker.channel._serve
 
-    async def later(operation: Operation, body: bytes) -> bytes:
+    async def later(operation: WorkerOperation, body: bytes) -> bytes:
         await release.wait()
         answer = serve(operation, body)
         assert isinstance(answer, bytes)
@@ -226,7 +226,9 @@ async def test_the_answer_to_a_creation_waits_for_the_workers(
         worker.channel,
         "_serve",
         lambda operation, body: (
-            later(operation, body) if operation is Operation.METADATA else serve(operation, body)
+            later(operation, body)
+            if operation is WorkerOperation.METADATA
+            else serve(operation, body)
         ),
     )
     topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}

@@ -17,7 +17,7 @@ from groupd.coordinator.workers.link import (
     STEADY_MS,
     WorkerState,
 )
-from groupd.coordinator.workers.messages import Health, Operation, encode
+from groupd.coordinator.workers.messages import Health, WorkerOperation, encode
 from groupd.storage.log import LogError, LogUnavailable
 from tests.unit.workers.harness import TIMEOUT_MS, Lives, StubWorker, until
 
@@ -43,7 +43,7 @@ async def test_it_is_told_who_it_is_and_then_serves(make: Make) -> None:
     assert lives.worker.asked == []
     lives.link.supervise()
     await lives.serving(1)
-    assert lives.worker.asked[0] is Operation.START
+    assert lives.worker.asked[0] is WorkerOperation.START
     assert lives.link.pid == lives.worker.pid
     await lives.link.first_served()
 
@@ -54,7 +54,7 @@ async def test_while_it_loads_it_does_not_serve(make: Make) -> None:
     await until(lambda: lives.workers and lives.worker.started is not None)
     assert lives.link.state is WorkerState.STARTING
     with pytest.raises(LogError):
-        await lives.link.ask(Operation.METRICS)
+        await lives.link.ask(WorkerOperation.METRICS)
     lives.worker.started.set_result(encode(Health()))
     await lives.serving(1)
 
@@ -129,7 +129,7 @@ async def test_a_machine_that_slept_kills_nobody(make: Make) -> None:
 async def test_a_process_that_is_slow_to_start_is_given_time(make: Make) -> None:
     lives = make(lambda: StubWorker(deaf=True))
     lives.link.supervise()
-    await until(lambda: lives.workers and Operation.START in lives.worker.asked)
+    await until(lambda: lives.workers and WorkerOperation.START in lives.worker.asked)
     for _ in range(FIRST_PINGS - 1):
         lives.clock.advance(PING_INTERVAL_MS)
     assert not lives.worker.killed
@@ -153,7 +153,7 @@ async def test_one_that_cannot_start_is_tried_again(make: Make) -> None:
 
 def broken() -> StubWorker:
     worker = StubWorker()
-    worker.failing[Operation.START] = ValueError("no such assignor")
+    worker.failing[WorkerOperation.START] = ValueError("no such assignor")
     return worker
 
 
@@ -229,27 +229,27 @@ async def test_pings_tell_how_it_does(make: Make) -> None:
 
 async def test_news_go_to_one_that_was_told_and_are_acknowledged(make: Make) -> None:
     lives = make(lambda: StubWorker(slow_start=True))
-    lives.link.tell(Operation.METADATA, b"before its start: that will say it all")
+    lives.link.tell(WorkerOperation.METADATA, b"before its start: that will say it all")
     lives.link.supervise()
     await until(lambda: lives.workers and lives.worker.started is not None)
-    lives.link.tell(Operation.METADATA, b"while it loads")
+    lives.link.tell(WorkerOperation.METADATA, b"while it loads")
     assert lives.link.behind() == set(), "nobody waits for one that does not serve"
     assert lives.worker.started is not None
     lives.worker.started.set_result(encode(Health()))
     await lives.serving(1)
-    lives.link.tell(Operation.METADATA, b"while it serves")
+    lives.link.tell(WorkerOperation.METADATA, b"while it serves")
     (behind,) = lives.link.behind()
     assert await behind == b""
     await until(lambda: lives.link.behind() == set())
-    assert lives.worker.asked.count(Operation.METADATA) == 2
+    assert lives.worker.asked.count(WorkerOperation.METADATA) == 2
 
 
 async def test_one_that_cannot_take_in_news_is_started_anew(make: Make) -> None:
     lives = make()
     lives.link.supervise()
     await lives.serving(1)
-    lives.worker.failing[Operation.METADATA] = KeyError("a bug")
-    lives.link.tell(Operation.METADATA, b"")
+    lives.worker.failing[WorkerOperation.METADATA] = KeyError("a bug")
+    lives.link.tell(WorkerOperation.METADATA, b"")
     await lives.down()
     lives.clock.advance(BACKOFF_MS)
     await lives.serving(2)
@@ -260,7 +260,7 @@ async def test_stop_is_asked_for_and_nobody_comes_after(make: Make) -> None:
     lives.link.supervise()
     await lives.serving(1)
     await lives.link.stop(5)
-    assert Operation.STOP in lives.worker.asked
+    assert WorkerOperation.STOP in lives.worker.asked
     assert lives.link.state is WorkerState.STOPPED
     lives.clock.advance(BACKOFF_MAX_MS)
     await asyncio.sleep(0)
@@ -298,11 +298,11 @@ async def test_stop_while_it_starts_waits_for_its_answer(make: Make) -> None:
     """A worker gives up its start when it is to stop, which is no reason to kill it."""
     lives = make(lambda: StubWorker(slow_start=True))
     lives.link.supervise()
-    await until(lambda: lives.workers and Operation.START in lives.worker.asked)
+    await until(lambda: lives.workers and WorkerOperation.START in lives.worker.asked)
     worker = lives.worker
     worker.on_stop = asyncio.get_running_loop().create_future()
     stopping = asyncio.ensure_future(lives.link.stop(5))
-    await until(lambda: Operation.STOP in worker.asked)
+    await until(lambda: WorkerOperation.STOP in worker.asked)
     assert worker.started is not None
     worker.started.set_exception(LogUnavailable("given up"))
     for _ in range(20):

@@ -23,10 +23,10 @@ from groupd.coordinator.workers.messages import (
     LogPlace,
     LogRead,
     MarkerOrder,
-    Operation,
     Start,
     TopicNews,
     Verify,
+    WorkerOperation,
     decode_answer,
     decode_failure,
     decode_question,
@@ -75,7 +75,7 @@ def test_a_start() -> None:
         "debug",
         "cluster",
     )
-    back = decode_question(Operation.START, encode(start))
+    back = decode_question(WorkerOperation.START, encode(start))
     assert same(back.image, start.image)
     assert structs.replace(back, image=start.image) == start
 
@@ -100,13 +100,13 @@ def test_every_setting_arrives(entry: object) -> None:
     try:
         config = replace(CoordinatorConfig(), **{name: other})
         start = Start(1, "h", 1, (), config, image(), {}, "text", "info", "c")
-        assert getattr(decode_question(Operation.START, encode(start)).config, name) == other
+        assert getattr(decode_question(WorkerOperation.START, encode(start)).config, name) == other
     except ValueError as error:
         assert "must" in str(error), "only rules between settings may refuse it"  # noqa: PT017
 
 
 def news(delta: MetadataDelta) -> TopicNews:
-    arrived: TopicNews = decode_question(Operation.METADATA, encode(TopicNews.of(delta)))
+    arrived: TopicNews = decode_question(WorkerOperation.METADATA, encode(TopicNews.of(delta)))
     return arrived
 
 
@@ -138,60 +138,63 @@ def test_what_does_not_change_is_not_sent() -> None:
 
 ROWS = (StoredBatch(0, 4, -1, b""), StoredBatch(5, 5, 2**60, b"payload"))
 QUESTIONS = {
-    Operation.OPEN: ["a", "\u00e9"],
-    Operation.APPEND: [Append("a", 3, 0, 4, 17, b"one"), Append("\u00e9", 1, 7, 7, -1, b"")],
-    Operation.READ: LogRead("a", 7, 1 << 20, min_one=False),
-    Operation.FIRST_AT_OR_AFTER: LogPlace("a", -2),
-    Operation.WITH_MAX_TIMESTAMP: "a",
-    Operation.TRUNCATE_BEFORE: LogPlace("a", 2**62),
-    Operation.REPLACE: Replacement("a", 3, 0, 6, ROWS, 6),
-    Operation.DELETE: ["a"],
-    Operation.FORWARD: Forward("/::1", b"\0\1\2"),
-    Operation.VERIFY: Verify("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)), True),
-    Operation.GROUP_CONFIGS: GroupNews("g", {"consumer.session.timeout.ms": "1"}),
-    Operation.BROKER_CONFIGS: {"message.max.bytes": "5"},
-    Operation.MARKER: MarkerOrder(Marker(7, 3, True, 9, 2), (("__consumer_offsets", 4),)),
-    Operation.PING: None,
-    Operation.METRICS: None,
-    Operation.ADMIN: AdminQuestion(("groups", "team/a b\u00e9"), {"q": "1"}),
-    Operation.STOP: None,
+    WorkerOperation.OPEN: ["a", "\u00e9"],
+    WorkerOperation.APPEND: [Append("a", 3, 0, 4, 17, b"one"), Append("\u00e9", 1, 7, 7, -1, b"")],
+    WorkerOperation.READ: LogRead("a", 7, 1 << 20, min_one=False),
+    WorkerOperation.FIRST_AT_OR_AFTER: LogPlace("a", -2),
+    WorkerOperation.WITH_MAX_TIMESTAMP: "a",
+    WorkerOperation.TRUNCATE_BEFORE: LogPlace("a", 2**62),
+    WorkerOperation.REPLACE: Replacement("a", 3, 0, 6, ROWS, 6),
+    WorkerOperation.DELETE: ["a"],
+    WorkerOperation.FORWARD: Forward("/::1", b"\0\1\2"),
+    WorkerOperation.VERIFY: Verify("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)), True),
+    WorkerOperation.GROUP_CONFIGS: GroupNews("g", {"consumer.session.timeout.ms": "1"}),
+    WorkerOperation.BROKER_CONFIGS: {"message.max.bytes": "5"},
+    WorkerOperation.MARKER: MarkerOrder(Marker(7, 3, True, 9, 2), (("__consumer_offsets", 4),)),
+    WorkerOperation.PING: None,
+    WorkerOperation.METRICS: None,
+    WorkerOperation.ADMIN: AdminQuestion(("groups", "team/a b\u00e9"), {"q": "1"}),
+    WorkerOperation.STOP: None,
 }
 ANSWERS = {
-    Operation.OPEN: {"a": LogState("a", 3, 1, 9, 2), "b": LogState("b", 1, 0, 0)},
-    Operation.APPEND: None,
-    Operation.READ: list(ROWS),
-    Operation.FIRST_AT_OR_AFTER: ROWS[1],
-    Operation.WITH_MAX_TIMESTAMP: None,
-    Operation.TRUNCATE_BEFORE: None,
-    Operation.REPLACE: None,
-    Operation.DELETE: None,
-    Operation.FORWARD: b"",
-    Operation.VERIFY: {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NOT_COORDINATOR},
-    Operation.START: Health(3, ("a", "b")),
-    Operation.METADATA: None,
-    Operation.GROUP_CONFIGS: None,
-    Operation.BROKER_CONFIGS: None,
-    Operation.MARKER: {("__consumer_offsets", 4): ErrorCode.NOT_COORDINATOR},
-    Operation.PING: Health(),
-    Operation.METRICS: [Family("f", "What it is.", "gauge", (("f", {"a": "b"}, 1.5),))],
-    Operation.ADMIN: AdminAnswer(404, "text/plain; charset=utf-8", b"no\ngroup\n"),
-    Operation.STOP: None,
+    WorkerOperation.OPEN: {"a": LogState("a", 3, 1, 9, 2), "b": LogState("b", 1, 0, 0)},
+    WorkerOperation.APPEND: None,
+    WorkerOperation.READ: list(ROWS),
+    WorkerOperation.FIRST_AT_OR_AFTER: ROWS[1],
+    WorkerOperation.WITH_MAX_TIMESTAMP: None,
+    WorkerOperation.TRUNCATE_BEFORE: None,
+    WorkerOperation.REPLACE: None,
+    WorkerOperation.DELETE: None,
+    WorkerOperation.FORWARD: b"",
+    WorkerOperation.VERIFY: {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NOT_COORDINATOR},
+    WorkerOperation.START: Health(3, ("a", "b")),
+    WorkerOperation.METADATA: None,
+    WorkerOperation.GROUP_CONFIGS: None,
+    WorkerOperation.BROKER_CONFIGS: None,
+    WorkerOperation.MARKER: {("__consumer_offsets", 4): ErrorCode.NOT_COORDINATOR},
+    WorkerOperation.PING: Health(),
+    WorkerOperation.METRICS: [Family("f", "What it is.", "gauge", (("f", {"a": "b"}, 1.5),))],
+    WorkerOperation.ADMIN: AdminAnswer(404, "text/plain; charset=utf-8", b"no\ngroup\n"),
+    WorkerOperation.STOP: None,
 }
 
 
 def test_every_operation_is_in_the_table_and_in_these_tests() -> None:
-    assert CALLS.keys() == set(Operation) == ANSWERS.keys()
-    assert QUESTIONS.keys() == set(Operation) - {Operation.START, Operation.METADATA}
+    assert CALLS.keys() == set(WorkerOperation) == ANSWERS.keys()
+    assert QUESTIONS.keys() == set(WorkerOperation) - {
+        WorkerOperation.START,
+        WorkerOperation.METADATA,
+    }
 
 
 @pytest.mark.parametrize("operation", QUESTIONS, ids=lambda operation: operation.name)
-def test_a_question(operation: Operation) -> None:
+def test_a_question(operation: WorkerOperation) -> None:
     asked = QUESTIONS[operation]
     assert decode_question(operation, encode(asked)) == asked
 
 
 @pytest.mark.parametrize("operation", ANSWERS, ids=lambda operation: operation.name)
-def test_an_answer(operation: Operation) -> None:
+def test_an_answer(operation: WorkerOperation) -> None:
     answer = ANSWERS[operation]
     assert decode_answer(operation, encode(answer)) == answer
 
@@ -200,7 +203,7 @@ def test_an_answer(operation: Operation) -> None:
 def test_bytes_that_are_cut_short_are_no_batches(cut: int) -> None:
     whole = encode([Append("a", 3, 0, 4, 17, b"payload")])
     with pytest.raises(ValueError, match="truncated"):
-        decode_question(Operation.APPEND, whole[:-cut])
+        decode_question(WorkerOperation.APPEND, whole[:-cut])
 
 
 def test_a_failure_whose_text_is_no_unicode_arrives() -> None:
@@ -215,7 +218,7 @@ def test_metrics_of_several_processes_make_one_page() -> None:
         registry = CollectorRegistry()
         Counter("requests", "Requests.", ["api"], registry=registry).labels("Fetch").inc(node + 1)
         Gauge("members", "Members.", registry=registry).set(node)
-        families = decode_answer(Operation.METRICS, encode(families_of(registry)))
+        families = decode_answer(WorkerOperation.METRICS, encode(families_of(registry)))
         pages[node] = to_metrics(families)
     page = generate_latest(MergedFamilies(pages)).decode()
     assert page.count("# TYPE requests_total counter") == 1

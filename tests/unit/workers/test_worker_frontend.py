@@ -11,7 +11,7 @@ import pytest
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.workers import worker_frontend
 from groupd.coordinator.workers.channel import Channel, ChannelBusy
-from groupd.coordinator.workers.messages import Forward, Operation, decode_question, encode
+from groupd.coordinator.workers.messages import Forward, WorkerOperation, decode_question, encode
 from groupd.coordinator.workers.worker_frontend import WorkerFrontend
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatRequest
@@ -25,11 +25,11 @@ METADATA, INIT_PRODUCER_ID = API_BY_KEY[3], API_BY_KEY[22]
 
 class StubChannel:
     def __init__(self) -> None:
-        self.calls: list[tuple[Operation, bytes, asyncio.Future[bytes]]] = []
+        self.calls: list[tuple[WorkerOperation, bytes, asyncio.Future[bytes]]] = []
         self.unsent_bytes = 0
         self.busy = False
 
-    def start_call(self, operation: Operation, body: bytes) -> asyncio.Future[bytes]:
+    def start_call(self, operation: WorkerOperation, body: bytes) -> asyncio.Future[bytes]:
         if self.busy:
             raise ChannelBusy("full")
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -99,8 +99,8 @@ async def test_its_own_requests_stay(bench: Bench) -> None:
 async def test_others_are_forwarded_as_they_came(bench: Bench) -> None:
     slot = bench.ask(METADATA, MetadataRequest(None))
     ((operation, body, answer),) = bench.channel.calls
-    assert operation is Operation.FORWARD
-    assert decode_question(Operation.FORWARD, body) == Forward("/10.0.0.7", b"as it came")
+    assert operation is WorkerOperation.FORWARD
+    assert decode_question(WorkerOperation.FORWARD, body) == Forward("/10.0.0.7", b"as it came")
     assert slot.replies == []
     answer.set_result(encode(b"the whole reply"))
     await settle()

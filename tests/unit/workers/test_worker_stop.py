@@ -14,7 +14,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.workers.channel import Answer, Channel
-from groupd.coordinator.workers.messages import Operation, Start, encode
+from groupd.coordinator.workers.messages import Start, WorkerOperation, encode
 from groupd.coordinator.workers.worker import Worker
 from groupd.storage.log import LogError
 from tests.support.remote_store import connect
@@ -35,7 +35,7 @@ class Main:
     def _orphaned(self) -> None:
         self.orphaned = True
 
-    def _serve(self, operation: Operation, body: bytes) -> Answer:
+    def _serve(self, operation: WorkerOperation, body: bytes) -> Answer:
         self.asked.set()
         return asyncio.get_running_loop().create_future()
 
@@ -44,13 +44,13 @@ class Main:
             CoordinatorConfig(), offsets_topic_num_partitions=4, consumer_assignors=assignors
         )
         start = Start(1, "127.0.0.1", 1, SHARDS, config, MetadataImage(), {}, "text", "info", "c")
-        return self.channel.start_call(Operation.START, encode(start))
+        return self.channel.start_call(WorkerOperation.START, encode(start))
 
     async def stopped(self) -> bool:
         """Whether STOP is carried out, without a word, and nobody listens afterwards. The socket
         itself is the main process's."""
         with capture_logs() as logs:
-            answer = await asyncio.wait_for(self.channel.call(Operation.STOP), 10)
+            answer = await asyncio.wait_for(self.channel.call(WorkerOperation.STOP), 10)
         assert [line for line in logs if line["log_level"] == "error"] == []
         with socket.create_connection(self.bound.getsockname()):
             for _ in range(20):
@@ -107,9 +107,16 @@ async def test_stopped_twice(main: Main) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    [Operation.METADATA, Operation.GROUP_CONFIGS, Operation.MARKER, Operation.METRICS],
+    [
+        WorkerOperation.METADATA,
+        WorkerOperation.GROUP_CONFIGS,
+        WorkerOperation.MARKER,
+        WorkerOperation.METRICS,
+    ],
 )
-async def test_what_needs_a_start_is_refused_before_it(main: Main, operation: Operation) -> None:
+async def test_what_needs_a_start_is_refused_before_it(
+    main: Main, operation: WorkerOperation
+) -> None:
     with capture_logs() as logs, pytest.raises(LogError, match="has not started"):
         await main.channel.call(operation, b"{}")
     assert logs == []

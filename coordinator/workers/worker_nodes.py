@@ -1,4 +1,4 @@
-"""Where the workers of a daemon are: ports, addresses that clients are told, shards."""
+"""The nodes that the workers of a daemon are: ports, advertised addresses, shards."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import socket
 
 from groupd.coordinator.advertised import WILDCARDS
 from groupd.coordinator.server.listener import BACKLOG, CannotListen, cannot_listen
-from groupd.coordinator.workers.link import Place
+from groupd.coordinator.workers.link import WorkerNode
 from groupd.protocol.messages.cluster import Node
 
 PORT_MAX = 65_535
 
 
-def bind_places(
+def bind_nodes(
     workers: int,
     shards: int,
     node_id: int,
     listen: tuple[str, int],
     advertised: tuple[str, int] | None,
-) -> list[Place]:
-    """One place for each worker: worker i of 1..`workers` is node `node_id` + i, listens on the
+) -> list[WorkerNode]:
+    """Worker i of 1..`workers` is node `node_id` + i, listens on the
     port i above `listen`, or on any free one if that is 0, and serves the shards with
     shard % workers == i - 1. Raises CannotListen."""
     if advertised is not None and advertised[1] + workers > PORT_MAX:
@@ -28,26 +28,26 @@ def bind_places(
             f"--advertised {host}:{port}: the ports of {workers} workers, which follow, would go "
             f"beyond {PORT_MAX}"
         )
-    places: list[Place] = []
+    nodes: list[WorkerNode] = []
     try:
         for index in range(1, workers + 1):
             host, port = listen
             bound = _bind(host, port + index if port else 0)
             name = bound.getsockname()
-            told = (WILDCARDS.get(name[0], name[0]), name[1])
+            address = (WILDCARDS.get(name[0], name[0]), name[1])
             if advertised is not None:
-                told = (advertised[0], advertised[1] + index)
-            node = Node(node_id + index, *told)
-            places.append(Place(node, tuple(range(index - 1, shards, workers)), bound))
+                address = (advertised[0], advertised[1] + index)
+            node = Node(node_id + index, *address)
+            nodes.append(WorkerNode(node, tuple(range(index - 1, shards, workers)), bound))
     except BaseException:
-        for place in places:
-            place.bound.close()
+        for bound_node in nodes:
+            bound_node.bound.close()
         raise
-    return places
+    return nodes
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """It listens already: what knocks while the worker starts anew waits for it."""
+    """A socket that listens: clients that connect while the worker restarts wait in its backlog."""
     if port > PORT_MAX:
         raise CannotListen(f"--listen {host}:{port}: the ports of workers end at {PORT_MAX}")
     bound: socket.socket | None = None
