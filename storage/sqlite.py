@@ -20,7 +20,7 @@ from groupd.storage.checksums import end_moved
 from groupd.storage.log import LogCorrupt, LogError, LogFenced, LogUnavailable, StoreRefused
 from groupd.storage.migrate import migrate
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_connections import driver_of, sqlite_connect
+from groupd.storage.sqlite_connections import driver_of, sqlite_readers, sqlite_writer
 from groupd.storage.sqlite_files import FULL, NO_SPACE, DataLock, Witness, is_full
 from groupd.storage.tables import config_override, log, log_batch, meta, producer_id, topic
 from groupd.storage.transactions import DatabaseBackend, ReadingBackend, Transactions
@@ -47,7 +47,7 @@ def sqlite_store(path: Path) -> SqlStore:
 
 def sqlite_reader(path: Path) -> ReadingBackend:
     """The backend of a `StoreReader` on the database file `path`."""
-    connect = sqlite_connect(path, writes=False, read_only=True)
+    connect = sqlite_readers(path, read_only=True)
     return ReadingBackend(str(path), SqliteErrors(path), connect)
 
 
@@ -63,13 +63,13 @@ class SqliteBackend(DatabaseBackend):
     async def start(self) -> None:
         """Locks, connects and migrates. Raises StoreRefused; may then be called again."""
         self._lock.acquire()
-        writer = Transactions(sqlite_connect(self._path, writes=True), 1)
+        writer = Transactions(sqlite_writer(self._path), 1)
         try:
             await self._prepare(writer, self._check)
         except BaseException:
             self._closed()
             raise
-        self._open(writer, Transactions(sqlite_connect(self._path, writes=False), READERS))
+        self._open(writer, Transactions(sqlite_readers(self._path), READERS))
 
     def _check(self, connection: Connection) -> None:
         where = str(self._path)

@@ -1,9 +1,12 @@
-"""Connections to SQLite: how they are set up, and the thread that each of them has.
+"""Connections to SQLite: how they are set up, and the threads that they run in.
 
-SQLite blocks its caller, so an event loop must not call it. A transaction goes to the thread as a
-whole and its result comes back: one trip there and one back, however many statements it has. On a
-busy event loop every trip costs, because the thread waits for the interpreter's lock and the result
-for the loop's next round.
+SQLite blocks its caller, so an event loop must not call it. Readers are SQLAlchemy's asynchronous
+connections on aiosqlite, which takes each statement to its thread and back.
+
+The writer is what every commit of every client waits for, and there is only one. It has a thread
+of ours, to which a transaction goes as a whole: one trip there and one back, however many
+statements it has. On a busy event loop every trip costs, because the thread waits for the
+interpreter's lock and the result for the loop's next round (ADR 26).
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -24,9 +28,13 @@ from sqlalchemy.pool import NullPool
 from groupd.storage.log import StoreRefused
 from groupd.storage.transactions import Connect
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 5000
+WRITER_THREAD = "groupd-sqlite-writer"
 
 _PRAGMAS = (
     f"busy_timeout={BUSY_TIMEOUT_MS}",
@@ -44,25 +52,22 @@ _WRITER_PRAGMAS = (
 )
 
 
-def sqlite_connect(path: Path, *, writes: bool, read_only: bool = False) -> Connect:
-    """`read_only`: the file must be there and stays as it is."""
-    target = f"file:{quote(str(path))}?mode=ro" if read_only else str(path)
+def sqlite_writer(path: Path) -> Connect:
+    """Connects for writing: the one connection that does, in a thread of ours."""
 
     def open_file() -> sqlite3.Connection:
-        if read_only and not path.is_file():
-            raise StoreRefused(f"{path}: there is no such store")
         # Without an isolation level the driver begins no transactions where it sees fit.
-        return sqlite3.connect(target, isolation_level=None, uri=read_only)
+        return sqlite3.connect(str(path), isolation_level=None)
 
     def connected(connection: sqlite3.Connection, _record: Any) -> None:
         try:
-            _configure(connection, path, writes)
+            _prepare_writer(connection, path)
         except BaseException:
             connection.close()
             raise
 
     def begin(connection: Connection) -> None:
-        driver_of(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        driver_of(connection).execute("BEGIN IMMEDIATE")
 
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
@@ -72,12 +77,47 @@ def sqlite_connect(path: Path, *, writes: bool, read_only: bool = False) -> Conn
     )
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begin)
-    thread_name = f"groupd-sqlite-{'writer' if writes else 'reader'}"
 
-    async def connect() -> SqliteConnection:
-        connection = SqliteConnection(engine, thread_name)
+    async def connect() -> WriterConnection:
+        connection = WriterConnection(engine)
         await connection.open()
         return connection
+
+    return connect
+
+
+def sqlite_readers(path: Path, *, read_only: bool = False) -> Connect:
+    """Connects for reading, through aiosqlite. `read_only`: the file must be there and is opened
+    without the right to write, which a daemon's own readers need to recover a write-ahead log."""
+    url = URL.create("sqlite+aiosqlite", database=str(path))
+    if read_only:
+        query = {"mode": "ro", "uri": "true"}
+        url = URL.create("sqlite+aiosqlite", database=f"file:{quote(str(path))}", query=query)
+
+    def connected(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        for pragma in (*_PRAGMAS, "query_only=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    @cache
+    def engine() -> AsyncEngine:
+        # Loads SQLAlchemy's ORM as well, which takes a third of a start: a daemon whose logs are
+        # empty reads nothing before it is ready.
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        made = create_async_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
+        event.listen(made.sync_engine, "connect", connected)
+        event.listen(made.sync_engine, "begin", begin)
+        return made
+
+    async def connect() -> AsyncConnection:
+        if read_only and not path.is_file():
+            raise StoreRefused(f"{path}: there is no such store")
+        return await engine().connect()
 
     return connect
 
@@ -90,12 +130,9 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def _configure(connection: sqlite3.Connection, path: Path, writes: bool) -> None:
+def _prepare_writer(connection: sqlite3.Connection, path: Path) -> None:
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
-    if not writes:
-        connection.execute("PRAGMA query_only=ON")
-        return
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise StoreRefused(
@@ -106,15 +143,15 @@ def _configure(connection: sqlite3.Connection, path: Path, writes: bool) -> None
         connection.execute(f"PRAGMA {pragma}")
 
 
-class SqliteConnection:
-    """See `storage.transactions.OpenConnection`. `thread_name`: for debuggers and for tests."""
+class WriterConnection:
+    """See `storage.transactions.OpenConnection`."""
 
-    def __init__(self, engine: Engine, thread_name: str) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: Connection | None = None
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         # A daemon that ends without `close` must not wait for this thread for ever.
-        self._thread = Thread(target=self._serve, name=thread_name, daemon=True)
+        self._thread = Thread(target=self._serve, name=WRITER_THREAD, daemon=True)
 
     async def open(self) -> None:
         """Starts the thread and connects. Raises what the engine raises."""

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from groupd.storage.log import Append, LogFenced, LogUnavailable, Store, StoreRefused
 from groupd.storage.open import create_store
 from groupd.storage.sql import SqlStore
-from groupd.storage.sqlite_connections import SqliteConnection
+from groupd.storage.sqlite_connections import WRITER_THREAD, WriterConnection
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
@@ -93,23 +93,23 @@ async def test_reads_do_not_wait_for_a_writer(store: Store) -> None:
     assert len(await store.read("a", 0, 100)) == 2
 
 
-async def test_a_transaction_makes_one_trip_to_the_thread(
+async def test_a_write_makes_one_trip_to_the_thread(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.open_many(["a", "b"])
     await store.append([batch("a", 0), batch("b", 0)])
     await store.read("a", 0, 100)
     trips: list[str] = []
-    in_thread = SqliteConnection._in_thread
+    in_thread = WriterConnection._in_thread
 
-    async def counted(self: SqliteConnection, work: Callable[[], Any]) -> Any:
+    async def counted(self: WriterConnection, work: Callable[[], Any]) -> Any:
         trips.append(self._thread.name)
         return await in_thread(self, work)
 
-    monkeypatch.setattr(SqliteConnection, "_in_thread", counted)
+    monkeypatch.setattr(WriterConnection, "_in_thread", counted)
     await store.append([batch("a", 1), batch("b", 1), batch("a", 2)])
     assert len(await store.read("a", 0, 100)) == 3
-    assert trips == ["groupd-sqlite-writer", "groupd-sqlite-reader"]
+    assert trips == [WRITER_THREAD]
 
 
 async def test_a_transaction_is_one_transaction(store: Store) -> None:
