@@ -157,15 +157,15 @@ def test_a_missing_reply_and_one_too_many_are_found(recorded: Path, tmp_path: Pa
 
 def test_a_build_that_behaves_differently(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert replay(recorded) is None
-    assign = UniformAssignor.assign
+    steps = UniformAssignor.assign_steps
 
-    def swapped(self: UniformAssignor, spec: Any, topics: Any) -> dict[str, Any]:
-        result = assign(self, spec, topics)
+    def swapped(self: UniformAssignor, spec: Any, topics: Any) -> Any:
+        result = yield from steps(self, spec, topics)
         return dict(
             zip(sorted(result), [result[name] for name in sorted(result)][::-1], strict=True)
         )
 
-    monkeypatch.setattr(UniformAssignor, "assign", swapped)
+    monkeypatch.setattr(UniformAssignor, "assign_steps", swapped)
     difference = replay(recorded)
     assert difference is not None
     assert difference.request.api == "ConsumerGroupHeartbeat"
