@@ -31,8 +31,8 @@ in SQLite that Python cannot decode."""
 
 
 class OpenConnection(Protocol):
-    """A connection to the database: SQLAlchemy's AsyncConnection, or one in a thread
-    (`sqlite_thread`)."""
+    """A connection to the database: SQLAlchemy's AsyncConnection, or the one in a
+    thread with which SQLite is written."""
 
     @property
     def invalidated(self) -> bool: ...
