@@ -15,8 +15,8 @@ _PRODUCER_IDS = select(producer_id.c.next_id, producer_id.c.row_crc)
 
 
 class SqlCatalogue:
-    """See `storage.log.Catalogue`. Its transactions are short, so all of them run on the connection for
-    writing: a daemon whose logs are empty opens no other one before it is ready."""
+    """See `storage.log.Catalogue`. Its transactions are short, so all of them run on the connection
+    for writing: a daemon whose logs are empty opens no other one before it is ready."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
