@@ -1,4 +1,4 @@
-"""An assignment that a member has not reported is told again after a time, seen by raw members."""
+"""The coordinator repeats an assignment that the member does not report as owned for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from groupd.testing import GroupCoordinator
 from tests.support.raw_member import RawMember, settle, topic_ids
 
 INTERVAL_MS = 5_000
-"""Between heartbeats, as members are told; an assignment is told again after two of them."""
+"""The heartbeat interval; an assignment is repeated after two of them."""
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def test_an_assignment_is_told_again_after_two_heartbeat_intervals(c: GroupCoord
     first.join(["orders"])
     settle(first)
     second.join(["orders"])
-    told = first.beat()["assignment"]
-    assert told is not None, "c1 has to give a partition up"
+    assigned = first.beat()["assignment"]
+    assert assigned is not None, "c1 has to give a partition up"
 
     assert {str(first.beat()["assignment"]) for _ in range(50)} == {"None"}
     c.clock.advance(2 * INTERVAL_MS - 1)
     assert {str(first.beat()["assignment"]) for _ in range(50)} == {"None"}
     c.clock.advance(1)
-    assert first.beat()["assignment"] == told
+    assert first.beat()["assignment"] == assigned
     assert {str(first.beat()["assignment"]) for _ in range(50)} == {"None"}
 
     settle(first, second)
