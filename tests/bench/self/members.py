@@ -20,8 +20,8 @@ from tests.bench.self.load import Address, LoadConnection, connect, run_all
 TOPIC = "bench"
 GROUP_SIZE = 10
 QUIET_S, PAUSE_S = 1.5, 0.05
-"""Groups have settled when no reply had anything new for `QUIET_S`. A group may wait a second for its
-next target (`group.consumer.assignment.interval.ms`)."""
+"""Groups have settled when no reply had anything new for `QUIET_S`. A group may wait a second for
+its next target (`group.consumer.assignment.interval.ms`)."""
 SETTLE_MAX_S = 120.0
 
 
