@@ -29,7 +29,7 @@ from groupd.coordinator.core.consumer_group.subscription import preferred_assign
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
 from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
 from groupd.coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
-from groupd.coordinator.core.consumer_group.update import Step
+from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group_configs import session_timeout_ms
 from groupd.coordinator.core.state import ShardState
@@ -46,7 +46,7 @@ def wait(
     context: RequestContext,
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
-    step: Step,
+    step: MemberUpdate,
     now: Instant,
 ) -> None:
     """Let the heartbeat wait for the target that it has found due. Writes soft state, by group id:
