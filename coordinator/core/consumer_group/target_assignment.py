@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -105,7 +106,8 @@ class GroupSnapshot:
             member = self.members[member_id]
             specs[member_id] = MemberSpec(
                 self._subscribed(member),
-                self.target(member_id),
+                # Read-only: a plug-in must not change what the group has stored.
+                MappingProxyType(self.target(member_id)),
                 member.instance_id,
                 member.rack_id,
             )
