@@ -26,7 +26,7 @@ from groupd.coordinator.core.consumer_group.static import (
 )
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
 from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
-from groupd.coordinator.core.consumer_group.update import Step, update_group
+from groupd.coordinator.core.consumer_group.update import MemberUpdate, update_group
 from groupd.coordinator.core.interop import downgrade, timers
 from groupd.coordinator.core.interop.embedded_protocol import (
     classic_metadata,
@@ -157,7 +157,7 @@ def _updated(
 def _downgraded(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     request: JoinGroupRequest,
     owned: tuple[TopicPartitions, ...],
     now: Instant,
@@ -193,7 +193,7 @@ def _downgraded(
 def _note(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     after: ConsumerGroupMember,
     request: JoinGroupRequest,
     now: Instant,
