@@ -24,7 +24,7 @@ from groupd.coordinator.topics.configs import Configs, TopicConfigs
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, NoCoordinatorLogs
 from groupd.coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
-from groupd.coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
+from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers
 from groupd.coordinator.topics.partitions import Partitions
@@ -65,7 +65,6 @@ class DataPlane:
         new_id: Callable[[], str],
         now: Callable[[], Instant],
         nodes: Sequence[Node],
-        group_configs: GroupConfigFunctions,
         writer: Writer | None = None,
         offsets_view: CoordinatorLogView | None = None,
         verifier: TransactionVerifier | None = None,
@@ -82,7 +81,7 @@ class DataPlane:
         self.broker_configs = BrokerConfigs(store, config, self.layout)
         self.client_metrics = ClientMetrics(store)
         self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
-        self.group_overrides = GroupOverrides(store, self.broker_configs, group_configs)
+        self.group_overrides = GroupOverrides(store, self.broker_configs)
         self.configs = Configs(
             {
                 RESOURCE_GROUP: self.group_overrides,

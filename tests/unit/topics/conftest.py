@@ -12,9 +12,8 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
 from groupd.coordinator.topics.requests import data_handlers
-from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import (
@@ -25,7 +24,7 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from groupd.protocol.messages.topics import ConfigValue, CreateTopicsRequest, NewTopic
+from groupd.protocol.messages.topics import CreateTopicsRequest, NewTopic
 from groupd.protocol.records.batch import encode_batch
 from groupd.storage.memory import MemoryStore
 
@@ -113,23 +112,6 @@ class Verifier:
         return dict.fromkeys(partitions, code)
 
 
-def describe_group(config, overrides):
-    value = (overrides or {}).get("timeout", "10")
-    return [ConfigValue("timeout", value, source=8 if overrides else 5, config_type=3)]
-
-
-def alter_group(config, current_overrides, changes, *, group_id=None):
-    result = dict(current_overrides)
-    for name, operation, value in changes:
-        if name not in ("timeout", "other"):
-            raise ApiError(ErrorCode.INVALID_CONFIG, name)
-        if operation == 1:
-            result.pop(name, None)
-        else:
-            result[name] = value
-    return result
-
-
 def batch(
     *values, sequence=0, producer=-1, epoch=-1, timestamp=START_MS, transactional=False, key=None
 ):
@@ -190,9 +172,6 @@ class Cluster:
             new_id=lambda: str(uuid.uuid4()),
             now=self.clock.now,
             nodes=self.nodes,
-            group_configs=GroupConfigFunctions(
-                describe_group, alter_group, {"timeout": "group.consumer.session.timeout.ms"}
-            ),
             offsets_view=self.shards,
             verifier=self.verifier,
             wait=self.clock.wait,
