@@ -17,7 +17,7 @@ from groupd.coordinator.core.classic_group import replay as classic_replay
 from groupd.coordinator.core.classic_group import timers as classic_timers
 from groupd.coordinator.core.classic_group.appended import appended
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group import deferred_target, gather, metadata, regex
+from groupd.coordinator.core.consumer_group import deferred_target, metadata, regex, shared_target
 from groupd.coordinator.core.consumer_group import describe as consumer_describe
 from groupd.coordinator.core.consumer_group import heartbeat as consumer_heartbeat
 from groupd.coordinator.core.consumer_group import replay as consumer_replay
@@ -104,7 +104,7 @@ class GroupCoordinatorShard:
         if key[0] in classic_timers.KINDS:
             return classic_timers.expire(self.state, key, now)
         if key[0] in GATHERING_KINDS:
-            return gather.expire(self.state, key, now)
+            return shared_target.expire(self.state, key, now)
         if key[0] in interop_timers.KINDS:
             return interop_timers.expire(self.state, key, now)
         return consumer_timers.expire(self.state, key, now)
@@ -118,9 +118,7 @@ class GroupCoordinatorShard:
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """`result` is an Exception when the task failed."""
         if task.kind == deferred_target.TASK_KIND:
-            outcome = deferred_target.complete(self.state, task, result, now)
-            gather.after_slice(self.state, task.group_id, now)
-            return outcome
+            return shared_target.task_done(self.state, task, result, now)
         return regex.complete(self.state, task, result, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
@@ -149,7 +147,7 @@ class GroupCoordinatorShard:
     def unload(self) -> Outcome:
         """The shard is given up: whoever is parked is told."""
         outcome = lifecycle.unload(self.state)
-        outcome.urgent += gather.unload(self.state).urgent
+        outcome.urgent += shared_target.unload(self.state).urgent
         return outcome
 
     def discard(self) -> None:

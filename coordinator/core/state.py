@@ -14,14 +14,14 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.metadata_image import MetadataImage
 
 if TYPE_CHECKING:
-    from groupd.coordinator.core.consumer_group.gather import Gathering
+    from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeats
 
 
 class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
     whose regular expressions are being resolved; soft, as a new group has no object yet.
-    `gatherings`: parked heartbeats by group id; soft, for the same reason."""
+    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -31,4 +31,4 @@ class ShardState(Struct):
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
     regex_tasks: set[str] = field(default_factory=set)
-    gatherings: dict[str, Gathering] = field(default_factory=dict)
+    waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)

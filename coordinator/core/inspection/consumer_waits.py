@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from groupd.coordinator.core.consumer_group import deferred_target
-from groupd.coordinator.core.consumer_group.computation import RETRY_MS
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
@@ -15,6 +14,7 @@ from groupd.coordinator.core.consumer_group.member import (
 from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
 from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.consumer_group.timer_keys import (
     JOIN,
     PATIENCE,
@@ -81,10 +81,10 @@ class _Deadlines:
 
 def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[Wait]:
     group_id = group.group_id
-    gathering = state.gatherings.get(group_id)
-    if gathering is not None:
+    waiting = state.waiting_heartbeats.get(group_id)
+    if waiting is not None:
         left_ms = due_in(state.deadlines, (PATIENCE, group_id, ""), now)
-        count = len(gathering.members)
+        count = len(waiting.by_member)
         yield wait(f"parked heartbeats ({count}) wait for the next target", "", left_ms)
     if not group.members or group.group_epoch <= group.assignment_epoch:
         return
@@ -100,7 +100,7 @@ def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
         yield wait(why, "", due_ms)
     elif group.rejoin_epoch == group.group_epoch:
         yield wait(f"{epoch} is computed when a member on the classic protocol rejoins")
-    elif gathering is None:
+    elif waiting is None:
         yield wait(f"{epoch} is computed with the next heartbeat of a member")
 
 
