@@ -107,6 +107,12 @@ def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
     return _assignor_order(config, overrides) == "soonest"
 
 
+def check_altered(group_id: str) -> None:
+    """Raises ApiError INVALID_REQUEST for the empty name: there are no defaults for all groups."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+
+
 def alter(
     config: CoordinatorConfig,
     current_overrides: Mapping[str, str],

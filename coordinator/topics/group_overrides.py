@@ -49,8 +49,7 @@ class GroupOverrides(Overrides):
         return replace(value, source=source, is_default=not own, synonyms=synonyms)
 
     def check_altered(self, name: str) -> None:
-        if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        group_configs.check_altered(name)
 
     def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
         return group_configs.alter(self._broker.config, current, changes_to(asked, current))

@@ -163,6 +163,7 @@ class CoreBackend:
             )
             code, message = 0, None
             try:
+                group_configs.check_altered(group)
                 check_changes(changes)
                 current = self.broker.group_configs.get(group, {})
                 changed = group_configs.alter(self._config, current, changes)
