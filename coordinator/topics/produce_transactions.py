@@ -12,7 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.producers.transactions import TopicPartition, TransactionVerifier
+from groupd.coordinator.producers.transactions import (
+    TopicPartition,
+    TransactionalWrite,
+    TransactionVerifier,
+)
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.produce_entry import ProduceEntry
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -109,13 +113,10 @@ class ProduceTransactions:
             return
         header = next(iter(asked.values())).transactional
         assert header is not None
-        codes = await self.verifier.verify(
-            request.transactional_id,
-            header.producer_id,
-            header.producer_epoch,
-            list(asked),
-            add=add,
+        write = TransactionalWrite(
+            request.transactional_id, header.producer_id, header.producer_epoch, tuple(asked)
         )
+        codes = await self.verifier.verify(write, add=add)
         for partition, entry in asked.items():
             code = codes.get(partition, ErrorCode.NONE)
             if code:

@@ -16,7 +16,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
-from groupd.coordinator.producers.transactions import TopicPartition
+from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
@@ -124,15 +124,16 @@ class TransactionHandlers:
             # One that is refused makes the others not attempted.
             rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
             return _added(transaction, rest | refused)
-        producer = (
+        write = TransactionalWrite(
             transaction.transactional_id,
             transaction.producer_id,
             transaction.producer_epoch,
+            tuple(partitions),
         )
         if transaction.verify_only:
-            return _added(transaction, self._coordinator.check(*producer, partitions.keys()))
+            return _added(transaction, self._coordinator.check(write))
         code = await self._coordinator.add_partitions(
-            *producer, partitions.keys(), client_version=0 if from_client else EPOCH_BUMPS
+            write, client_version=0 if from_client else EPOCH_BUMPS
         )
         code = _known(code, context, fenced_from=2)
         return _added(transaction, dict.fromkeys(partitions, code))
@@ -158,13 +159,14 @@ class TransactionHandlers:
         if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
             return AddOffsetsToTxnReply(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         shard = partition_for(request.group_id, self._config.offsets_topic_num_partitions)
-        code = await self._coordinator.add_partitions(
+        write = TransactionalWrite(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            [(OFFSETS_TOPIC, shard)],
-            client_version=0,  # a client of version 2 does not ask
+            ((OFFSETS_TOPIC, shard),),
         )
+        # A client of version 2 does not send this request.
+        code = await self._coordinator.add_partitions(write, client_version=0)
         return AddOffsetsToTxnReply(_known(code, context, fenced_from=2))
 
     async def end(self, context: RequestContext, request: EndTxnRequest) -> EndTxnReply:

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import astuple
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext, allow_all
@@ -105,11 +106,11 @@ class Verifier:
         """Answer only once `answered` is set."""
         self.answered.clear()
 
-    async def verify(self, transactional_id, producer_id, producer_epoch, partitions, *, add):
-        self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions), add))
+    async def verify(self, write, *, add):
+        self.asked.append((*astuple(write), add))
         code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         await self.answered.wait()
-        return dict.fromkeys(partitions, code)
+        return dict.fromkeys(write.partitions, code)
 
 
 def batch(
