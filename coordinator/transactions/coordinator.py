@@ -45,10 +45,10 @@ log = structlog.get_logger("groupd.transactions")
 
 VERIFY_WAIT_MS = 100
 """How long a write waits for the id's pending change (the completion of the transaction before,
-another partition's add) before the producer is told to try again."""
+another partition's add) before the producer has to try again."""
 
 NextProducerId = Callable[[], Awaitable[int]]
-"""A producer id that nobody ever got. Raises LogError."""
+"""Gives a producer id that was never given before. Raises LogError."""
 
 
 class TransactionCoordinator:

@@ -1,6 +1,6 @@
 """The transaction APIs: rights first, then the coordinator, then the codes that a version knows.
 
-Producers before PRODUCER_FENCED was defined are told INVALID_PRODUCER_EPOCH. Rights are Kafka's:
+Versions without PRODUCER_FENCED get INVALID_PRODUCER_EPOCH. Rights are Kafka's:
 WRITE on the transactional id to use it, DESCRIBE to see it.
 """
 
@@ -121,7 +121,7 @@ class TransactionHandlers:
             if (code := self._refusal(context, partition, from_client)) is not ErrorCode.NONE
         }
         if refused:
-            # One that is refused makes the others not attempted.
+            # If one partition is refused, the others are not attempted.
             rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
             return _added(transaction, rest | refused)
         write = TransactionalWrite(
@@ -245,7 +245,7 @@ def _added(
 
 
 def describe_transaction(table: TransactionTable, transactional_id: str) -> DescribedTransaction:
-    """One transactional id; an error stands in the answer."""
+    """One transactional id; an error is in the answer."""
     if not transactional_id:
         return DescribedTransaction(transactional_id, ErrorCode.INVALID_REQUEST)
     entry = table.entries.get(transactional_id)

@@ -1,8 +1,8 @@
 """Ends prepared transactions: markers to every partition, then the completion.
 
-One task per transaction. What fails is tried again, with growing pauses, until every partition has
-its marker; a restart begins anew with all of them. A task whose table is no longer the one that
-serves ends, for the next table has a task of its own.
+One task per transaction. A marker that fails is tried again, with growing pauses, until every
+partition has its marker; a restart begins with all of them again. When the table is loaded anew the
+tasks of the old one end, for the new one has tasks of its own.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ NEEDS_NO_MARKER = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-"""The partition is gone (this node knows all of them), or has seen a later epoch of the producer,
-which it can only have after the end of this transaction."""
+"""The partition does not exist any more (this node knows all of them), or it has seen a later epoch
+of the producer, which it can only have after the end of this transaction."""
 
 
 class MarkerSender:

@@ -97,7 +97,7 @@ class StateLog:
         return self.table
 
     def serves(self, table: TransactionTable) -> bool:
-        """Whether `table` is still the one; what began with another is to end."""
+        """Whether `table` is still in use. Work that began with another table is to end."""
         return self.table is table and self.state is ShardState.ACTIVE
 
     # Loading ------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class StateLog:
         return future
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> None:
-        """Repeat a record that is true already, so that older ones are needed no more."""
+        """Write the present record of an id again, so that older ones are not needed any more."""
         self._accept(transactional_id, to_record(transactional_id, metadata), None)
 
     async def flushed(self) -> bool:
@@ -219,7 +219,7 @@ class StateLog:
 
     def done(self, error: LogError | None) -> None:
         if self._taken_from is not self._journal:
-            return  # settled by the reload that replaced the journal
+            return  # the reload that replaced the journal has settled it
         if error is not None:
             self._fail(error)
             return
@@ -250,7 +250,7 @@ def _is_ongoing(change: Change) -> bool:
 
 
 def _looked_at(future: asyncio.Future[None]) -> None:
-    """Whoever waited may have gone; the failure is in the log already."""
+    """Its result may not be awaited any more; a failure is in the log of the program already."""
     if not future.cancelled():
         future.exception()
 

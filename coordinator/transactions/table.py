@@ -34,7 +34,7 @@ from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
 
 _FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-"""What a new producer is told while the transaction of the old one is aborted."""
+"""The answer to a new producer while the transaction of the old one is aborted."""
 
 
 class Entry:
@@ -203,8 +203,8 @@ class TransactionTable:
         return change
 
     def expired(self, transactional_ids: Iterable[str], now_ms: int) -> list[Change]:
-        """Tombstones of those of the ids that nobody has used for
-        `transactional.id.expiration.ms`. Unknown ones are passed over."""
+        """Tombstones of those of the ids that were not used for `transactional.id.expiration.ms`.
+        Unknown ids are passed over."""
         before_ms = now_ms - self._config.transactional_id_expiration_ms
         changes = []
         for transactional_id in transactional_ids:
@@ -300,9 +300,10 @@ def _check_producer(metadata: TransactionMetadata, write: TransactionalWrite) ->
 
 
 def _expected_epoch(request: InitProducerIdRequest, metadata: TransactionMetadata) -> int | None:
-    """The epoch that a producer shows which goes on after an error (KIP-360); None from a new
-    one. PRODUCER_FENCED for an id that is not the current one, unless the id was just created,
-    or epochs ran out and the producer did not hear of its new id."""
+    """The epoch that a producer names when it goes on after an error (KIP-360); None from a new
+    producer. Raises ApiError PRODUCER_FENCED for a producer id that is not the current one, unless
+    the transactional id was just created, or epochs ran out and the producer does not know its new
+    id."""
     if request.producer_id == -1:
         return None
     known = (
