@@ -19,8 +19,7 @@ from groupd.coordinator.producers.transactions import (
     TopicPartition,
     TransactionalWrite,
 )
-from groupd.coordinator.runtime.alarm import Alarm
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.markers import MarkerSender
