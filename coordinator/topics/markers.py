@@ -35,15 +35,6 @@ _NOT_READY = frozenset(
 )
 
 
-class NoOffsetsMarkers:
-    """The marker target of a data plane without group coordinator."""
-
-    async def write_marker(
-        self, marker: Marker, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)
-
-
 class TransactionMarkers:
     """`offsets` takes the markers of `__consumer_offsets`."""
 

@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.topics.coordinator_logs import NoCoordinatorLogs
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.errors import ErrorCode
@@ -90,6 +91,13 @@ class ShardLogs:
         for watched, event in self.waiters:
             if watched == partition:
                 event.set()
+
+
+class NoMarkers:
+    """The marker target of `__consumer_offsets`: nobody coordinates groups here."""
+
+    async def write_marker(self, marker, partitions):
+        return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)
 
 
 class Verifier:
@@ -173,11 +181,13 @@ class Cluster:
             new_id=lambda: str(uuid.uuid4()),
             now=self.clock.now,
             nodes=self.nodes,
+            elapsed=self.clock.now,
             offsets_view=self.shards,
-            verifier=self.verifier,
+            offsets_markers=NoMarkers(),
             wait=self.clock.wait,
-            **parts,
+            **{"writer": self.store.append, **parts},
         )
+        self.plane.verify_with(self.verifier, NoCoordinatorLogs())
         await self.store.start()
         await self.plane.start()
         return self
