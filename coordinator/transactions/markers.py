@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from groupd.coordinator.producers.transactions import Marker, MarkerTarget, TopicPartition
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     TransactionMetadata,
@@ -134,14 +134,11 @@ class MarkerSender:
         table.marked(transactional_id, done)
 
     async def _pause(self, delay_ms: int) -> None:
-        over = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now().monotonic_ms + delay_ms, over.set)
         self._pausing += 1
         try:
-            await over.wait()
+            await pause(self._clock, delay_ms)
         finally:
             self._pausing -= 1
-            timer.cancel()
 
 
 def marker_of(metadata: TransactionMetadata, coordinator_epoch: int) -> Marker:
