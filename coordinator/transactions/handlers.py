@@ -7,14 +7,13 @@ WRITE on the transactional id to use it, DESCRIBE to see it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import DataHandler, Operation, RequestContext, Resource
 from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
 from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
@@ -43,8 +42,6 @@ from groupd.protocol.messages.transactions import (
     TxnTopic,
 )
 
-Handler = Callable[[RequestContext, Any], Awaitable[Any]]
-
 _BROKERS_FROM = 4
 """AddPartitionsToTxn from this version on comes from brokers."""
 
@@ -58,13 +55,13 @@ class TransactionHandlers:
         config: CoordinatorConfig,
         coordinator: TransactionCoordinator,
         exists: Callable[[str, int], bool],
-        idempotent: Handler,
+        idempotent: DataHandler,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
         self._exists = exists
         self._idempotent = idempotent
-        self.handlers: Mapping[type, Handler] = {
+        self.handlers: Mapping[type, DataHandler] = {
             InitProducerIdRequest: self.init_producer_id,
             AddPartitionsToTxnRequest: self.add_partitions,
             AddOffsetsToTxnRequest: self.add_offsets,
