@@ -42,21 +42,13 @@ The first one that is set counts."""
 
 
 def _long(
-    name: str,
-    default: int,
-    low: int | None,
-    documentation: str,
-    broker_key: str | None = None,
+    name: str, default: int, low: int | None, documentation: str, broker_key: str | None = None
 ) -> ConfigKey:
     return ConfigKey(name, ValueRule(LONG, low), str(default), documentation, broker_key)
 
 
 def _int(
-    name: str,
-    default: int,
-    rule: ValueRule,
-    documentation: str,
-    broker_key: str | None = None,
+    name: str, default: int, rule: ValueRule, documentation: str, broker_key: str
 ) -> ConfigKey:
     return ConfigKey(name, rule, str(default), documentation, broker_key)
 
