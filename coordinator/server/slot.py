@@ -8,9 +8,8 @@ import structlog
 
 from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.coordinator.server.long_replies import LongReply
-from groupd.protocol.wire.encode import without_stops
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.wire.registry import Api, without_stops
 
 if TYPE_CHECKING:
     from groupd.coordinator.server.connection import Connection

@@ -13,8 +13,8 @@ from struct import error as StructError
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import MalformedRequest, Reader
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import MalformedRequest
 
 CLIENT_ID = "groupd-cli"
 _API_VERSIONS = 18
