@@ -61,13 +61,14 @@ class Reader:
     """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of the API or the
     record value, for the fields that depend on it."""
 
-    __slots__ = ("at", "data", "flexible", "version")
+    __slots__ = ("_end", "at", "data", "flexible", "version")
 
     def __init__(self, data: bytes, at: int, version: int, flexible: bool) -> None:
         self.data = data
         self.at = at
         self.version = version
         self.flexible = flexible
+        self._end = 0  # of the struct whose tagged fields were asked for last
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
         """Several fixed-width fields at once."""
@@ -260,17 +261,19 @@ class Reader:
             return
         if self.data[self.at] == 0:
             self.at += 1
+        elif self._end > self.at:
+            self.at = self._end
         else:
             self._tagged_fields()
 
     def tagged_fields(self) -> dict[int, bytes]:
         """The tagged fields of a struct, whose end is next: payload by tag. `end` skips them; those
         that a reader does not know it leaves alone (KIP-482)."""
-        if not self.flexible:
-            return {}
         at = self.at
+        if not self.flexible or self.data[at] == 0:
+            return {}
         fields = self._tagged_fields()
-        self.at = at
+        self.at, self._end = at, self.at
         return fields
 
     def _tagged_fields(self) -> dict[int, bytes]:

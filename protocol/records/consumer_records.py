@@ -1,4 +1,4 @@
-"""Values of consumer group records, types 3-8 and 16 (docs/spec/offsets-and-log.md).
+"""Values of consumer group records, types 3-8 and 16 (docs/spec/offsets-and-log.md#5.1).
 
 All are version 0 and flexible. A tagged field at its default is not written; unknown tags are
 ignored (KIP-915), so a log that a newer version has written stays readable.

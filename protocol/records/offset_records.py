@@ -1,4 +1,4 @@
-"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md).
+"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md#5.1).
 
 Value v0: offset int64, metadata string, commit timestamp int64. v1 adds the expire timestamp
 (int64), v2 drops it, v3 adds the leader epoch (int32) after the offset, v4 is flexible and adds
