@@ -391,11 +391,10 @@ class Writer:
                 yield
             write(self, item)
 
-    def rows(self, fields: str, rows: Collection[tuple[Any, ...]]) -> None:
-        """An array of structs whose fields all have a fixed width; `fields` as for `struct`."""
-        self.array_length(len(rows))
-        pack_row = _layout(fields + "x" if self.flexible else fields, False).pack
-        self.buffer += b"".join([pack_row(*row) for row in rows])
+    def packer(self, fields: str) -> Callable[..., bytes]:
+        """What packs one struct whose fields all have a fixed width, its end included; `fields` as
+        for `struct`. For long arrays, behind `array_length`."""
+        return _layout(f"{fields}x" if self.flexible else fields, False).pack
 
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)

@@ -10,7 +10,7 @@ unknown tagged fields are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
@@ -203,6 +203,18 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     if type(value) is OffsetCommitValue:
         return offset_records.encode_value(value, offset_value_version)
     return _BY_KEY[type(record.key)].encode(value)
+
+
+def encode_pairs(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
+    """Key and value of each; the partitions of a commit are many."""
+    pairs: list[tuple[bytes, bytes | None]] = []
+    for record in records:
+        key, value = record
+        if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
+            pairs.append((offset_records.encode_key(key), offset_records.encode_value(value)))
+        else:
+            pairs.append((encode_key(key), encode_value(record)))
+    return pairs
 
 
 def record_type(key: bytes) -> int:

@@ -52,7 +52,7 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
     value with an expire timestamp, which later versions do not have."""
     offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
     if version is None:
-        version = 1 if expire_ms >= 0 else 4
+        version = 4 if expire_ms < 0 else 1
     if version == 4 and not metadata and topic_id != NO_TOPIC_ID:
         return _BARE_WITH_ID.pack(
             4, offset, leader_epoch, _EMPTY, commit_ms, _TOPIC_ID_FIELD, topic_id

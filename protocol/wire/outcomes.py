@@ -119,12 +119,14 @@ def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
 
 def write_commit_topics(writer: Writer, topics: Sequence[TopicErrors], *, id_from: int) -> None:
     """What became of each partition, in the replies to the same two."""
+    pack = writer.packer("ih")
     for topic in writer.structs(topics):
         if writer.version >= id_from:
             writer.uuid(topic.topic_id)
         else:
             writer.string(topic.name)
-        writer.rows("ih", [(p.partition, p.error) for p in topic.partitions])
+        writer.array_length(len(topic.partitions))
+        writer.buffer += b"".join([pack(p.partition, p.error) for p in topic.partitions])
 
 
 def commit_failure(topics: Sequence[CommitTopic], code: ErrorCode) -> tuple[TopicErrors, ...]:
