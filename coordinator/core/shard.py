@@ -32,6 +32,7 @@ from groupd.coordinator.core.interop import timers as interop_timers
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
 from groupd.coordinator.core.offsets.replay import replay_runs
+from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -176,6 +177,11 @@ class GroupCoordinatorShard:
                 self.replay(record, AppliedAt(at, *producer))
             return
         replay_runs(records, offsets, self.offsets.replay_many, self.replay)
+
+    def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
+        """`replay` of offsets of one topic outside transactions, by partition; the dict is the
+        store's from here on."""
+        self.offsets.replay_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""

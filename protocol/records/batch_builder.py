@@ -16,7 +16,7 @@ from groupd.protocol.records.batch import (
     BatchHeader,
     BatchRecord,
 )
-from groupd.protocol.records.varints import zigzag
+from groupd.protocol.records.varints import SMALL, SMALL_ZIGZAGS, zigzag
 
 KeyValue = tuple[bytes | None, bytes | None]
 
@@ -77,19 +77,16 @@ def encode_record(
     headers: bytes = NO_HEADERS,
 ) -> bytes:
     """One record. `headers`: encoded, see `encode_headers`."""
-    body = (
-        b"\x00"
-        + zigzag(timestamp_delta_ms)
-        + zigzag(offset_delta)
-        + _sized(key)
-        + _sized(value)
-        + headers
-    )
+    time = b"\x00" if timestamp_delta_ms == 0 else zigzag(timestamp_delta_ms)
+    body = b"\x00" + time + zigzag(offset_delta) + _sized(key) + _sized(value) + headers
     return zigzag(len(body)) + body
 
 
 def _sized(data: bytes | None) -> bytes:
-    return _NULL if data is None else zigzag(len(data)) + data
+    if data is None:
+        return _NULL
+    size = len(data)
+    return (SMALL_ZIGZAGS[size] if size < SMALL else zigzag(size)) + data
 
 
 def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
