@@ -75,7 +75,6 @@ class Connection(asyncio.Protocol):
         self.stored_replies = StoredReplies(stats)
         self._quiet = True
         """Nothing is under way, so what comes next may have a stored reply."""
-        self._now_ms = clock.monotonic_ms
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -86,8 +85,9 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.host = ""
         self.software = ("", "")
-        self.last_active_ms = clock.monotonic_ms()
-        """When something came or left last."""
+        self.active = True
+        """Something came or left since the listener looked last."""
+        self.idle_since_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -126,18 +126,16 @@ class Connection(asyncio.Protocol):
         self.stored_replies.clear()
 
     def data_received(self, data: bytes) -> None:
-        now_ms = self._now_ms()
+        self.active = True
         if self._quiet:
             reply = self.stored_replies.reply_to(data)
             if reply is not None:
-                self.last_active_ms = now_ms
                 self._stats.bytes_in += len(data)
                 self._write(reply)
                 return
         if self.closed or self._stopped:
             return
         self._quiet = False
-        self.last_active_ms = now_ms
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
@@ -184,7 +182,7 @@ class Connection(asyncio.Protocol):
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply; send every reply that is ready in order."""
-        self.last_active_ms = self._now_ms()
+        self.active = True
         self._unanswered -= 1
         if self._pumping:
             return

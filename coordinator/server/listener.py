@@ -115,9 +115,13 @@ class KafkaListener:
         self._sweep = self._clock.call_at(now_ms + interval_ms, self._close_idle)
 
     def _close_idle(self) -> None:
-        oldest = self._clock.now().monotonic_ms - self._config.connections_max_idle_ms
+        now_ms = self._clock.now().monotonic_ms
+        oldest = now_ms - self._config.connections_max_idle_ms
         for connection in list(self._connections):
-            if connection.last_active_ms < oldest and connection.idle:
+            if connection.active:
+                connection.active = False
+                connection.idle_since_ms = now_ms
+            elif connection.idle_since_ms <= oldest and connection.idle:
                 if connection.closed:
                     connection.abort()  # closed a while ago, but its last reply is not read
                 else:
