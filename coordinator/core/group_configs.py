@@ -97,7 +97,7 @@ def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
 
 
 def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether partitions that nobody has go to the members that speak soonest."""
+    """Whether partitions that no member has go to the members whose heartbeat comes first."""
     return _assignor_order(config, overrides) == "soonest"
 
 
