@@ -13,7 +13,6 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.frontend import groups, offsets
 from groupd.coordinator.core.offsets.refusals import refuse_fetch
@@ -62,12 +61,6 @@ from groupd.protocol.messages.offsets import (
 
 LISTED_AT_ONCE = 1000
 """Groups that ListGroups takes before others have their turn: about two milliseconds."""
-
-
-def no_check(
-    config: CoordinatorConfig, context: RequestContext, request: Any, started: bool
-) -> None:
-    """The check of requests that are checked entry by entry, where they are split."""
 
 
 def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
@@ -278,15 +271,15 @@ ROUTES: Mapping[type, Route] = {
     SyncGroupRequest: Route(groups.check_sync, to_group, _of_error(answers.sync_failure)),
     HeartbeatRequest: Route(groups.check_member, to_group, _of_error(answers.heartbeat_failure)),
     LeaveGroupRequest: Route(groups.check_member, to_group, _of_error(answers.leave_failure)),
-    OffsetCommitRequest: Route(no_check, _offset_commit),
-    OffsetDeleteRequest: Route(no_check, _offset_delete),
-    TxnOffsetCommitRequest: Route(no_check, txn_offset_commit),
-    OffsetFetchRequest: Route(no_check, _offset_fetch),
-    FindCoordinatorRequest: Route(no_check, _find_coordinator),
-    ConsumerGroupDescribeRequest: Route(no_check, _consumer_describe),
-    DescribeGroupsRequest: Route(no_check, _describe_groups),
-    ListGroupsRequest: Route(no_check, _list_groups),
-    DeleteGroupsRequest: Route(no_check, _delete_groups),
+    OffsetCommitRequest: Route(None, _offset_commit),
+    OffsetDeleteRequest: Route(None, _offset_delete),
+    TxnOffsetCommitRequest: Route(None, txn_offset_commit),
+    OffsetFetchRequest: Route(None, _offset_fetch),
+    FindCoordinatorRequest: Route(None, _find_coordinator),
+    ConsumerGroupDescribeRequest: Route(None, _consumer_describe),
+    DescribeGroupsRequest: Route(None, _describe_groups),
+    ListGroupsRequest: Route(None, _list_groups),
+    DeleteGroupsRequest: Route(None, _delete_groups),
 }
 """Request type -> its route. What is not in here is for the data plane."""
 

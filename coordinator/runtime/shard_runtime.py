@@ -208,7 +208,8 @@ class ShardRuntime:
         if self.state is not ShardState.ACTIVE:
             refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
             return
-        answer_all(outcome.urgent)
+        if outcome.urgent:
+            answer_all(outcome.urgent)
         # A handler that has not changed memory itself has done nothing if nothing was written.
         if written or not outcome.replay:
             if outcome.events:

@@ -210,8 +210,7 @@ class Connection(asyncio.Protocol):
     def _pump(self) -> None:
         """Start what may start, and write what became ready in one go; again while that has made
         room, since replies that were ready at once leave nobody else to go on."""
-        started = True
-        while started and not self.closed:
+        while not self.closed:
             started = False
             self._pumping = True
             try:
@@ -222,6 +221,8 @@ class Connection(asyncio.Protocol):
                 self._pumping = False
             if not self.closed:
                 self._send_ready()
+            if not (started and self._frames):
+                return
 
     def _may_start(self) -> bool:
         """Whether the next frame may."""
