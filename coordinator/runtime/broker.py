@@ -126,7 +126,7 @@ class Broker:
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
-        """Called with a shard's number and what has just happened in it. Must not raise."""
+        """Called with a shard's number and the events of one input. Must not raise."""
         self.progress_listeners: list[Callable[[int], None]] = []
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)

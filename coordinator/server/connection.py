@@ -1,15 +1,15 @@
 """One client connection: frames in, replies out in the order of the requests.
 
 Rules:
-- A request takes a slot at its arrival; replies leave from the front of the queue of slots.
-- A request starts when those before it are answered, or are of the same lane (`lanes`), so that
-  none sees a state without an earlier one (spec: classic group, section 1). Nothing starts while a
-  reply is encoded in slices.
-- Too many slots or too many unsent bytes: the socket is not read any further. A client that
-  reads nothing of its replies for `write_stall_timeout_ms` is dropped.
-- A malformed frame or an unsupported request closes this connection with one log line.
-- A reply never starts the next request of its connection itself: whoever answers is in the
-  middle of something.
+- A request gets a slot when it starts. Replies leave from the front of the queue of slots.
+- A request starts when all requests before it have been answered or are of the same lane
+  (`lanes`), so that it sees what they have done. Nothing starts while a reply is being encoded in
+  slices.
+- With too many slots or too many unsent bytes, the socket is not read any further. A client that
+  reads nothing of its replies for `write_stall_timeout_ms` is disconnected.
+- A malformed frame or an unsupported request closes this connection and logs one line.
+- A reply never starts the next request of its connection in the same call: the caller that answers
+  still has other work to finish.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ API_VERSIONS_KEY = 18
 
 
 class Requests(Protocol):
-    """The broker's side: takes decoded requests, and hears of those nobody waits for any more."""
+    """What takes decoded requests: the front end of the broker, or a layer before it."""
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         """Handle `request`; `slot` is answered once, now or later."""
         ...
 
     def forget(self, slot: Slot) -> None:
-        """The client is gone: the answer may be dropped, its effect stays."""
+        """The client is gone: the reply may be dropped, but the effect of the request stays."""
         ...
 
 
