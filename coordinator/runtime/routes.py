@@ -175,9 +175,10 @@ def _per_group(
 
 
 def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
-    """Every shard that serves; a loading one fails the whole call (both group specs). Where there
-    are many groups, others have their turn between two shards; each shard shows one moment, as in
-    Kafka, where shards are asked side by side."""
+    """Every shard that serves; one that is loading fails the whole call
+    (docs/spec/classic-group.md#6, docs/spec/consumer-group.md#9). With many groups, other requests
+    are served between two shards. Each shard shows one moment, as in Kafka, where the shards are
+    asked side by side."""
     waiter = context.token
     if not broker.started:
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -1,4 +1,5 @@
-"""OffsetCommit and TxnOffsetCommit: checks, then one record per partition (spec 3.1 and 3.4).
+"""OffsetCommit and TxnOffsetCommit: checks, then one record per partition
+(docs/spec/offsets-and-log.md#3.1 and #3.4).
 
 Rules: a group error refuses every partition and writes nothing; too long metadata refuses its
 own partition only. Names are resolved to ids by the front end before.
@@ -67,7 +68,8 @@ def commit_txn_offsets(
     state: ShardState, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
 ) -> Outcome:
     """Reply TxnOffsetCommitReply, gated by the group; the records go into a transactional batch
-    of the request's producer. The transaction itself has been verified before (spec 3.4)."""
+    of the request's producer. The transaction itself has been verified before
+    (docs/spec/offsets-and-log.md#3.4)."""
     token, version = context.token, context.api_version
     epochs_known = version >= _FIRST_TXN_VERSION_WITH_EPOCHS
     try:
