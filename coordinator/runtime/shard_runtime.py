@@ -243,7 +243,7 @@ class ShardRuntime:
             if outcome.replay and not self._replay(part, outcome.transaction):
                 self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
                 return False
-            groups = sorted({record.key.group for record in part})
+            groups = sorted({key.group for key, _ in part})
             self._journal.accept(
                 raw,
                 groups,

@@ -26,6 +26,8 @@ NO_HEADERS = b"\x00"
 _NULL = b"\x01"
 _ATTRIBUTES_AND_TIME = b"\x00\x00"
 """Of a record without attributes, at the timestamp of its batch."""
+_RECORD_FIELDS_BYTES = 16
+"""At most, of the fields beside key and value of a record without headers."""
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
 _LENGTH_WITHOUT_TAIL = 9
@@ -91,10 +93,7 @@ def encode_record(
 
 
 def _sized(data: bytes | None) -> bytes:
-    if data is None:
-        return _NULL
-    size = len(data)
-    return (SMALL_ZIGZAGS[size] if size < len(SMALL_ZIGZAGS) else zigzag(size)) + data
+    return _NULL if data is None else zigzag(len(data)) + data
 
 
 def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
@@ -109,13 +108,22 @@ def encode_records(records: Iterable[KeyValue], first_delta: int = 0) -> bytes:
     """Records without headers, at consecutive offsets and the timestamp of their batch.
     `first_delta`: the offset of the first one minus that of the batch."""
     parts: list[bytes] = []
-    small, most = SMALL_ZIGZAGS, len(SMALL_ZIGZAGS)
+    small, most = SMALL_ZIGZAGS, len(SMALL_ZIGZAGS) - _RECORD_FIELDS_BYTES
     for delta, (key, value) in enumerate(records, first_delta):
-        # As `encode_record`, in fewer calls: a commit has as many records as partitions.
-        place = small[delta] if delta < most else zigzag(delta)
-        body = _ATTRIBUTES_AND_TIME + place + _sized(key) + _sized(value) + NO_HEADERS
-        size = len(body)
-        parts += (small[size] if size < most else zigzag(size), body)
+        if key is None or value is None or delta >= most or len(key) + len(value) >= most:
+            parts.append(encode_record(delta, key, value))
+            continue
+        # As `encode_record`, without its calls: a commit has as many records as partitions.
+        body = (
+            _ATTRIBUTES_AND_TIME
+            + small[delta]
+            + small[len(key)]
+            + key
+            + small[len(value)]
+            + value
+            + NO_HEADERS
+        )
+        parts += (small[len(body)], body)
     return b"".join(parts)
 
 

@@ -209,11 +209,17 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
 def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
     """Keys and values as bytes, as `encode_key` and `encode_value` make them."""
     pairs: list[KeyValue] = []
+    key_start, encode_commit, pack = (
+        offset_records.key_start,
+        offset_records.encode_value,
+        _PARTITION.pack,
+    )
     for record in records:
         key, value = record
         if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
             # Without the look-up: a commit has as many records as partitions.
-            pairs.append((offset_records.encode_key(key), offset_records.encode_value(value)))
+            group, topic, partition = key
+            pairs.append((key_start(group, topic) + pack(partition), encode_commit(value)))
         else:
             pairs.append((encode_key(key), encode_value(record)))
     return pairs
