@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, UnknownVersion, Writer
 from groupd.protocol.records import classic_records, consumer_records, offset_records
+from groupd.protocol.records.batch_builder import KeyValue
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
@@ -205,13 +206,20 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     return _BY_KEY[type(record.key)].encode(value)
 
 
-def encode_pairs(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
-    """Key and value of each; the partitions of a commit are many."""
-    pairs: list[tuple[bytes, bytes | None]] = []
+def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
+    """Keys and values as bytes, as `encode_key` and `encode_value` make them."""
+    pairs: list[KeyValue] = []
+    key_start, encode_commit, pack = (
+        offset_records.key_start,
+        offset_records.encode_value,
+        _PARTITION.pack,
+    )
     for record in records:
         key, value = record
         if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
-            pairs.append((offset_records.encode_key(key), offset_records.encode_value(value)))
+            # Without the look-up: a commit has as many records as partitions.
+            group, topic, partition = key
+            pairs.append((key_start(group, topic) + pack(partition), encode_commit(value)))
         else:
             pairs.append((encode_key(key), encode_value(record)))
     return pairs

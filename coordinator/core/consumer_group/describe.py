@@ -44,7 +44,7 @@ def describe(
     state: ShardState, context: RequestContext, group_id: str, include_operations: bool
 ) -> DescribedConsumerGroup:
     """One group of the reply. Errors stand in the result, because each group has its own; access
-    to the group was checked before the shard was asked (`frontend.consumer_group`)."""
+    to the group was checked before the shard was asked (`frontend.groups`)."""
     if not group_id:
         return DescribedConsumerGroup(group_id, ErrorCode.INVALID_GROUP_ID)
     group = state.groups.get(group_id)
