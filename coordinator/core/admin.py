@@ -19,6 +19,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.groups import (
     DeletedGroup,
     DeleteGroupsReply,
+    ListedGroup,
     ListGroupsReply,
     ListGroupsRequest,
 )
@@ -40,10 +41,12 @@ def list_groups(
         group = state.groups[group_id]
         if states and group.state_name().lower() not in states:
             continue
-        if types and group.type.value not in types:
+        if types and group.type_name not in types:
             continue
         if see_all or context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
-            found.append(group.listed())
+            found.append(
+                ListedGroup(group_id, group.protocol_type, group.state_name(), group.type_name)
+            )
     return ListGroupsReply(groups=tuple(found))
 
 

@@ -222,7 +222,7 @@ class GroupCoordinatorShard:
 
     def group_states(self) -> list[tuple[str, str]]:
         """(group type, state) of every group, for gauges."""
-        return [(g.type.value, g.state_name()) for g in self.state.groups.values()]
+        return [(g.type_name, g.state_name()) for g in self.state.groups.values()]
 
     def offset_count(self) -> int:
         return self.offsets.store.count

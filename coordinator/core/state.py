@@ -15,6 +15,7 @@ from groupd.protocol.frozen import dataclass
 
 if TYPE_CHECKING:
     from groupd.coordinator.core.consumer_group.gather import Gathering
+    from groupd.coordinator.core.migration import Migration
 
 
 @dataclass(slots=True)
@@ -22,7 +23,8 @@ class ShardState:
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
     whose regular expressions are being resolved; soft, as a new group has no object yet.
-    `gatherings`: parked heartbeats by group id; soft, for the same reason."""
+    `gatherings`: parked heartbeats by group id; soft, for the same reason. `migration`: how groups
+    become another type; None = they do not."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -33,3 +35,4 @@ class ShardState:
     deadlines: Deadlines = field(default_factory=Deadlines)
     regex_tasks: set[str] = field(default_factory=set)
     gatherings: dict[str, Gathering] = field(default_factory=dict)
+    migration: Migration | None = None

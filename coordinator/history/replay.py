@@ -56,7 +56,7 @@ async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupSta
     return GroupState(
         group_id,
         cut_offset,
-        "" if group is None else group.type.value,
+        "" if group is None else group.type_name,
         "Unknown" if group is None else group.state_name(),
         ledger.committed(),
     )

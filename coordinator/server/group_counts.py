@@ -29,7 +29,7 @@ def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
     for shard in broker.shards:
         counts.offsets += shard.shard.offset_count()
         for groups in chunks(list(shard.shard.state.groups.values()), AT_ONCE):
-            counts.by_state.update((group.type.value, group.state_name()) for group in groups)
+            counts.by_state.update((group.type_name, group.state_name()) for group in groups)
             if len(groups) == AT_ONCE:
                 yield
         yield

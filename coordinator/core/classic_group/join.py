@@ -25,7 +25,7 @@ def handle(
     state: ShardState, context: RequestContext, request: JoinGroupRequest, now: Instant
 ) -> Outcome:
     """Never raises ApiError: every answer, also an error, is in the outcome."""
-    if refuses_classic_join(state.groups.get(request.group_id)):
+    if refuses_classic_join(state, request.group_id):
         reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return Outcome(replay=False, replies=[(context.token, reply)])
     try:

@@ -14,7 +14,6 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.consumer_group.timer_keys import cancel_member
-from groupd.coordinator.core.interop import downgrade
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 
@@ -32,8 +31,10 @@ def fence_members(
 ) -> Outcome:
     """As `remove_members`, unless only members on the classic protocol stay and the group may
     become a classic one (spec 8 "Downgrade" (a)). The caller adds replies."""
-    if members and downgrade.permitted_without(state.config, group, members):
-        converted = downgrade.without_members(state, group, members, kind, cause, now, causes)
+    if members and state.migration is not None:
+        converted = state.migration.without_members(
+            state, group, members, kind, cause, now, causes
+        )
         if converted is not None:
             return converted
     outcome = remove_members(state, group, members, kind, cause, causes)

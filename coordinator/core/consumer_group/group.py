@@ -17,13 +17,15 @@ from groupd.coordinator.core.consumer_group.counts import move, move_all
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
 from groupd.coordinator.core.consumer_group.regexes import ResolvedRegexes
+from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
+
+TYPE_NAME = "consumer"
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""
@@ -103,13 +105,9 @@ class ConsumerGroup:
 
     # The Group protocol
 
-    @property
-    def type(self) -> GroupType:
-        return GroupType.CONSUMER
-
-    @property
-    def protocol_type(self) -> str:
-        return "consumer"
+    type_name = TYPE_NAME
+    protocol_type = "consumer"
+    holds_offsets = True
 
     def state_name(self) -> str:
         if not self.members:
@@ -181,7 +179,11 @@ class ConsumerGroup:
         return topic in self.name_subscribers or topic in self.regexes.topics
 
     def offset_expiration_base(self) -> ExpirationBase:
-        return _commit_time
+        return commit_time
+
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        """Parked heartbeats are still to be answered, so their deadlines stay."""
+        deadlines.cancel_group(self.group_id, GATHERING_KINDS)
 
     def tombstones(self) -> list[Record]:
         """T8*, T7*, T6, T5*, T16*, T4, T3."""
@@ -199,11 +201,6 @@ class ConsumerGroup:
             records.partition_metadata_tombstone(self.group_id),
             records.group_epoch_tombstone(self.group_id),
         ]
-
-    def listed(self) -> ListedGroup:
-        return ListedGroup(
-            self.group_id, self.protocol_type, self.state_name(), GroupType.CONSUMER.value
-        )
 
     # Reading
 
@@ -298,10 +295,6 @@ def unknown_member(group_id: str, member_id: str) -> ApiError:
     return ApiError(
         ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
     )
-
-
-def _commit_time(commit_timestamp_ms: int) -> int | None:
-    return commit_timestamp_ms
 
 
 def _stable_epoch(member: ConsumerGroupMember | None) -> int | None:

@@ -23,7 +23,6 @@ from groupd.coordinator.core.consumer_group.steps import assign, update_group
 from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.consumer_group.update import updated_member
 from groupd.coordinator.core.group_configs import session_timeout_ms
-from groupd.coordinator.core.interop import upgrade
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -78,13 +77,13 @@ def _regular(
 
     # 1. The member's subscription and the group epoch.
     cause = ""
-    if joined.upgrade is not None:
-        outcome.events.append(upgrade.converted(joined.upgrade))
+    if joined.conversion is not None:
+        outcome.events.append(joined.conversion.event())
         cause = "the group was a classic group"
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
     # A converted group has its target at once, in the same write.
-    may_defer = joined.upgrade is None
+    may_defer = joined.conversion is None
     if may_defer and gather.is_wanted(state, group, step, now):
         step.note(state, group, now, outcome)
         gather.park(state, context, group, request, step, now)
@@ -95,8 +94,8 @@ def _regular(
 
     # Soft state, now that nothing can fail any more.
     step.note(state, group, now, outcome)
-    if joined.upgrade is not None:
-        upgrade.finish(state, joined.upgrade, now, outcome)
+    if joined.conversion is not None:
+        joined.conversion.finish(state, now, outcome)
     if after is not updated:
         set_rebalance_timer(state, group, after, now)
     answer(state, context, group, request, before, after, now, outcome)

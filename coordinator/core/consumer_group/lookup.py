@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.group import Group, GroupType
-from groupd.coordinator.core.interop import upgrade
-from groupd.coordinator.core.interop.upgrade import Upgrade
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.migration import Conversion
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.frozen import dataclass
@@ -18,12 +16,12 @@ from groupd.protocol.records.schema import Record
 @dataclass(frozen=True, slots=True)
 class JoinedGroup:
     """The group that a heartbeat means. `is_new`: there was none, or an empty classic one;
-    `records`: what makes room for it; `upgrade`: it was a classic group with members."""
+    `records`: what makes room for it; `conversion`: it was a group of another type with members."""
 
     group: ConsumerGroup
     is_new: bool = False
     records: list[Record] = field(default_factory=list)
-    upgrade: Upgrade | None = None
+    conversion: Conversion | None = None
 
 
 def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
@@ -38,25 +36,18 @@ def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
 
 def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
     """The group for an epoch-0 heartbeat. A new or converted group is not part of the state:
-    replay puts it there."""
+    replay puts it there. Raises GROUP_ID_NOT_FOUND."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return JoinedGroup(group)
     if group is None:
         return JoinedGroup(ConsumerGroup(group_id), is_new=True)
-    if group.type is GroupType.CLASSIC:
-        assert isinstance(group, ClassicGroup)
-        return _converted(state, group)
-    raise _not_consumer(group)
-
-
-def _converted(state: ShardState, group: ClassicGroup) -> JoinedGroup:
-    """An empty classic group makes way under any migration policy; one with members is upgraded,
-    if that is possible."""
-    if group.is_empty():
-        return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
-    done = upgrade.convert(state, group)
-    return JoinedGroup(done.group, records=list(done.records), upgrade=done)
+    joined = None
+    if state.migration is not None:
+        joined = state.migration.joined_by_consumer(state, group)
+    if joined is None:
+        raise _not_consumer(group)
+    return joined
 
 
 def _not_consumer(group: Group) -> ApiError:

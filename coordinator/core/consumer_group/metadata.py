@@ -34,9 +34,8 @@ def request_refresh(group: ConsumerGroup) -> None:
     group.refresh_deadline_epoch = 0
 
 
-def on_delta(state: ShardState, delta: MetadataDelta, now: Instant) -> None:
-    """Expire the refresh deadline of every group subscribed to a topic that the delta touches.
-    `now` is part of every input's signature; the decision does not need it."""
+def on_metadata(state: ShardState, delta: MetadataDelta) -> None:
+    """Expire the refresh deadline of every group subscribed to a topic that the delta touches."""
     touched = {*delta.created, *delta.changed, *(name for name, _ in delta.deleted)}
     if not touched:
         return

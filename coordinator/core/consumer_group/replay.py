@@ -9,7 +9,6 @@ contradicts the state is a ReplayError and fails the shard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from groupd.coordinator.core.consumer_group import records
@@ -21,9 +20,8 @@ from groupd.coordinator.core.consumer_group.member import (
     UNKNOWN_MEMBER,
     MemberState,
 )
-from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.group_type import Replay
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
@@ -38,49 +36,17 @@ from groupd.protocol.records.schema import (
     ConsumerGroupTargetMemberValue,
     ConsumerGroupTargetMetadataKey,
     ConsumerGroupTargetMetadataValue,
-    Record,
-    RecordValue,
 )
-
-
-def apply(state: ShardState, record: Record, at: AppliedAt) -> None:
-    """Apply one record. Raises ReplayError, also for a record of another kind."""
-    key: Any = record.key
-    kind = type(key)
-    name_of = _NAMES.get(kind)
-    if name_of is None:
-        raise ReplayError(f"not a consumer group record: {kind.__name__} at {at.offset}")
-    apply_parts(state, kind, key.group, name_of(key), record.value)
-
-
-def apply_parts(
-    state: ShardState, kind: type[Any], group_id: str, name: str, value: RecordValue | None
-) -> None:
-    """`apply` without the record's objects. `kind`: class of the key; `name`: the member id or the
-    regular expression in it, "" if it has none."""
-    on_value, on_tombstone = _APPLIERS[kind]
-    group = state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        group = _find(state, group_id)
-    if value is None:
-        if group is not None:
-            group.changes += 1
-            on_tombstone(state, group, name)
-        return
-    if group is None:
-        group = state.groups[group_id] = ConsumerGroup(group_id)
-    group.changes += 1
-    on_value(group, name, value)
 
 
 def _find(state: ShardState, group_id: str) -> ConsumerGroup | None:
     group = state.groups.get(group_id)
     if group is None or isinstance(group, ConsumerGroup):
         return group
-    if group.type is GroupType.CLASSIC and not group.protocol_type and group.is_empty():
+    if not group.protocol_type and group.is_empty():
         replacing = state.groups[group_id] = ConsumerGroup(group_id)
         return replacing
-    raise ReplayError(f"group {group_id} is a {group.type.value} group, not a consumer group")
+    raise ReplayError(f"group {group_id} is a {group.type_name} group, not a consumer group")
 
 
 def _group_epoch(group: ConsumerGroup, name: str, value: ConsumerGroupMetadataValue) -> None:
@@ -196,32 +162,37 @@ def _drop_regex(state: ShardState, group: ConsumerGroup, name: str) -> None:
     group.set_regex(name, None)
 
 
-_Appliers = tuple[Callable[[ConsumerGroup, Any, Any], None], Callable[..., None]]
+def _applier(
+    on_value: Callable[[ConsumerGroup, str, Any], None],
+    on_tombstone: Callable[[ShardState, ConsumerGroup, str], None],
+) -> Replay:
+    """How records of one kind are applied. `name`: the member id or the regular expression in the
+    key, "" if it has none."""
 
-_APPLIERS: dict[type, _Appliers] = {
-    ConsumerGroupMetadataKey: (_group_epoch, _delete_group),
-    ConsumerGroupPartitionMetadataKey: (_partition_metadata, _drop_partition_metadata),
-    ConsumerGroupMemberMetadataKey: (_member_metadata, _remove_member),
-    ConsumerGroupTargetMetadataKey: (_target_epoch, _drop_target_epoch),
-    ConsumerGroupTargetMemberKey: (_target_member, _drop_target_member),
-    ConsumerGroupCurrentMemberKey: (_current_member, _drop_current_member),
-    ConsumerGroupRegexKey: (_regex, _drop_regex),
+    def apply(state: ShardState, group_id: str, name: str, value: Any) -> None:
+        group = state.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            group = _find(state, group_id)
+        if value is None:
+            if group is not None:
+                group.changes += 1
+                on_tombstone(state, group, name)
+            return
+        if group is None:
+            group = state.groups[group_id] = ConsumerGroup(group_id)
+        group.changes += 1
+        on_value(group, name, value)
+
+    return apply
+
+
+APPLIERS: dict[type, Replay] = {
+    ConsumerGroupMetadataKey: _applier(_group_epoch, _delete_group),
+    ConsumerGroupPartitionMetadataKey: _applier(_partition_metadata, _drop_partition_metadata),
+    ConsumerGroupMemberMetadataKey: _applier(_member_metadata, _remove_member),
+    ConsumerGroupTargetMetadataKey: _applier(_target_epoch, _drop_target_epoch),
+    ConsumerGroupTargetMemberKey: _applier(_target_member, _drop_target_member),
+    ConsumerGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
+    ConsumerGroupRegexKey: _applier(_regex, _drop_regex),
 }
-
-
-def _no_name(key: Any) -> str:
-    return ""
-
-
-_NAMES: dict[type, Callable[[Any], str]] = {
-    **dict.fromkeys(_APPLIERS, _no_name),
-    **dict.fromkeys(
-        (
-            ConsumerGroupMemberMetadataKey,
-            ConsumerGroupTargetMemberKey,
-            ConsumerGroupCurrentMemberKey,
-        ),
-        attrgetter("member_id"),
-    ),
-    ConsumerGroupRegexKey: attrgetter("regex"),
-}
+"""By the class of a record's key."""

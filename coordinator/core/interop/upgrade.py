@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
@@ -29,7 +30,7 @@ from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.replay import apply
+from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.interop.embedded_protocol import (
@@ -41,7 +42,7 @@ from groupd.coordinator.core.interop.embedded_protocol import (
 )
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
@@ -53,7 +54,6 @@ _CUSTOM_ASSIGNOR = (
     "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
     "default assignor before re-attempting the upgrade."
 )
-_NOT_IN_THE_LOG = AppliedAt(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,30 @@ class Upgrade:
     classic: ClassicGroup
     group: ConsumerGroup
     records: tuple[Record, ...]
+
+    def event(self) -> Event:
+        """Tells of the conversion."""
+        return Event(
+            EventKind.GROUP_CONVERTED,
+            self.group.group_id,
+            epoch=self.group.group_epoch,
+            cause="a member on the consumer protocol joined the classic group",
+            details={"from": "classic", "to": "consumer", "members": len(self.group.members)},
+        )
+
+    def finish(self, state: ShardState, now: Instant, outcome: Outcome) -> None:
+        """Soft state: members that wait in the classic group are told to rejoin, and every member
+        gets a session of its own length."""
+        again = ErrorCode.REBALANCE_IN_PROGRESS
+        turn = Turn(state, self.classic, now)
+        for member in self.classic.sorted_members():
+            turn.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
+            turn.answer_sync(member, SyncGroupReply(again))
+            state.deadlines.set(
+                (SESSION, self.group.group_id, member.member_id),
+                now.monotonic_ms + member.session_timeout_ms,
+            )
+        outcome.urgent += turn.outcome.urgent
 
 
 def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
@@ -79,32 +103,6 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
     except ReplayError as error:
         # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
         raise _refused(classic, "its assignment gives one partition to two members.") from error
-
-
-def finish(state: ShardState, done: Upgrade, now: Instant, outcome: Outcome) -> None:
-    """Soft state: whoever waits in the classic group is told to rejoin, and every member gets a
-    session of its own length."""
-    again = ErrorCode.REBALANCE_IN_PROGRESS
-    turn = Turn(state, done.classic, now)
-    for member in done.classic.sorted_members():
-        turn.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
-        turn.answer_sync(member, SyncGroupReply(again))
-        state.deadlines.set(
-            (SESSION, done.group.group_id, member.member_id),
-            now.monotonic_ms + member.session_timeout_ms,
-        )
-    outcome.urgent += turn.outcome.urgent
-
-
-def converted(done: Upgrade) -> Event:
-    """The event of a conversion."""
-    return Event(
-        EventKind.GROUP_CONVERTED,
-        done.group.group_id,
-        epoch=done.group.group_epoch,
-        cause="a member on the consumer protocol joined the classic group",
-        details={"from": "classic", "to": "consumer", "members": len(done.group.members)},
-    )
 
 
 def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
@@ -204,4 +202,6 @@ def _target(member: ConsumerGroupMember) -> Assignment:
 
 def _replay(scratch: ShardState, conversion: list[Record]) -> None:
     for record in conversion:
-        apply(scratch, record, _NOT_IN_THE_LOG)
+        key: Any = record.key
+        name = getattr(key, "member_id", "")
+        APPLIERS[type(key)](scratch, key.group, name, record.value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from groupd.coordinator.core.group import ExpirationBase, Group, GroupType
+from groupd.coordinator.core.group import ExpirationBase, Group
 from groupd.coordinator.core.offsets.delete import tombstone
 from groupd.coordinator.core.offsets.store import (
     OffsetStore,
@@ -57,7 +57,7 @@ class Sweep:
         room = SLICE_OFFSETS
         while room > 0 and not self.done:
             group = state.groups.get(self._group())
-            if group is None or group.type is GroupType.SHARE:
+            if group is None or not group.holds_offsets:
                 self._step()
                 continue
             cursor = self._cursor or _Cursor(store, group.group_id)

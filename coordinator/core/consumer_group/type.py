@@ -1,0 +1,81 @@
+"""The consumer group type (KIP-848): ConsumerGroupHeartbeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupd.coordinator.core.consumer_group import (
+    deferred_target,
+    describe,
+    gather,
+    heartbeat,
+    inspect,
+    log_views,
+    metadata,
+    regex,
+    replay,
+    timers,
+)
+from groupd.coordinator.core.consumer_group.group import TYPE_NAME, ConsumerGroup
+from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS, REBALANCE, SESSION
+from groupd.coordinator.core.group_type import GroupType, Meter
+from groupd.coordinator.core.queries import DescribeConsumerGroup
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome, Task
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.records.schema import (
+    ConsumerGroupCurrentMemberKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupTargetMetadataKey,
+)
+
+
+def _target_slice(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
+    """A slice of a target's computation is done; heartbeats that waited for it may go on."""
+    outcome = deferred_target.complete(state, task, result, now)
+    gather.after_slice(state, task.group_id, now)
+    return outcome
+
+
+CONSUMER = GroupType(
+    name=TYPE_NAME,
+    group_class=ConsumerGroup,
+    states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
+    meters=(
+        Meter(
+            "consumer_group_rebalance",
+            EventKind.TARGET_INSTALLED,
+            "Target assignments of consumer groups",
+        ),
+    ),
+    requests={
+        ConsumerGroupHeartbeatRequest: heartbeat.handle,
+        DescribeConsumerGroup: describe.handle,
+    },
+    replay=replay.APPLIERS,
+    deadlines={
+        SESSION: timers.expire,
+        REBALANCE: timers.expire,
+        **dict.fromkeys(GATHERING_KINDS, gather.expire),
+    },
+    tasks={regex.TASK_KIND: regex.complete, deferred_target.TASK_KIND: _target_slice},
+    on_loaded=timers.on_loaded,
+    on_metadata=metadata.on_metadata,
+    unload=gather.unload,
+    inspect=inspect.inspect,
+    awaited=inspect.awaited,
+    identify=inspect.identify,
+    places=inspect.places,
+    logged={
+        ConsumerGroupMemberMetadataKey: log_views.member_metadata,
+        ConsumerGroupMetadataKey: log_views.group_metadata,
+        ConsumerGroupCurrentMemberKey: log_views.current_member,
+    },
+    epochs={
+        ConsumerGroupMetadataKey: ("group epoch", "epoch"),
+        ConsumerGroupTargetMetadataKey: ("target epoch", "assignment_epoch"),
+    },
+    record_problems={ConsumerGroupCurrentMemberKey: log_views.current_member_problems},
+    group_problems=log_views.group_problems,
+)
