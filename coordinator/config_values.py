@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
 """Config types, as DescribeConfigs numbers them."""
@@ -26,8 +26,7 @@ class InvalidValue(ValueError):
     """`str()` is Kafka's sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRule:
+class ValueRule(Struct, frozen=True):
     """What a value may be. `low`/`high` bound numbers inclusively; `or_equal` is one more number
     that is allowed; `choices` bound strings and the items of lists."""
 

@@ -10,11 +10,12 @@ durable and is answered, store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from msgspec import Struct, field
 
 from groupd.coordinator.advertised import address_told
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
@@ -55,8 +56,7 @@ class CannotStart(Exception):
     """`str()` is one line that says what and how to mend it."""
 
 
-@dataclass(frozen=True)
-class DaemonOptions:
+class DaemonOptions(Struct, frozen=True):
     """What the command line decides. Addresses are (host, port); port 0 = any free one.
     `admin` None: no admin port."""
 

@@ -4,9 +4,10 @@ Python."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 TEXT_MAX = 4000
 """A longer value is cut off."""
@@ -55,8 +56,8 @@ def plain_text(value: object) -> str:
             return value.__name__
         case Collection():
             return ",".join(_inner(item) for item in value)
-    if is_dataclass(value):
-        pairs = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+    if isinstance(value, Struct):
+        pairs = {name: getattr(value, name) for name in value.__struct_fields__}
         return f"{type(value).__name__} {_pairs(pairs)}".rstrip()
     return str(value)
 
@@ -73,7 +74,7 @@ def _inner(value: object) -> str:
     """A value inside another one: with brackets where it has parts."""
     if isinstance(value, Collection) and not isinstance(value, str | bytes):
         return f"[{plain_text(value)}]"
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return f"[{plain_text(value)}]"
     return plain_text(value)
 

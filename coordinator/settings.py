@@ -1,4 +1,8 @@
-"""How one setting is declared, read and written as text; `coordinator.config` has all of them."""
+"""How one setting is declared, read and written as text; `coordinator.config` has all of them.
+
+The settings are standard data classes: their fields carry metadata, which a msgspec struct has no
+room for.
+"""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -32,8 +32,7 @@ _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
 """In what Spark says when the data source has refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """The options of the command line as they are."""
 
     job: str

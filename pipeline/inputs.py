@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -37,8 +37,7 @@ _ENDS_MAX = 1_000_000
 _SEEN_COLUMNS = ("record_type_id", "topic", "offset_commit")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Exactly one of the first four. `wanted`: groups and times; rows that name no group or have
     no time stay. `kafka_options`: of Spark's Kafka source."""
 

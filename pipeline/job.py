@@ -7,17 +7,16 @@ Jobs neither read nor write: where rows come from and where they go is the comma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from msgspec import Struct, field
 from pyspark.sql import DataFrame
 
 from groupd.pipeline.settings import length
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """Tables of `pipeline.schema`. `entries` has no rows with `error`: those are in quarantine.
     `topics` and `end_offsets` may be empty, never None."""
 
@@ -26,8 +25,7 @@ class Inputs:
     end_offsets: DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A result. `time_column`: the timestamp whose UTC day the sink partitions by, None for a
     table that is small and written whole. `keys`: columns that tell its rows apart. `optional`: no
     directory is written for it, and one that is there is removed, when it has no rows."""
@@ -38,8 +36,7 @@ class Table:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """`build` gives tables by name; the first is named like the job. `options`: names and
     defaults of what it can be told (`--set NAME=VALUE`), passed on to `build` complete.
     `columns`: of the log, that it reads; if empty, Spark's plan is asked, which does not see past

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from groupd.coordinator.logtools.record_types import CHOICES
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
@@ -38,8 +39,7 @@ _KNOWN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
+class SourceOptions(Struct, frozen=True):
     """`store`: a URL, or `segments`: a directory. `starting`: `earliest`, `latest` or offsets by
     log partition."""
 

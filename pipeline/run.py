@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from groupd.pipeline import quarantine
@@ -20,8 +20,7 @@ from groupd.pipeline.sink import check_format, span_of, write_table
 Watch = Callable[[str], AbstractContextManager[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """`rows`: of each table, of the days that the run covers. `quarantined`: None if it was not
     to be looked at."""
 

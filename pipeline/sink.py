@@ -8,10 +8,10 @@ has no rows for are removed, and days outside of it are not touched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -33,8 +33,7 @@ _PACKAGES = {
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Days from `first` to `last`, both included; None: without an end."""
 
     first: date | None = None

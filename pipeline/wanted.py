@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.protocol.records.batch import BatchHeader
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """None: all. `groups`, `types`: names. Times in microseconds and offsets, the first
     inclusive, the second exclusive. `rest`: also rows that name no group (markers, damage) and
     rows without a time, whatever group and time are wanted."""

@@ -7,10 +7,10 @@ or landed in another log is found out when it is read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Integer, Select, bindparam, func, select
 
 from groupd.storage.checksums import batch_crc, check_log
@@ -28,8 +28,7 @@ ROWS_MAX = 512
 also how long a read holds it up: a few milliseconds."""
 
 
-@dataclass(slots=True)
-class Advance:
+class Advance(Struct):
     """What one append call does to one log: moves its end from `base_offset` to `next_offset`,
     if `owner_epoch` still owns it."""
 

@@ -16,8 +16,9 @@ Storage sees names and bytes; it never looks into a payload.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class LogError(Exception):
@@ -50,8 +51,7 @@ class StoreRefused(LogError):
     says what and how to mend it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogState:
+class LogState(Struct, frozen=True):
     """`start_offset`: first readable offset; `next_offset`: the log end; `clean_offset`: how far
     the cleaner has been."""
 
@@ -62,8 +62,7 @@ class LogState:
     clean_offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Struct, frozen=True):
     """One batch for the log `name`; offsets `base_offset`..`last_offset` inclusive."""
 
     name: str
@@ -74,8 +73,7 @@ class Append:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
+class StoredBatch(Struct, frozen=True):
     """One row. Its offsets follow those of the row before, also where the cleaner has left gaps
     between the batches in the payload."""
 
@@ -85,8 +83,7 @@ class StoredBatch:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """`rows` instead of the rows of `from_offset`..`to_offset` - 1, which they cover too.
 
     `to_offset` may lie behind the log's end, which then moves there: so a log grows that only
@@ -115,8 +112,7 @@ EXTENTS_MAX = 512
 """Rows that one call of `extents` tells of, unless it asks for fewer."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowExtent:
+class RowExtent(Struct, frozen=True):
     """One row without its payload: offsets inclusive, `size` in payload bytes."""
 
     base_offset: int
@@ -187,8 +183,7 @@ class MeasuredLogs(PartitionLogs, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTopic:
+class StoredTopic(Struct, frozen=True):
     """A row of the catalogue. `topic_id`: 16 bytes. `configs`: overrides, sorted by name."""
 
     topic_id: bytes

@@ -9,7 +9,8 @@ import asyncio
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.storage.ids import new_cluster_id
 from groupd.storage.log import (
@@ -25,8 +26,7 @@ from groupd.storage.log import (
 )
 
 
-@dataclass(slots=True)
-class _Log:
+class _Log(Struct):
     owner_epoch: int = 0
     start_offset: int = 0
     next_offset: int = 0
@@ -38,8 +38,7 @@ class _Log:
         return self.batches[bisect_left(self.batches, wanted, key=lambda b: b.last_offset) :]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(Struct, frozen=True):
     error: BaseException
     applied: bool
 

@@ -7,9 +7,9 @@ TLS may also come from PGUSER, PGPASSWORD, a passfile and so on, as with Postgre
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -33,8 +33,7 @@ NUMBERS = {"connect_timeout": 10, "statement_timeout": 10_000, "pool_size": 4}
 """Options of ours with their defaults: s, ms, connections for reading."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresAddress:
+class PostgresAddress(Struct, frozen=True):
     """`where` names the database in messages; `dsn` holds the rest: hosts, TLS."""
 
     where: str

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.cleaning.rests import Rests
 from groupd.coordinator.core.types import Instant
@@ -21,7 +22,6 @@ from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic_configs import TopicSettings
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.compaction import Rules
 from groupd.protocol.records.survey import plain_identity
 from groupd.storage.log import MeasuredLogs, RowExtent
@@ -29,8 +29,7 @@ from groupd.storage.log import MeasuredLogs, RowExtent
 log = structlog.get_logger("groupd.compaction")
 
 
-@dataclass(slots=True)
-class Compacted:
+class Compacted(Struct):
     """Since the start. `dropped`: records."""
 
     runs: int = 0
@@ -38,8 +37,7 @@ class Compacted:
     dropped: int = 0
 
 
-@dataclass(slots=True)
-class Dirty:
+class Dirty(Struct):
     """The part of a partition that was never compacted, as far as it was looked at: rows from
     `start` to `end`. `records`: what the last compaction has left before it, 0 if unknown."""
 
@@ -50,8 +48,7 @@ class Dirty:
     records: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Protected:
+class Protected(Struct, frozen=True):
     """What compaction leaves alone: rows newer than `young_ms`, and those newer than `active_ms`
     that lie within the last `active_size` bytes. `urgent_ms`: a partition with older rows that were
     never compacted is compacted, whatever its dirty ratio is."""

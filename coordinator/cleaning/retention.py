@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.cleaning.rests import Rests
 from groupd.coordinator.core.types import Instant
@@ -18,7 +19,6 @@ from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic_configs import TopicSettings
-from groupd.protocol.frozen import dataclass
 from groupd.storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
 
 log = structlog.get_logger("groupd.retention")
@@ -28,8 +28,7 @@ LOG_END = 2**63 - 1
 """The end of a log that is not open. Nobody appends to it."""
 
 
-@dataclass(slots=True)
-class Deleted:
+class Deleted(Struct):
     """What retention has deleted: rows of the store, nearly always one a batch."""
 
     rows: int = 0

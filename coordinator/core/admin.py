@@ -29,8 +29,8 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 def list_groups(
-    state: ShardState, context: RequestContext, request: ListGroupsRequest
-) -> ListGroupsReply:
+    state: ShardState, context: RequestContext, request: ListGroupsRequest, now: Instant
+) -> Outcome:
     """Groups by id. Without DESCRIBE on the cluster only those with DESCRIBE on the group. Both
     filters ignore case; unknown values match nothing, an empty filter matches all."""
     see_all = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
@@ -47,7 +47,8 @@ def list_groups(
             found.append(
                 ListedGroup(group_id, group.protocol_type, group.state_name(), group.type_name)
             )
-    return ListGroupsReply(groups=tuple(found))
+    reply = ListGroupsReply(groups=tuple(found))
+    return Outcome(replies=[(context.token, reply)], gate="*")
 
 
 def delete_groups(

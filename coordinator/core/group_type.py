@@ -9,9 +9,10 @@ what belongs to the type as a whole is a field here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.metadata_image import MetadataDelta
@@ -19,18 +20,19 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
     Completion,
-    Event,
     EventKind,
     Instant,
     Outcome,
     RequestContext,
-    RequestToken,
     Task,
 )
 from groupd.protocol.messages import TopicId
 
 Handler = Callable[[ShardState, RequestContext, Any, Instant], Outcome]
 """Answers one request. Raises ApiError, before anything has changed."""
+
+HostedHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcome]
+"""A `Handler` that is also given the group, before the context."""
 
 Replay = Callable[[ShardState, str, str, Any], None]
 """Applies one record: (state, group id, the second name in its key or "", value or None for a
@@ -57,8 +59,7 @@ LoggedEvent = tuple[LoggedEventKind, str, int, Mapping[str, Any]]
 """(kind, member id or "", epoch or -1, details)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberIdentity:
+class MemberIdentity(Struct, frozen=True):
     """`epoch`: the member epoch, or the generation of a classic group."""
 
     member_id: str
@@ -68,8 +69,7 @@ class MemberIdentity:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
+class Meter(Struct, frozen=True):
     """A counter and a rate, under `name`, of the events of one kind."""
 
     name: str
@@ -77,12 +77,12 @@ class Meter:
     doc: str
 
 
-def _nothing_started(state: ShardState, now: Instant) -> list[Event]:
-    return []
+def _nothing_started(state: ShardState, now: Instant) -> Outcome:
+    return Outcome()
 
 
-def _nothing_parked(state: ShardState) -> list[tuple[RequestToken, Any]]:
-    return []
+def _nothing_parked(state: ShardState) -> Outcome:
+    return Outcome()
 
 
 def _no_metadata(state: ShardState, delta: MetadataDelta) -> None:
@@ -97,8 +97,7 @@ def _no_problems(group: Any) -> Iterator[str]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupType:
+class GroupType(Struct, frozen=True, kw_only=True):
     """`group_class`: of its groups. Functions that take a `group` are given one of that class.
 
     What it is:
@@ -114,9 +113,9 @@ class GroupType:
         deadlines   first part of a `DeadlineKey` -> what happens when it has passed
         tasks       `Task.kind` -> what happens with its result (an Exception if it failed)
         completions `Completion.owner` -> what happens once the records are durable or have failed
-        on_loaded   the log is replayed: set deadlines; returns what is worth telling
+        on_loaded   the log is replayed: set deadlines; an outcome with events alone
         on_metadata topics have changed; `state.image` is the new image
-        unload      the shard is given up: replies to the requests that are parked
+        unload      the shard is given up: an outcome with urgent replies to parked requests
 
     What is shown of it:
         inspect     JSON-friendly fields of a group: at least "members" and "blocked" (what it waits
@@ -140,7 +139,7 @@ class GroupType:
     meters: tuple[Meter, ...] = ()
 
     requests: Mapping[type, Handler]
-    hosted: Mapping[type, Handler] = field(default_factory=dict)
+    hosted: Mapping[type, HostedHandler] = field(default_factory=dict)
     replay: Mapping[type, Replay]
     deadlines: Mapping[str, Callable[[ShardState, DeadlineKey, Instant], Outcome]] = field(
         default_factory=dict
@@ -151,9 +150,9 @@ class GroupType:
     completions: Mapping[
         str, Callable[[ShardState, Completion, AppendError | None, Instant], Outcome]
     ] = field(default_factory=dict)
-    on_loaded: Callable[[ShardState, Instant], list[Event]] = _nothing_started
+    on_loaded: Callable[[ShardState, Instant], Outcome] = _nothing_started
     on_metadata: Callable[[ShardState, MetadataDelta], None] = _no_metadata
-    unload: Callable[[ShardState], list[tuple[RequestToken, Any]]] = _nothing_parked
+    unload: Callable[[ShardState], Outcome] = _nothing_parked
 
     inspect: Callable[[ShardState, Any, Instant], dict[str, Any]]
     awaited: Callable[[ShardState, Any, Instant], Iterator[dict[str, Any]]] = _no_deadlines
@@ -168,3 +167,9 @@ class GroupType:
         default_factory=dict
     )
     group_problems: Callable[[Any], Iterator[str]] = _no_problems
+
+
+def second_name(key: Any) -> str:
+    """What a record's key names beside the group: a member id, a regular expression, or ""."""
+    name: str = getattr(key, "member_id", "") or getattr(key, "regex", "")
+    return name

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from types import MappingProxyType
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct, field
+
 from groupd.protocol.messages import TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(Struct, frozen=True):
     """`racks`: per partition the sorted racks of its replicas; () when nothing is known."""
 
     topic_id: TopicId
@@ -42,8 +41,7 @@ class MetadataImage:
         self.created_version = version if created_version is None else created_version
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataDelta:
+class MetadataDelta(Struct, frozen=True):
     """What differs between two images. `deleted`: (name, id) of topics gone (a re-created topic
     is in `deleted` with its old id and in `created`). `changed`: names whose partitions or racks
     changed."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClassicGroup:
+class DescribeClassicGroup(Struct, frozen=True):
     """One entry of DescribeGroups; answered with a `DescribedGroup`."""
 
     group_id: str
     include_authorized_operations: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConsumerGroup:
+class DescribeConsumerGroup(Struct, frozen=True):
     """One entry of ConsumerGroupDescribe; answered with a `DescribedConsumerGroup`."""
 
     group_id: str

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.metadata_image import MetadataImage
-from groupd.protocol.frozen import dataclass
 
 if TYPE_CHECKING:
     from groupd.coordinator.core.consumer_group.gather import Gathering
     from groupd.coordinator.core.migration import Migration
 
 
-@dataclass(slots=True)
-class ShardState:
+class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
     whose regular expressions are being resolved; soft, as a new group has no object yet.

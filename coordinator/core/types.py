@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct, field
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.schema import Record
-from groupd.protocol.values import value
 
 if TYPE_CHECKING:
     from groupd.coordinator.core.offsets.again import CommitAgain
@@ -21,8 +20,7 @@ RequestToken = int
 NO_TOKEN: RequestToken = -1
 
 
-@value
-class Instant:
+class Instant(Struct, frozen=True):
     """Deadlines use `monotonic_ms`; persisted timestamps use `wall_ms`."""
 
     monotonic_ms: int
@@ -56,8 +54,7 @@ def allow_all(operation: Operation, resource: Resource, name: str) -> bool:
     return True
 
 
-@value
-class RequestContext:
+class RequestContext(Struct, frozen=True):
     """Who asks. `client_host` has Kafka's form "/127.0.0.1"; a null client id is "".
 
     `allows(operation, resource, name)` answers for this request's principal.
@@ -101,8 +98,7 @@ class EventKind(Enum):
     OFFSETS_FORGOTTEN = "offsets-forgotten"
 
 
-@value
-class Event:
+class Event(Struct, frozen=True):
     """`cause`: why, in words; `details`: kind-specific facts with JSON-friendly values."""
 
     kind: EventKind
@@ -113,8 +109,7 @@ class Event:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(Struct, frozen=True):
     """Asks the shell to call `shard.appended(completion, error, now)` once this outcome's
     records are durable (error None) or have failed. Classic groups finish their SyncGroup and
     static replacement there, as Kafka's append callbacks do. `data` belongs to `owner`."""
@@ -123,8 +118,7 @@ class Completion:
     data: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Slow pure work: the shell calls `run()` somewhere and feeds the result to
     `shard.task_done(task, result, now)`; `result` is an Exception when `run` raised."""
 
@@ -143,8 +137,7 @@ class Steady(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What an input leads to.
 
     `records`: atomic, in order. `replay`: apply the records to memory at once (False where the
@@ -170,8 +163,7 @@ class Outcome:
     transaction: tuple[int, int] | None = None
 
 
-@value
-class AppliedAt:
+class AppliedAt(Struct, frozen=True):
     """Where a replayed record stands in the log. `producer_id` >= 0 only inside a transaction."""
 
     offset: int
@@ -179,8 +171,7 @@ class AppliedAt:
     producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class AppendError:
+class AppendError(Struct, frozen=True):
     """Why an append failed, already mapped to the code that clients see."""
 
     code: ErrorCode

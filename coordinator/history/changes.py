@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
@@ -38,8 +39,7 @@ class Actor(Enum):
     COORDINATOR = "coordinator"
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Struct, frozen=True):
     """`epoch`: the member's epoch (consumer protocol), the group's generation (classic) or
     group epoch; -1 for none. `producer_id` >= 0: the commit was part of a transaction."""
 
@@ -53,8 +53,7 @@ class Author:
     producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(Struct, frozen=True):
     """`log_offset`: the commit's record; `commit_time_ms`: the coordinator's clock then."""
 
     topic: str
@@ -67,8 +66,7 @@ class CommittedOffset:
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetChange:
+class OffsetChange(Struct, frozen=True):
     """`before` or `after` is None where there was or is no offset. `log_offset`: where it took
     effect: the commit's record, the transaction's marker, or the tombstone."""
 
@@ -94,8 +92,7 @@ class EventKind(Enum):
     DELETED = "group-deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEvent:
+class GroupEvent(Struct, frozen=True):
     """`epoch`: generation, group epoch or member epoch, whichever the event is about."""
 
     kind: EventKind

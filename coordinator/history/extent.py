@@ -12,15 +12,14 @@ stood too far ahead then hides nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from groupd.coordinator.history.stream import GroupStream, UnreadableLog, header_of
 from groupd.protocol.records.batch import DELETE_HORIZON, BatchHeader, CorruptBatch, iter_records
 from groupd.protocol.records.schema import OffsetCommitKey, RecordKey
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """Offsets and times of a log: states can be told for prefixes that end in
     `complete_from`..`end_offset` (exclusive ends), and surely at `earliest_ms`.
 

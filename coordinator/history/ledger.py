@@ -7,7 +7,8 @@ follows the group's size and not the length of its history.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.consumer_group.errors import ReplayError

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from groupd.coordinator.history.changes import Change, CommittedOffset
 from groupd.coordinator.history.extent import Certainty, Extent, Survey
@@ -14,8 +15,7 @@ Batches = AsyncIterable[bytes]
 """The batches of one log, in order, each as its bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupState:
+class GroupState(Struct, frozen=True):
     """A group at a point of the log: `as_of_offset` is the first offset that does not count.
     `group_type` is "" and `group_state` "Unknown" when the log had no such group."""
 

@@ -7,8 +7,9 @@ in the new one. Offsets that did not exist then are only deleted when that is as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
@@ -26,8 +27,7 @@ class Action(Enum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(Struct, frozen=True):
     """What OffsetFetch answers now."""
 
     offset: int
@@ -35,14 +35,12 @@ class Current:
     metadata: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicNow:
+class TopicNow(Struct, frozen=True):
     topic_id: TopicId
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """`before` and `after`: committed offsets; None = none."""
 
     topic: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from groupd.coordinator.logtools.record_types import MARKER, group_of, type_name
 from groupd.protocol.records.batch import (
@@ -26,8 +27,7 @@ UNREADABLE = "unreadable"
 """Kind of a record whose key is missing or too short to name a type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One record and where it stands. `kind`: its type's name, or `marker`. `record`: None for
     markers, types that are not held here, and what does not decode (`error` says why)."""
 

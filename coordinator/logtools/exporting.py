@@ -8,8 +8,9 @@ out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from groupd.coordinator.logtools.entries import entries_of
 from groupd.coordinator.logtools.errors import LogToolError
@@ -31,8 +32,7 @@ from groupd.protocol.records.schema import OffsetCommitValue
 OFFSET_VALUE_WITHOUT_ID = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
+class ExportOptions(Struct, frozen=True):
     """`partitions`: None = as many as the source has. `keep_ids`: bytes stay as they are."""
 
     groups: frozenset[str] = frozenset()
@@ -41,8 +41,7 @@ class ExportOptions:
     segment_bytes: int = SEGMENT_BYTES
 
 
-@dataclass(slots=True)
-class Exported:
+class Exported(Struct):
     """What was written."""
 
     partitions: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from groupd.protocol.records.batch import (
     DELETE_HORIZON,
@@ -15,8 +16,7 @@ from groupd.protocol.records.batch import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """`log`: its name, or "store". `offset`: None when it is about the whole of it."""
 
     log: str
@@ -28,8 +28,7 @@ class Finding:
         return f"{place}: {self.reason}"
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """What was looked at."""
 
     logs: int = 0

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
@@ -29,8 +30,7 @@ BATCH_BYTES = 256 * 1024
 RECORD_OVERHEAD_BYTES = 24
 
 
-@dataclass(slots=True)
-class ImportPlan:
+class ImportPlan(Struct):
     """`records`: by partition, in the order of writing. `groups`: how many of which type.
     `kept_here`: groups that are in the store already and stay as they are. `ends`: where logs of
     topics must at least end, by name. `missing`: topics that are neither here nor created."""

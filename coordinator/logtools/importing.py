@@ -7,8 +7,9 @@ import is there as a whole or not at all. Topics come before it and do no harm a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.partitioning import compacted_log_name
 from groupd.coordinator.logtools.errors import LogToolError
@@ -39,8 +40,7 @@ class Target(PartitionLogs, Catalogue, Protocol):
     """A started store, or a reader of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Struct, frozen=True):
     """`partitions`: of the offsets log, for a store that has none yet. `topic_partitions`: known
     better than the source says, by topic."""
 

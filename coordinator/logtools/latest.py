@@ -9,8 +9,9 @@ order of the log, brings a fresh coordinator into the same state.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from groupd.coordinator.logtools.entries import Entry, entries_of
 from groupd.coordinator.logtools.errors import LogToolError
@@ -41,8 +42,7 @@ class Kept(NamedTuple):
         return decode_record(self.key, self.value)
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What was read and not taken over. `other_groups`: ids of share and streams groups."""
 
     read: int = 0

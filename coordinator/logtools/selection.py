@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.logtools.entries import Entry
 from groupd.coordinator.logtools.errors import LogToolError
@@ -19,8 +20,7 @@ def parse_types(text: str | None) -> frozenset[str]:
     return names
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(Struct):
     """`from_ms` inclusive, `to_ms` exclusive. Markers have no group: with `groups` those are
     shown that end a transaction which wrote to one of them, so one object reads one log."""
 

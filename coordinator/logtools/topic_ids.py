@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.latest import Kept
@@ -41,8 +43,7 @@ TOPICS_FILE = "topics.json"
 """Beside a consumed copy: `{name: {"id": id or null, "partitions": n}}`."""
 
 
-@dataclass(slots=True)
-class ForeignTopic:
+class ForeignTopic(Struct):
     """What is known of a topic of the source. `partitions`: at least so many; `certain`: its id
     is not guessed from commits; `used`: by a group; `ends`: the highest committed offset by
     partition."""

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.producers.transaction_index import TransactionIndex
 from groupd.coordinator.producers.verification import Verification, Verifications
 from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.batch import BatchHeader, decode_marker, iter_records
 
 BATCHES_REMEMBERED = 5
@@ -34,8 +34,7 @@ _INT_MAX = 2**31 - 1
 _EPOCH_MAX = 2**15 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducedBatch:
+class ProducedBatch(Struct, frozen=True):
     """Sequences and offsets, all inclusive. `timestamp_ms`: of the append under
     LogAppendTime, else -1."""
 
@@ -46,8 +45,7 @@ class ProducedBatch:
     timestamp_ms: int
 
 
-@dataclass(slots=True)
-class ProducerEntry:
+class ProducerEntry(Struct):
     """`transaction_offset`: where the open transaction begins; None without one."""
 
     epoch: int

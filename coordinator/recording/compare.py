@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from groupd.coordinator.recording.plain import BYTES, CLASS
 
 MISSING = "(missing)"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(Struct, frozen=True):
     """`path`: `topics[0].partitions[2].error`; "" = the whole. `expected` was recorded."""
 
     path: str

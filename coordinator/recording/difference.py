@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from groupd.coordinator.recording.compare import FieldDifference
 from groupd.coordinator.recording.requests import RequestFacts, value_shown
@@ -14,8 +16,7 @@ FIELDS_SHOWN = 10
 EVENTS_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """`request`: the one whose reply differs; `fields`: all places where it does; `before`:
     requests of the same group (connection) before it; `events`: of the group in the replay."""
 

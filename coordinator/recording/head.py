@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from secrets import token_hex
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from groupd.coordinator.config import CoordinatorConfig, settings_of
 from groupd.coordinator.core.types import Instant
@@ -28,8 +29,7 @@ class SnapshotReader(Snapshotable, Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(Struct, frozen=True):
     """`mode`: `serve`, or `harness` with faults between connections and broker. `reader` opens a
     store on disk for the snapshot."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import fields
 
 from groupd.coordinator.recording.reader import BadRecording, Entry
 from groupd.coordinator.recording.world import WorldClock

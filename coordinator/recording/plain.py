@@ -1,6 +1,6 @@
 """Messages and bytes as JSON: what stands in a recording, and what is compared.
 
-A dataclass is an object with its class under `@` and its fields, bytes are `{"$": base64}`, an
+A struct is an object with its class under `@` and its fields, bytes are `{"$": base64}`, an
 error that was raised is `{"!": text}`, tuples are arrays, error codes are numbers. Going back only
 makes messages of the protocol: a recording is a stranger's file.
 """
@@ -12,10 +12,11 @@ import json
 import pkgutil
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+from msgspec import Struct
 
 import groupd.protocol.messages
 
@@ -71,8 +72,11 @@ def to_bytes(tree: Any) -> bytes:
 
 def _plain(value: Any) -> Any:
     kind: type = type(value)
-    if is_dataclass(kind):
-        return {CLASS: kind.__name__, **{name: getattr(value, name) for name in _names(kind)}}
+    if issubclass(kind, Struct):
+        return {
+            CLASS: kind.__name__,
+            **{name: getattr(value, name) for name in kind.__struct_fields__},
+        }
     if isinstance(value, bytes | bytearray | memoryview):
         return {BYTES: base64.b64encode(value).decode()}
     if isinstance(value, Checksum):
@@ -87,11 +91,6 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
-
-
-@cache
 def _messages() -> Mapping[str, type]:
     found: dict[str, type] = {}
     for module in pkgutil.iter_modules(groupd.protocol.messages.__path__):
@@ -99,6 +98,6 @@ def _messages() -> Mapping[str, type]:
         found.update(
             (name, kind)
             for name, kind in names.items()
-            if isinstance(kind, type) and is_dataclass(kind)
+            if isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
         )
     return found

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.recording.compare import FieldDifference, differences
@@ -29,8 +30,7 @@ EVENTS_BEFORE = 8
 """Requests that are shown before a difference."""
 
 
-@dataclass(slots=True)
-class _Reply:
+class _Reply(Struct):
     """`at`: monotonic and real time when it was given."""
 
     tree: Any

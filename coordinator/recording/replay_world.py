@@ -11,9 +11,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 from groupd.coordinator.recording.snapshot import Restored
 from groupd.coordinator.recording.world import World
@@ -28,8 +29,7 @@ TimerKey = tuple[str, int]
 """Kind and due time."""
 
 
-@dataclass(slots=True)
-class _Timer:
+class _Timer(Struct):
     key: TimerKey
     fire: Callable[[], None]
 
@@ -85,8 +85,7 @@ class ReplayWorld(World):
         return [self._timers.pop(number).fire for _, number in sorted(late)]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How an operation ended: with an error, or well. `gave`: what it gave, where that was
     recorded: a number, or the next offset by log."""
 

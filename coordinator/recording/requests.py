@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
@@ -14,8 +15,7 @@ OWN = -1
 """The connection of requests that the harness made itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFacts:
+class RequestFacts(Struct, frozen=True):
     """`number`: of the input; `at_ms`: since the recording began; `wall_ms`: since the epoch.
     `groups`, `member`: what it is about."""
 

@@ -4,13 +4,13 @@ store operations begin and end."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.recording.reader import RecordingFile
 
 
-@dataclass
-class Script:
+class Script(Struct):
     """`inputs`: how many there are. `restored`: entries of the snapshot."""
 
     inputs: int = 0

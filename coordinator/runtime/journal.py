@@ -11,13 +11,13 @@ and nothing joins them (offsets spec, sections 6 and 7).
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import field
 from functools import partial
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from groupd.coordinator.core.types import Completion, RequestToken
 from groupd.coordinator.transactions.api import Marker
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
 from groupd.protocol.records.batch_records import KeyValue, encode_content, join_contents
 from groupd.protocol.records.codec import encode_contents
@@ -66,8 +66,7 @@ def _encoded(records: int, data_bytes: int, body: Callable[[int], bytes]) -> Enc
     return EncodedWrite(records, RECORD_OVERHEAD_BYTES * records + data_bytes, body)
 
 
-@dataclass(slots=True)
-class JournalBatch:
+class JournalBatch(Struct):
     """Records that become durable together, and what waits for them."""
 
     base_offset: int

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator
 from typing import Protocol, TypeVar
 
+from msgspec import Struct
+
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.runtime.swap import Swap
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.batch import iter_batches, parse_header
 from groupd.protocol.records.compaction import Compaction, Rules
 from groupd.protocol.records.survey import Identity, Survey
@@ -27,8 +28,7 @@ KEYS_BYTES_MAX = 50 * 1024 * 1024
 for the next cleaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(Struct, frozen=True):
     """What one cleaning did. `kept`: records that the clean part of the log has now."""
 
     read: int

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
-from groupd.protocol.frozen import dataclass
 from groupd.storage.log import LogState, PartitionLogs
 
 
-@dataclass(slots=True)
-class OwnedLog:
+class OwnedLog(Struct):
     """One of the logs, owned by this process. `clean_offset` moves with the cleaner; `records`:
     how many are below it, 0 if nobody has counted them yet."""
 
@@ -30,8 +30,7 @@ class OwnedLog:
     records: int = 0
 
 
-@dataclass(slots=True)
-class ShardLog:
+class ShardLog(Struct):
     """As the logs were opened; `next_offset`: the end of the history then."""
 
     history: OwnedLog

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.core.types import RequestToken
 from groupd.coordinator.runtime.commit_lease import CommitLease
 from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.offsets import OffsetFetchGroup
 
 log = structlog.get_logger("groupd.broker")
@@ -30,8 +30,7 @@ Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 """(request, code, message) -> the reply that carries the error."""
 
 
-@dataclass(slots=True)
-class Waiter:
+class Waiter(Struct):
     """One unanswered request. `on_steady` hears before the answer that it may be repeated
     (see `WaitingRequests.steady`)."""
 

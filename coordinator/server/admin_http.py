@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
-
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     import h11
@@ -34,8 +33,7 @@ CONTROL_BODY_MAX = 1 << 20
 CONNECTIONS_MAX = 64
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """`path`: the decoded segments; `query`: the first value of each parameter; `headers` by their
     names in lower case; `body` None: it was too large."""
 
@@ -46,8 +44,7 @@ class HttpRequest:
     body: bytes | None = b""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     status: int = 200

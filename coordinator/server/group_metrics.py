@@ -8,8 +8,8 @@ Not there: what measures threads and buffers that groupd has not (`background-*`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -34,8 +34,7 @@ FLUSHES = "batch_flush"
 SLICE_MS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
+class Meter(Struct, frozen=True):
     """Kafka's -count and -rate of something that comes as events of one kind."""
 
     name: str

@@ -11,11 +11,11 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, TextIO, cast
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.plain_text import fields_text
 
@@ -95,6 +95,6 @@ def _plain_json(value: object) -> object:
             return dict(value)
         case Collection():
             return list(value)
-    if is_dataclass(value):
-        return {entry.name: getattr(value, entry.name) for entry in fields(value)}
+    if isinstance(value, Struct):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
     return str(value)

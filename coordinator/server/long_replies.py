@@ -12,16 +12,16 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from groupd.coordinator.runtime.clock import elapsed_ns
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.wire.encode import Steps
 
 SLICE_NS = 2_000_000
 AT_MOST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class LongReply:
+class LongReply(Struct, frozen=True):
     """`steps` has stopped once. `wanted()`: whether somebody still waits for it. `done` takes the
     body or what went wrong."""
 

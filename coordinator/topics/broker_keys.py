@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_values import BOOLEAN, INT, LIST, LONG, STRING
 from groupd.coordinator.settings import setting_text
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.cluster import Node
 
 LOG_DIR = "/groupd"
@@ -64,8 +65,7 @@ KEY_SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Keys for the same thing in other units, the one that counts first."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerKey:
+class BrokerKey(Struct, frozen=True):
     """A key with the value that counts unless a client has changed it. `value` None: not set."""
 
     name: str

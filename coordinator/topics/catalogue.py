@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field, replace
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
@@ -31,7 +33,6 @@ from groupd.coordinator.topics.names import (
     collision_key,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.storage.log import Catalogue, LogError, StoredTopic
 
@@ -45,8 +46,7 @@ _OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
 MetadataListener = Callable[[MetadataDelta], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """A topic that exists. `configs`: its overrides."""
 
     topic_id: TopicId

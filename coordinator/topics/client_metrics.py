@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import re2
+from msgspec import Struct
 
 from groupd.coordinator.config_values import (
     INT,
@@ -24,7 +25,6 @@ from groupd.coordinator.config_values import (
 from groupd.coordinator.topics.config_changes import changed, changes_to
 from groupd.coordinator.topics.overrides import Overrides
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.topics import (
     RESOURCE_CLIENT_METRICS,
     AlterResource,
@@ -52,8 +52,7 @@ _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True):
     """`match`: fact of a client -> pattern of its whole value."""
 
     metrics: tuple[str, ...]

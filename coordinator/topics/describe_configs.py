@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from groupd.coordinator.config_values import SOURCE_DEFAULT, SOURCE_TOPIC
 from groupd.coordinator.core.types import Operation, RequestContext, Resource

@@ -7,15 +7,16 @@ Which settings exist and what they may be is decided by the functions injected h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.config_values import SOURCE_GROUP
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.config_changes import changes_to
 from groupd.coordinator.topics.overrides import Overrides
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.topics import (
     RESOURCE_GROUP,
     AlterResource,
@@ -38,8 +39,7 @@ class AlterFunction(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfigFunctions:
+class GroupConfigFunctions(Struct, frozen=True):
     """`describe(config, overrides)`: all settings of a group, effective. `broker_keys`: setting ->
     the broker's setting that counts where the group has none."""
 

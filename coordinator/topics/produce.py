@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.coordinator.topics.appends import Appends

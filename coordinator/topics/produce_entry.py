@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.producers.verification import Verification
 from groupd.coordinator.topics.batch_checks import BatchCheck, Unpack
@@ -10,7 +11,6 @@ from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.record_checks import BadRecords
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.data import ProducedPartition, ProducePartition
 from groupd.protocol.records.batch import BatchHeader
 from groupd.storage.log import Append
@@ -24,8 +24,7 @@ _WITHOUT_START = frozenset(
 )
 
 
-@dataclass(slots=True)
-class ProduceEntry:
+class ProduceEntry(Struct):
     """Exactly one of `append` (ours), `duplicate_of` (last offset of the first append) and an
     error in `result` is what decides. `header`: of the one batch. `check`: the rest of a check
     under way, which waits for the result of `unpack` if that is not None; its outcome is the batch

@@ -10,9 +10,10 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
+
+from msgspec import Struct
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext
@@ -38,8 +39,7 @@ _NEVER_MS = -(1 << 62)
 _FREE_TO_ASK = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
-@dataclass(slots=True)
-class TelemetryClient:
+class TelemetryClient(Struct):
     """One instance of a client. Times are monotonic milliseconds, `pushed_at_ms` is wall time."""
 
     client: bytes

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
 from groupd.coordinator.config_values import (
     BOOLEAN,
@@ -28,14 +30,12 @@ from groupd.coordinator.config_values import (
 )
 from groupd.coordinator.settings import setting_text
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.topics import ConfigValue
 
 _LONG_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True):
     """`broker_keys`: the settings of ours that are the default, with what one of their units is
     worth: the first that is set counts."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """A COMMIT or ABORT marker (KIP-98). `transaction_version` 2: the epoch is the bumped one
     (KIP-890)."""
 

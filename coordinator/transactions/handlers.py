@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for

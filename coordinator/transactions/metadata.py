@@ -10,12 +10,13 @@ prepared and takes effect when it is complete.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.transactions.states import PREPARED, TransactionState
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 
 EPOCH_MAX = 2**15 - 1
 LAST_EPOCH = EPOCH_MAX - 1
@@ -27,8 +28,7 @@ EPOCH_BUMPS = 2
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMetadata:
+class TransactionMetadata(Struct, frozen=True):
     """`previous_producer_id`: the one before the last change. `next_producer_id`: the one that
     takes over when the end is complete, -1 without. `last_producer_epoch`: the epoch that a
     retried InitProducerId may show; it is not in the log, so a restart forgets it. `start_ms`:

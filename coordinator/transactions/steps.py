@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.coordinator.transactions.metadata import NO_EPOCH, NO_PRODUCER_ID, TransactionMetadata
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 
 class NeedsProducerId(Exception):
     """The step needs a producer id that nobody has: get one and ask again. Nothing happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An error, or NONE with id and epoch where the request has room for them."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -20,8 +20,7 @@ class Answer:
     producer_epoch: int = NO_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """`metadata` (None: the id goes) is to be made durable; then `answer` may leave. Until then
     the id takes no other change."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
@@ -30,8 +31,7 @@ from groupd.storage.log import PartitionLogs
 Handle = Callable[[bytes], Awaitable[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
+class WorkerOptions(Struct, frozen=True):
     """`count`: 2 or more. The rest is how the workers log."""
 
     count: int

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from socket import socket
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
@@ -49,8 +49,7 @@ class WorkerState(Enum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a worker belongs: what stays the same when it is restarted."""
 
     node: Node

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
@@ -23,8 +24,7 @@ def _dump(value: Any) -> bytes:
 # Start --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """The first call of all. `shards`: those that this worker serves."""
 
     node_id: int
@@ -144,8 +144,7 @@ def decode_broker_configs(body: bytes) -> dict[str, str]:
 # Transactions -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Struct, frozen=True):
     """The arguments of `TransactionVerifier.verify`."""
 
     transactional_id: str
@@ -192,8 +191,7 @@ def decode_codes(body: bytes) -> dict[Place, ErrorCode]:
 # Watching -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The answer to a ping. `failed`: names of the logs of shards that cannot be loaded."""
 
     loading: int = 0
@@ -208,8 +206,7 @@ class Health:
         return cls(loading, tuple(failed))
 
 
-@dataclass(frozen=True, slots=True)
-class AdminAnswer:
+class AdminAnswer(Struct, frozen=True):
     """As `HttpReply`."""
 
     status: int

@@ -8,8 +8,9 @@ well: nothing here depends on groupd.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from groupd.coordinator.suggest import did_you_mean
 from groupd.testing.errors import HarnessError
@@ -47,8 +48,7 @@ RETRIES = "short pauses need more tries, or a restart outlasts them"
 METADATA = "what it has learned of topics is looked at again soon after an error"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """`role`, `protocol`: only for those; None = for all."""
 
     name: str
@@ -58,8 +58,7 @@ class Setting:
     protocol: GroupProtocol | None = None
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """`servers`: the setting for the address, which takes a list if `servers_list`. `protocol`:
     the setting for the group protocol and its values; None: it speaks the classic one only."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.server.connection import Connection, Requests
@@ -23,8 +24,7 @@ GROUPS_MAX = 2000
 SHOWN_MAX = 10
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """One connection. `asked`: its last request; `at_ms`: when, monotonic."""
 
     client_id: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from groupd.testing import fault_spec
 from groupd.testing.client_settings import CLASSIC, CONSUMER, ROLES
@@ -26,8 +27,7 @@ RECORDS_MAX = 10_000
 ADVANCE_MAX_MS = 366 * 24 * 3_600_000
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """`path`: `{name}` stands for one percent-encoded segment. `body`, `query`: JSON Schemas of
     objects; None, empty: there is none."""
 

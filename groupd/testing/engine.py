@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.group import Group
@@ -53,8 +54,7 @@ SETTLE_TURNS = 3
 """Turns of the loop in which what has come in over sockets is read and what was put off is run."""
 
 
-@dataclass(frozen=True)
-class HarnessOptions:
+class HarnessOptions(Struct, frozen=True):
     """What `GroupCoordinator.start` was given; crosses to another process."""
 
     topics: Mapping[str, int] = field(default_factory=dict)

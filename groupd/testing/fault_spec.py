@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 
 from groupd.coordinator.suggest import did_you_mean
 from groupd.protocol.errors import ErrorCode
@@ -42,8 +44,7 @@ DELAY_MAX_MS = 30 * 24 * 3_600_000
 TEXT_MAX = 1024
 
 
-@dataclass(frozen=True)
-class FaultSpec:
+class FaultSpec(Struct, frozen=True, dict=True):
     """One fault, checked (`make_spec`).
 
     Which requests: `api` (None = all), `group`, `member` (its id or its group.instance.id),

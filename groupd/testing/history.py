@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from operator import itemgetter
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.testing.answers import GroupEvent
@@ -23,8 +24,7 @@ EVENTS_MAX = 20_000
 REBALANCES = frozenset({EventKind.TARGET_INSTALLED, EventKind.REBALANCE_COMPLETED})
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     events: deque[GroupEvent] = field(default_factory=lambda: deque(maxlen=EVENTS_PER_GROUP))
     traffic: deque[GroupEvent] = field(default_factory=lambda: deque(maxlen=TRAFFIC_PER_GROUP))
     rebalances: int = 0

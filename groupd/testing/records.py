@@ -8,8 +8,10 @@ it: by murmur2 of its key, or round robin without one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from groupd.coordinator.suggest import did_you_mean
 from groupd.protocol.records.batch import Batch, iter_records
@@ -21,8 +23,7 @@ _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class TestRecord:
+class TestRecord(Struct, frozen=True):
     """One record. `partition`, `offset` and `timestamp_ms` are -1 until they are known: give the
     first or the last to choose them, `offset` is the log's."""
 

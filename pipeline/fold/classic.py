@@ -9,8 +9,9 @@ generation to the next.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
 from groupd.coordinator.core.classic_group.subscription import (
@@ -25,8 +26,7 @@ from groupd.pipeline.fold.state import STABLE, Group, Life, Place
 from groupd.pipeline.fold.tracker import Tracker
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(Struct):
     """What a record says beside the one before."""
 
     joined: list[str] = field(default_factory=list)

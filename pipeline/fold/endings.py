@@ -13,7 +13,7 @@ Evidence, in this order:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from groupd.pipeline.fold.state import CLASSIC, REVOKING, Life, Settings
 
@@ -40,8 +40,7 @@ _REGULAR = 3
 """So many commits show a habit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """`certainty`: `certain`, `likely`, or None where `by` is REMOVED. `why`: in words."""
 
     by: str

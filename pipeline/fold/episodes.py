@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.pipeline.fold.findings import MANY
 
 
-@dataclass(slots=True)
-class Episode:
+class Episode(Struct):
     """`recent`: its instants within the window; `peak`: the most there were within one window.
     `names`: the first `MANY` of what it happened to. Times in milliseconds since 1970."""
 

@@ -5,7 +5,8 @@ owner. What only the end of the log shows is in `pipeline.fold.checkup`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.pipeline.fold.checkup import checkup
 from groupd.pipeline.fold.endings import REPLACED, Ending
@@ -29,8 +30,7 @@ from groupd.pipeline.fold.thresholds import (
 from groupd.pipeline.fold.topics import Topics
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(Struct):
     """What is remembered of one group."""
 
     storms: Storms

@@ -4,7 +4,8 @@ its COMMIT marker on."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from groupd.pipeline.fold.entry import Entry, Value
 
@@ -12,8 +13,7 @@ NamedPlace = tuple[str, int]
 """Topic name and partition."""
 
 
-@dataclass(slots=True)
-class Committed:
+class Committed(Struct):
     """`moved_ms`: when the offset last changed; `commit_ms`: when it was last committed."""
 
     offset: int

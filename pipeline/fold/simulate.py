@@ -7,8 +7,9 @@ of every subscribed topic is in it, so it follows the growth of topics without k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from uuid import UUID
+
+from msgspec import Struct
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -22,8 +23,7 @@ from groupd.pipeline.fold.state import CLASSIC, Group, Life, Place
 from groupd.pipeline.fold.topics import Topics
 
 
-@dataclass(frozen=True, slots=True)
-class Universe:
+class Universe(Struct, frozen=True):
     """A `TopicDescriber` over the topics of a recorded target, with the log's own ids."""
 
     counts: Mapping[bytes, int]

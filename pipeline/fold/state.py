@@ -7,7 +7,7 @@ a static one, because a replacement under another member id is no other owner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 Place = tuple[str, int]
 
@@ -15,8 +15,7 @@ STABLE, REVOKING, WAITING, AWAY = "stable", "revoking", "waiting", "away"
 CONSUMER, CLASSIC = "consumer", "classic"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """`session_timeout_ms`: of consumer groups, which the log does not tell (group.consumer.
     session.timeout.ms). A member that goes within `flap_life_ms` of its joining flaps, if its
     client does that `flap_count` times in `flap_window_ms`."""
@@ -27,14 +26,12 @@ class Settings:
     flap_window_ms: int = 600_000
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     member_id: str
     key: str
 
 
-@dataclass(slots=True)
-class Life:
+class Life(Struct):
     """A member from joining to leaving. `heard_ms`: its last record, so its last heartbeat that
     is known of; the commits are those for partitions that it holds."""
 
@@ -95,8 +92,7 @@ class Life:
         self.last_commit_ms = at_ms
 
 
-@dataclass(slots=True)
-class Holding:
+class Holding(Struct):
     """One member's current interval of ownership."""
 
     owner: Owner
@@ -106,8 +102,7 @@ class Holding:
     revoking_since_ms: int | None = None
 
 
-@dataclass(slots=True)
-class Move:
+class Move(Struct):
     place: Place
     kind: str
     before: Owner | None
@@ -123,8 +118,7 @@ class Move:
         return max(self.taken_ms - self.released_ms, 0)
 
 
-@dataclass(slots=True)
-class Rebalance:
+class Rebalance(Struct):
     """`causes`: triggers, the weightiest first, each with a member id or "". `untaken`: moves
     whose new owner has not got them yet; the row waits for them."""
 
@@ -173,15 +167,13 @@ class Rebalance:
         return [m.unowned_ms for m in self.moves if m.kind == "moved" and m.unowned_ms is not None]
 
 
-@dataclass(slots=True)
-class Cause:
+class Cause(Struct):
     at_ms: int
     trigger: str
     member_id: str
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """`complete`: its history is known from its creation, or from a time it was empty.
 
     `settled`: members at the group epoch with nothing to give up or to wait for; `away`: static

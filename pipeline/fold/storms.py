@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.pipeline.fold.endings import Ending
 from groupd.pipeline.fold.episodes import Episode
@@ -29,8 +30,7 @@ _GONE_MAX = 1000
 """So many clients that have gone are remembered; the ones that went first are forgotten first."""
 
 
-@dataclass(slots=True, eq=False)
-class _Client:
+class _Client(Struct, eq=False):
     """Who is behind a member: it comes back as another member after a restart. `acts`: by kind how
     often in a row it did this, and when the last time was. `gone_ms`: None while it is a member."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
 
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.settings import length
@@ -39,8 +41,7 @@ DEFAULT_SEVERITIES = {
 _MS = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """Keys of the file, in its tables `[storm]`, `[flapping]` and so on: `storm_rebalances` is
     `rebalances` in `[storm]`; what ends in `_ms` is written as a length of time (`10m`) without
     the ending. Meanings: docs/pipeline-jobs.md."""

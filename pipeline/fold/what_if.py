@@ -12,7 +12,8 @@ partitions move, not how fast clients let go of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import AssignorError, PartitionAssignor
 from groupd.pipeline.fold.balance import deviation, minimal_moves
@@ -25,8 +26,7 @@ from groupd.pipeline.fold.topics import Topics
 OK = "ok"
 
 
-@dataclass(slots=True)
-class _Replay:
+class _Replay(Struct):
     """One group in the other history. `owners`: by place, the owner's key."""
 
     owners: dict[Place, str] = field(default_factory=dict)

@@ -5,10 +5,11 @@ A generation is one record, which the coordinator writes when the leader has sen
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
-from struct import Struct
+
+from msgspec import Struct
 
 from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
 from groupd.pipeline.generator.consumer_members import encoded
@@ -29,8 +30,7 @@ _OWNS_NOTHING, _NO_USER_DATA = INT32.pack(0), INT32.pack(-1)
 _SUBSCRIPTION_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Client:
+class _Client(Struct, frozen=True):
     number: int
     member_id: str
     client_id: str
@@ -136,7 +136,7 @@ def _key(group: str) -> bytes:
 
 
 def _subscription(topics: list[str]) -> bytes:
-    count = Struct(">i").pack(len(topics))
+    count = struct.Struct(">i").pack(len(topics))
     names = b"".join(string(name) for name in topics)
     head = INT16.pack(_SUBSCRIPTION_VERSION) + count
     return head + names + _NO_USER_DATA + _OWNS_NOTHING

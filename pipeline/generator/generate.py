@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.pipeline.generator.commits import Commits
@@ -27,8 +28,7 @@ Progress = Callable[[int], None]
 """Is told how many records are written so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """Equal options give equal logs, byte for byte."""
 
     records: int
@@ -39,8 +39,7 @@ class Options:
     partitions: int = PARTITIONS
 
 
-@dataclass(frozen=True, slots=True)
-class Generated:
+class Generated(Struct, frozen=True):
     """What was written. `lifecycle`: records that are neither commits nor markers."""
 
     records: int

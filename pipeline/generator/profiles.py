@@ -7,8 +7,9 @@ told apart in the log, and a script stays consistent by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
 from groupd.pipeline.generator.traffic import Place
@@ -26,8 +27,7 @@ _FIRST_PRODUCER_ID = 1000
 Incident = Callable[["Slot"], Iterator[Op]]
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """Room for one incident. `rewind`: records of ten minutes."""
 
     start_ms: int
@@ -124,8 +124,7 @@ def _forget(slot: Slot) -> Iterator[Op]:
     yield Op(slot.start_ms, Act.FORGET, places=(slot.rng.randrange(slot.places),))
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """`share`: of all groups. `incidents`: what may happen, and how likely each is; `a_day`:
     how many. `members`: one of these numbers. `retires`: the group is deleted in the last
     quarter of its time."""

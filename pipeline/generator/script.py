@@ -7,9 +7,10 @@ as consumers do. Times are milliseconds since 1970.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from groupd.pipeline.generator.traffic import Place, Topic
 
@@ -59,8 +60,7 @@ class Kind(Enum):
     """No members: somebody commits by hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
+class GroupPlan(Struct, frozen=True):
     """A group before it lives. `capacity`: what a consumer can do, in multiples of the mean rate
     of its partitions. `static`: members have instance ids. `regex`: members subscribe by one.
     `producer_id`: of the first member's transactions, -1 for a group without; the others follow."""
@@ -96,8 +96,7 @@ class Turn(NamedTuple):
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True):
     """What the groups of a log share. `partitions`: of `__consumer_offsets`. `end_points`: how
     often the ends of topics are written down."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from groupd.protocol.messages import TopicId
 
@@ -38,8 +39,7 @@ class Place(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """`rates`: records a second by partition; `bases`: where partitions ended when time began.
     `wave`: how much busier than the mean the busiest hour is, below 1; `peak_s`: when that is."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
@@ -35,8 +36,7 @@ _TREND_STEPS = 48
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """The time of a report, in windows of `progress`."""
 
     start_ms: int

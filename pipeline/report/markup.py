@@ -6,9 +6,10 @@ Group names, client ids and metadata are anybody's; a page that shows them must 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from html import escape
 from typing import Any
+
+from msgspec import Struct
 
 _VOID = frozenset({"meta", "input", "br"})
 _RAW = frozenset({"script", "style"})
@@ -21,8 +22,7 @@ _NOT_IN_SCRIPTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
+class Element(Struct, frozen=True):
     """Finished HTML."""
 
     html: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 SEVERITIES = ("critical", "warning", "info")
 """The worst first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """`table`: the job's table that has the evidence; `since_ms`, `until_ms`: when it was."""
 
     group: str
@@ -29,8 +29,7 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """Values in even steps from the report's beginning on; None where nothing is known. `lines`:
     (topic, partition, values) of the partitions that stand out; `others`: how many more there
     are."""
@@ -40,8 +39,7 @@ class Series:
     others: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A time in which a member had one epoch and state. `until_ms` None: to the end."""
 
     since_ms: int
@@ -51,8 +49,7 @@ class Span:
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
+class Life(Struct, frozen=True):
     """A member under one id. `lane`: members that follow each other as the same process share
     one. `ended_by`: None while it lives."""
 
@@ -67,8 +64,7 @@ class Life:
     spans: Sequence[Span] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     """A partition in the hands of a member: `place` and `life` are positions in the lists of
     their group."""
 
@@ -78,8 +74,7 @@ class Holding:
     until_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(Struct, frozen=True):
     """`started_ms` is when its first record was written where the beginning is not known."""
 
     epoch: int
@@ -95,8 +90,7 @@ class Rebalance:
     unowned_max_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """A line of the list of groups. `lag`: at the end; `trend`: of the lag, in few steps."""
 
     name: str
@@ -113,8 +107,7 @@ class GroupRow:
     trend: Sequence[float | None] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDetail:
+class GroupDetail(Struct, frozen=True):
     """Everything about one group. `notes`: what was left out to keep the page small."""
 
     row: GroupRow
@@ -130,8 +123,7 @@ class GroupDetail:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """`steps`: of every series. `counts`: figures of the whole input by label; `severities`:
     of all its findings."""
 

@@ -6,8 +6,9 @@ Without Spark: rows come bounded from `collect`, and here they are made what the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from groupd.pipeline.report.model import Holding, Life
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class JoinProtocol:
+class JoinProtocol(Struct, frozen=True):
     """One offered protocol; `metadata` is opaque (a subscription for type "consumer")."""
 
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupRequest:
+class JoinGroupRequest(Struct, frozen=True):
     """`rebalance_timeout_ms` equals the session timeout for v0, which has no such field."""
 
     group_id: str
@@ -28,15 +27,13 @@ class JoinGroupRequest:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupMember:
+class JoinGroupMember(Struct, frozen=True):
     member_id: str
     group_instance_id: str | None
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupReply:
+class JoinGroupReply(Struct, frozen=True):
     """`protocol_name` None is written as "" where the version has no null for it."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -49,14 +46,12 @@ class JoinGroupReply:
     members: tuple[JoinGroupMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncAssignment:
+class SyncAssignment(Struct, frozen=True):
     member_id: str
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupRequest:
+class SyncGroupRequest(Struct, frozen=True):
     group_id: str
     generation_id: int
     member_id: str
@@ -66,51 +61,44 @@ class SyncGroupRequest:
     assignments: tuple[SyncAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupReply:
+class SyncGroupReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Struct, frozen=True):
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatReply:
+class HeartbeatReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(Struct, frozen=True):
     member_id: str
     group_instance_id: str | None = None
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(Struct, frozen=True):
     """v0-2 carry one member; it stands here as the only entry."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftMember:
+class LeftMember(Struct, frozen=True):
     member_id: str
     group_instance_id: str | None
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroupReply:
+class LeaveGroupReply(Struct, frozen=True):
     """For v0-2 the encoder lifts the only member's error to the top."""
 
     error: ErrorCode = ErrorCode.NONE

@@ -3,14 +3,14 @@ DescribeTopicPartitions (75)."""
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Struct, frozen=True):
     """`cluster_id`, `node_id`: whom the client means to have reached; None and -1: nobody in
     particular."""
 
@@ -20,15 +20,13 @@ class ApiVersionsRequest:
     node_id: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRange:
+class ApiRange(Struct, frozen=True):
     api_key: int
     min_version: int
     max_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(Struct, frozen=True):
     """A finalized feature; `min_version` is the supported minimum."""
 
     name: str
@@ -37,24 +35,21 @@ class Feature:
     max_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersionsReply:
+class ApiVersionsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     api_keys: tuple[ApiRange, ...] = ()
     features: tuple[Feature, ...] = ()
     features_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     node_id: int
     host: str
     port: int
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequest:
+class MetadataRequest(Struct, frozen=True):
     """`topics` None = all. A topic is given by name, or from v10 by id with name None."""
 
     topics: tuple[tuple[str | None, TopicId], ...] | None
@@ -63,8 +58,7 @@ class MetadataRequest:
     include_topic_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionInfo:
+class PartitionInfo(Struct, frozen=True):
     """`replicas` and `isr` are node ids."""
 
     partition: int
@@ -75,8 +69,7 @@ class PartitionInfo:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
+class TopicInfo(Struct, frozen=True):
     """`name` None only where a topic was asked for by an unknown id."""
 
     name: str | None
@@ -87,8 +80,7 @@ class TopicInfo:
     authorized_operations: int = OPERATIONS_NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataReply:
+class MetadataReply(Struct, frozen=True):
     nodes: tuple[Node, ...]
     cluster_id: str | None
     controller_id: int
@@ -97,15 +89,13 @@ class MetadataReply:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Struct, frozen=True):
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1
     include_fenced_brokers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterReply:
+class DescribeClusterReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     endpoint_type: int = 1
@@ -115,8 +105,7 @@ class DescribeClusterReply:
     cluster_authorized_operations: int = OPERATIONS_NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Struct, frozen=True):
     """`cursor` = (topic, partition) to start at, None = from the start."""
 
     topics: tuple[str, ...]
@@ -124,7 +113,6 @@ class DescribeTopicPartitionsRequest:
     cursor: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicPartitionsReply:
+class DescribeTopicPartitionsReply(Struct, frozen=True):
     topics: tuple[TopicInfo, ...]
     next_cursor: tuple[str, int] | None = None

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct, frozen=True):
     """Partitions of one topic, in the order sent."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Struct, frozen=True):
     """KIP-848 heartbeat. None (or -1 for the timeout) = unchanged since the last heartbeat.
 
     `member_epoch`: > 0 current, 0 (re)join, -1 leave, -2 static member leaves for a while.
@@ -36,8 +35,7 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: tuple[TopicPartitions, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupHeartbeatReply:
+class ConsumerGroupHeartbeatReply(Struct, frozen=True):
     """`assignment` None = unchanged; an empty tuple = own nothing."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -48,21 +46,18 @@ class ConsumerGroupHeartbeatReply:
     assignment: tuple[TopicPartitions, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(Struct, frozen=True):
     group_ids: tuple[str, ...]
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NamedTopicPartitions:
+class NamedTopicPartitions(Struct, frozen=True):
     topic_id: TopicId
     topic_name: str
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConsumerMember:
+class DescribedConsumerMember(Struct, frozen=True):
     """`member_type`: 0 classic, 1 consumer, -1 unknown (wire default)."""
 
     member_id: str
@@ -78,8 +73,7 @@ class DescribedConsumerMember:
     member_type: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConsumerGroup:
+class DescribedConsumerGroup(Struct, frozen=True):
     """`members`: many are a `Lazily`."""
 
     group_id: str
@@ -93,6 +87,5 @@ class DescribedConsumerGroup:
     authorized_operations: int = -2147483648
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupDescribeReply:
+class ConsumerGroupDescribeReply(Struct, frozen=True):
     groups: tuple[DescribedConsumerGroup, ...]

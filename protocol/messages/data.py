@@ -6,8 +6,9 @@ A topic is given by name up to a version and by id from then on; the other one i
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import Node
 
@@ -15,23 +16,20 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducePartition:
+class ProducePartition(Struct, frozen=True):
     """`records`: record batches v2, as sent; None or empty is an error of that partition."""
 
     partition: int
     records: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceTopic:
+class ProduceTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
     partitions: tuple[ProducePartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRequest:
+class ProduceRequest(Struct, frozen=True):
     """`acks`: 0 none (no reply at all), 1, -1."""
 
     topics: tuple[ProduceTopic, ...]
@@ -40,16 +38,14 @@ class ProduceRequest:
     transactional_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordError:
+class RecordError(Struct, frozen=True):
     """What is wrong with the record at `index` of a batch."""
 
     index: int
     message: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProducedPartition:
+class ProducedPartition(Struct, frozen=True):
     partition: int
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
@@ -61,21 +57,18 @@ class ProducedPartition:
     """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducedTopic:
+class ProducedTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
     partitions: tuple[ProducedPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceReply:
+class ProduceReply(Struct, frozen=True):
     topics: tuple[ProducedTopic, ...]
     node_endpoints: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPartition:
+class FetchPartition(Struct, frozen=True):
     partition: int
     fetch_offset: int
     partition_max_bytes: int
@@ -84,22 +77,19 @@ class FetchPartition:
     log_start_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FetchDataTopic:
+class FetchDataTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
     partitions: tuple[FetchPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenTopic:
+class ForgottenTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True):
     topics: tuple[FetchDataTopic, ...]
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -113,8 +103,7 @@ class FetchRequest:
     """-1 = a consumer, -2 = a debugging consumer, else the node id of a replica."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPartition:
+class FetchedPartition(Struct, frozen=True):
     """`aborted`: (producer id, first offset) of aborted transactions; None = not given."""
 
     partition: int
@@ -130,23 +119,20 @@ class FetchedPartition:
     """(node id, leader epoch), only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedDataTopic:
+class FetchedDataTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId
     partitions: tuple[FetchedPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchReply:
+class FetchReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     session_id: int = 0
     topics: tuple[FetchedDataTopic, ...] = ()
     node_endpoints: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(Struct, frozen=True):
     """`timestamp_ms`: -1 latest, -2 earliest, -3 max timestamp, -4 earliest local, ..."""
 
     partition: int
@@ -154,22 +140,19 @@ class ListOffsetsPartition:
     current_leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsTopic:
+class ListOffsetsTopic(Struct, frozen=True):
     name: str
     partitions: tuple[ListOffsetsPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Struct, frozen=True):
     topics: tuple[ListOffsetsTopic, ...]
     isolation_level: int = READ_UNCOMMITTED
     replica_id: int = -1
     timeout_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffset:
+class ListedOffset(Struct, frozen=True):
     partition: int
     error: ErrorCode = ErrorCode.NONE
     timestamp_ms: int = -1
@@ -177,89 +160,75 @@ class ListedOffset:
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffsetsTopic:
+class ListedOffsetsTopic(Struct, frozen=True):
     name: str
     partitions: tuple[ListedOffset, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsReply:
+class ListOffsetsReply(Struct, frozen=True):
     topics: tuple[ListedOffsetsTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderEpochPartition:
+class LeaderEpochPartition(Struct, frozen=True):
     partition: int
     leader_epoch: int
     current_leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderEpochTopic:
+class LeaderEpochTopic(Struct, frozen=True):
     name: str
     partitions: tuple[LeaderEpochPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Struct, frozen=True):
     topics: tuple[LeaderEpochTopic, ...]
     replica_id: int = -2
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct, frozen=True):
     partition: int
     error: ErrorCode = ErrorCode.NONE
     leader_epoch: int = -1
     end_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEndTopic:
+class EpochEndTopic(Struct, frozen=True):
     name: str
     partitions: tuple[EpochEndOffset, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetForLeaderEpochReply:
+class OffsetForLeaderEpochReply(Struct, frozen=True):
     topics: tuple[EpochEndTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsTopic:
+class DeleteRecordsTopic(Struct, frozen=True):
     """`partitions`: (partition, offset); offset -1 = up to the high watermark."""
 
     name: str
     partitions: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Struct, frozen=True):
     topics: tuple[DeleteRecordsTopic, ...]
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedRecords:
+class DeletedRecords(Struct, frozen=True):
     partition: int
     low_watermark: int = -1
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedRecordsTopic:
+class DeletedRecordsTopic(Struct, frozen=True):
     name: str
     partitions: tuple[DeletedRecords, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecordsReply:
+class DeleteRecordsReply(Struct, frozen=True):
     topics: tuple[DeletedRecordsTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Struct, frozen=True):
     transactional_id: str | None
     transaction_timeout_ms: int = 60000
     producer_id: int = -1
@@ -268,8 +237,7 @@ class InitProducerIdRequest:
     keep_prepared_txn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InitProducerIdReply:
+class InitProducerIdReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = -1
     producer_epoch: int = -1

@@ -5,23 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 OPERATIONS_NOT_ASKED = -2147483648
 """`authorized_operations` when the request did not ask for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Struct, frozen=True):
     """`key_type`: 0 group, 1 transaction, 2 share. v0-3 carry one key."""
 
     keys: tuple[str, ...]
     key_type: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCoordinator:
+class FoundCoordinator(Struct, frozen=True):
     key: str
     node_id: int = -1
     host: str = ""
@@ -30,19 +29,16 @@ class FoundCoordinator:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorReply:
+class FindCoordinatorReply(Struct, frozen=True):
     coordinators: tuple[FoundCoordinator, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Struct, frozen=True):
     groups: tuple[str, ...]
     include_authorized_operations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedMember:
+class DescribedMember(Struct, frozen=True):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -51,8 +47,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True):
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -63,45 +58,38 @@ class DescribedGroup:
     authorized_operations: int = OPERATIONS_NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroupsReply:
+class DescribeGroupsReply(Struct, frozen=True):
     groups: tuple[DescribedGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroupsRequest:
+class ListGroupsRequest(Struct, frozen=True):
     """Empty filters match all; a shard answers for its own groups."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(Struct, frozen=True):
     group_id: str
     protocol_type: str
     state: str
     group_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroupsReply:
+class ListGroupsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     groups: Sequence[ListedGroup] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Struct, frozen=True):
     group_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedGroup:
+class DeletedGroup(Struct, frozen=True):
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupsReply:
+class DeleteGroupsReply(Struct, frozen=True):
     results: tuple[DeletedGroup, ...]

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.protocol.values import value
 
 
-@value
-class CommitPartition:
+class CommitPartition(Struct, frozen=True):
     partition: int
     offset: int
     leader_epoch: int = -1
     metadata: str | None = None
 
 
-@value
-class CommitTopic:
+class CommitTopic(Struct, frozen=True):
     name: str
     partitions: tuple[CommitPartition, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@value
-class OffsetCommitRequest:
+class OffsetCommitRequest(Struct, frozen=True):
     group_id: str
     topics: tuple[CommitTopic, ...]
     generation_or_epoch: int = -1
@@ -37,26 +35,22 @@ class OffsetCommitRequest:
     retention_time_ms: int = -1
 
 
-@value
-class PartitionError:
+class PartitionError(Struct, frozen=True):
     partition: int
     error: ErrorCode
 
 
-@value
-class TopicErrors:
+class TopicErrors(Struct, frozen=True):
     name: str
     partitions: tuple[PartitionError, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@value
-class OffsetCommitReply:
+class OffsetCommitReply(Struct, frozen=True):
     topics: tuple[TopicErrors, ...]
 
 
-@value
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Struct, frozen=True):
     transactional_id: str
     group_id: str
     producer_id: int
@@ -67,20 +61,17 @@ class TxnOffsetCommitRequest:
     group_instance_id: str | None = None
 
 
-@value
-class TxnOffsetCommitReply:
+class TxnOffsetCommitReply(Struct, frozen=True):
     topics: tuple[TopicErrors, ...]
 
 
-@value
-class FetchTopic:
+class FetchTopic(Struct, frozen=True):
     name: str
     partitions: tuple[int, ...]
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@value
-class OffsetFetchGroup:
+class OffsetFetchGroup(Struct, frozen=True):
     """`topics` None = all. `member_id` None and epoch -1 = an anonymous reader."""
 
     group_id: str
@@ -90,8 +81,7 @@ class OffsetFetchGroup:
     require_stable: bool = False
 
 
-@value
-class OffsetFetchRequest:
+class OffsetFetchRequest(Struct, frozen=True):
     """v1-7 carry one group; it stands here as the only entry.
 
     The dispatcher splits it: a shard handles one `OffsetFetchGroup` and answers with one
@@ -101,8 +91,7 @@ class OffsetFetchRequest:
     groups: tuple[OffsetFetchGroup, ...]
 
 
-@value
-class FetchedOffset:
+class FetchedOffset(Struct, frozen=True):
     partition: int
     offset: int = -1
     leader_epoch: int = -1
@@ -110,8 +99,7 @@ class FetchedOffset:
     error: ErrorCode = ErrorCode.NONE
 
 
-@value
-class FetchedTopic:
+class FetchedTopic(Struct, frozen=True):
     """`partitions`: many are a `Lazily`."""
 
     name: str
@@ -119,8 +107,7 @@ class FetchedTopic:
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@value
-class FetchedGroup:
+class FetchedGroup(Struct, frozen=True):
     """`topics` of a group-level error are empty here; v1 wants the error on each partition
     asked for, which the dispatcher fills in."""
 
@@ -129,18 +116,15 @@ class FetchedGroup:
     error: ErrorCode = ErrorCode.NONE
 
 
-@value
-class OffsetFetchReply:
+class OffsetFetchReply(Struct, frozen=True):
     groups: tuple[FetchedGroup, ...]
 
 
-@value
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Struct, frozen=True):
     group_id: str
     topics: tuple[FetchTopic, ...]
 
 
-@value
-class OffsetDeleteReply:
+class OffsetDeleteReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     topics: tuple[TopicErrors, ...] = ()

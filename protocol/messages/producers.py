@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerTopic:
+class MarkerTopic(Struct, frozen=True):
     name: str
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WritableMarker:
+class WritableMarker(Struct, frozen=True):
     """`transaction_version`: 0 and 1 mean the same."""
 
     producer_id: int
@@ -24,43 +23,36 @@ class WritableMarker:
     transaction_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Struct, frozen=True):
     markers: tuple[WritableMarker, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedTopic:
+class MarkedTopic(Struct, frozen=True):
     """`partitions`: (partition, error)."""
 
     name: str
     partitions: tuple[tuple[int, ErrorCode], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenMarker:
+class WrittenMarker(Struct, frozen=True):
     producer_id: int
     topics: tuple[MarkedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTxnMarkersReply:
+class WriteTxnMarkersReply(Struct, frozen=True):
     markers: tuple[WrittenMarker, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeProducersTopic:
+class DescribeProducersTopic(Struct, frozen=True):
     name: str
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeProducersRequest:
+class DescribeProducersRequest(Struct, frozen=True):
     topics: tuple[DescribeProducersTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveProducer:
+class ActiveProducer(Struct, frozen=True):
     """-1 = none, in every field but the first two."""
 
     producer_id: int
@@ -71,20 +63,17 @@ class ActiveProducer:
     transaction_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedPartition:
+class DescribedPartition(Struct, frozen=True):
     partition: int
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     producers: tuple[ActiveProducer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedProducersTopic:
+class DescribedProducersTopic(Struct, frozen=True):
     name: str
     partitions: tuple[DescribedPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeProducersReply:
+class DescribeProducersReply(Struct, frozen=True):
     topics: tuple[DescribedProducersTopic, ...]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.cluster import Node
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Struct, frozen=True):
     """`topics`: (name, partitions)."""
 
     topics: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumReplica:
+class QuorumReplica(Struct, frozen=True):
     """`directory_id`: 16 bytes. Times in milliseconds since the epoch, -1 = not known."""
 
     replica_id: int
@@ -25,8 +24,7 @@ class QuorumReplica:
     last_caught_up_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumPartition:
+class QuorumPartition(Struct, frozen=True):
     partition: int
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -36,8 +34,7 @@ class QuorumPartition:
     voters: tuple[QuorumReplica, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeQuorumReply:
+class DescribeQuorumReply(Struct, frozen=True):
     """`topics`: (name, partitions). `nodes`: the controllers."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -46,8 +43,7 @@ class DescribeQuorumReply:
     nodes: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureUpdate:
+class FeatureUpdate(Struct, frozen=True):
     """`upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
 
     feature: str
@@ -55,15 +51,13 @@ class FeatureUpdate:
     upgrade_type: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(Struct, frozen=True):
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFeaturesReply:
+class UpdateFeaturesReply(Struct, frozen=True):
     """`features`: those that were updated, which versions below 2 name."""
 
     error: ErrorCode = ErrorCode.NONE

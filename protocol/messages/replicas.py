@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 AskedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 """(topic, partitions)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Struct, frozen=True):
     """`topics` None = all."""
 
     topics: AskedPartitions | None
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(Struct, frozen=True):
     """`topics`: (name, ((partition, size in bytes), ...)). Bytes of the volume: -1 = not known."""
 
     path: str
@@ -28,41 +27,35 @@ class LogDir:
     usable_bytes: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsReply:
+class DescribeLogDirsReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     log_dirs: tuple[LogDir, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirsRequest:
+class AlterReplicaLogDirsRequest(Struct, frozen=True):
     """`dirs`: (path, partitions that shall lie there)."""
 
     dirs: tuple[tuple[str, AskedPartitions], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AlterReplicaLogDirsReply:
+class AlterReplicaLogDirsReply(Struct, frozen=True):
     """`topics`: (name, ((partition, code), ...))."""
 
     topics: tuple[tuple[str, tuple[tuple[int, ErrorCode], ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionOutcome:
+class PartitionOutcome(Struct, frozen=True):
     partition: int
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOutcomes:
+class TopicOutcomes(Struct, frozen=True):
     name: str
     partitions: tuple[PartitionOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(Struct, frozen=True):
     """`election_type`: 0 preferred, 1 unclean. `topics` None = all partitions."""
 
     election_type: int
@@ -70,45 +63,39 @@ class ElectLeadersRequest:
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeadersReply:
+class ElectLeadersReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
     topics: tuple[TopicOutcomes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignedTopic:
+class ReassignedTopic(Struct, frozen=True):
     """`partitions`: (partition, its new replicas); None = end what is under way."""
 
     name: str
     partitions: tuple[tuple[int, tuple[int, ...] | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Struct, frozen=True):
     topics: tuple[ReassignedTopic, ...]
     allow_replication_factor_change: bool = True
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartitionReassignmentsReply:
+class AlterPartitionReassignmentsReply(Struct, frozen=True):
     allow_replication_factor_change: bool = True
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     topics: tuple[TopicOutcomes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Struct, frozen=True):
     """`topics` None = all."""
 
     topics: AskedPartitions | None
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True)
-class ListPartitionReassignmentsReply:
+class ListPartitionReassignmentsReply(Struct, frozen=True):
     """Nothing is ever under way with one node, so there is no room for it."""
 
     error: ErrorCode = ErrorCode.NONE

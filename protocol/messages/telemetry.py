@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 NO_CLIENT = bytes(16)
 """The id of a client that has none yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetTelemetrySubscriptionsRequest:
+class GetTelemetrySubscriptionsRequest(Struct, frozen=True):
     """`client`: 16 bytes, `NO_CLIENT` in the first request of a client."""
 
     client: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GetTelemetrySubscriptionsReply:
+class GetTelemetrySubscriptionsReply(Struct, frozen=True):
     """`compressions`: codecs of record batches by number. `metrics`: prefixes of names, `*` = all,
     none = nothing is to be pushed."""
 
@@ -31,8 +30,7 @@ class GetTelemetrySubscriptionsReply:
     metrics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PushTelemetryRequest:
+class PushTelemetryRequest(Struct, frozen=True):
     """`metrics`: OpenTelemetry's MetricsData, compressed with codec `compression`."""
 
     client: bytes
@@ -42,6 +40,5 @@ class PushTelemetryRequest:
     metrics: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PushTelemetryReply:
+class PushTelemetryReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE

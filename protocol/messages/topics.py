@@ -3,8 +3,9 @@ DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfi
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 RESOURCE_TOPIC = 2
@@ -14,8 +15,7 @@ RESOURCE_CLIENT_METRICS = 16
 RESOURCE_GROUP = 32
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(Struct, frozen=True):
     """`partitions` and `replication_factor` -1 = the broker's default.
 
     `assignments`: partition -> node ids, as given by hand; empty otherwise.
@@ -28,15 +28,13 @@ class NewTopic:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Struct, frozen=True):
     topics: tuple[NewTopic, ...]
     timeout_ms: int = 60000
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(Struct, frozen=True):
     """A place where a value comes from, or would come from; `source` as of `ConfigValue`."""
 
     name: str
@@ -44,8 +42,7 @@ class ConfigSynonym:
     source: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
+class ConfigValue(Struct, frozen=True):
     """`source` as in DescribeConfigs: 1 topic, 2/3 dynamic broker, 4 static broker, 5 default,
     8 group. `config_type`: 1 boolean, 2 string, 3 int, 5 long, 7 list, 8 class. `synonyms`: the
     one that counts first."""
@@ -61,8 +58,7 @@ class ConfigValue:
     synonyms: tuple[ConfigSynonym, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(Struct, frozen=True):
     name: str
     topic_id: TopicId = NO_TOPIC_ID
     error: ErrorCode = ErrorCode.NONE
@@ -74,34 +70,29 @@ class CreatedTopic:
     """Why `configs` are not given although the topic was created."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopicsReply:
+class CreateTopicsReply(Struct, frozen=True):
     topics: tuple[CreatedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Struct, frozen=True):
     """A topic is given by name, or from v6 by id with name None."""
 
     topics: tuple[tuple[str | None, TopicId], ...]
     timeout_ms: int = 60000
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(Struct, frozen=True):
     name: str | None
     topic_id: TopicId = NO_TOPIC_ID
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopicsReply:
+class DeleteTopicsReply(Struct, frozen=True):
     topics: tuple[DeletedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GrownTopic:
+class GrownTopic(Struct, frozen=True):
     """`assignments`: replica node ids for each added partition; None = broker decides."""
 
     name: str
@@ -109,27 +100,23 @@ class GrownTopic:
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Struct, frozen=True):
     topics: tuple[GrownTopic, ...]
     timeout_ms: int = 60000
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsResult:
+class CreatePartitionsResult(Struct, frozen=True):
     name: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePartitionsReply:
+class CreatePartitionsReply(Struct, frozen=True):
     results: tuple[CreatePartitionsResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigResource:
+class ConfigResource(Struct, frozen=True):
     """`keys` None = all."""
 
     resource_type: int
@@ -137,15 +124,13 @@ class ConfigResource:
     keys: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Struct, frozen=True):
     resources: tuple[ConfigResource, ...]
     include_synonyms: bool = False
     include_documentation: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConfigs:
+class DescribedConfigs(Struct, frozen=True):
     resource_type: int
     name: str
     error: ErrorCode = ErrorCode.NONE
@@ -153,13 +138,11 @@ class DescribedConfigs:
     configs: tuple[ConfigValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsReply:
+class DescribeConfigsReply(Struct, frozen=True):
     results: tuple[DescribedConfigs, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfig:
+class AlterConfig(Struct, frozen=True):
     """`operation`: 0 set, 1 delete, 2 append, 3 subtract."""
 
     name: str
@@ -167,8 +150,7 @@ class AlterConfig:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterResource:
+class AlterResource(Struct, frozen=True):
     """`replace`: what is not named goes back to its default (AlterConfigs)."""
 
     resource_type: int
@@ -177,44 +159,38 @@ class AlterResource:
     replace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Struct, frozen=True):
     resources: tuple[AlterResource, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(Struct, frozen=True):
     """Sets are all there is, and every resource is replaced."""
 
     resources: tuple[AlterResource, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlteredResource:
+class AlteredResource(Struct, frozen=True):
     resource_type: int
     name: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterConfigsReply:
+class AlterConfigsReply(Struct, frozen=True):
     """Of both APIs."""
 
     results: tuple[AlteredResource, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListConfigResourcesRequest:
+class ListConfigResourcesRequest(Struct, frozen=True):
     """No `resource_types` = all."""
 
     resource_types: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListConfigResourcesReply:
+class ListConfigResourcesReply(Struct, frozen=True):
     """`resources`: (type, name)."""
 
     error: ErrorCode = ErrorCode.NONE

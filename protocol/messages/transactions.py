@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class TxnTopic:
+class TxnTopic(Struct, frozen=True):
     """Partitions of one topic, by name."""
 
     name: str
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsTransaction:
+class AddPartitionsTransaction(Struct, frozen=True):
     """`verify_only`: ask whether the partitions are in the transaction, add nothing."""
 
     transactional_id: str
@@ -25,58 +24,50 @@ class AddPartitionsTransaction:
     verify_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Struct, frozen=True):
     """Exactly one transaction in v0-3, which come from clients."""
 
     transactions: tuple[AddPartitionsTransaction, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddedTopic:
+class AddedTopic(Struct, frozen=True):
     """`partitions`: (partition, error)."""
 
     name: str
     partitions: tuple[tuple[int, ErrorCode], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddedTransaction:
+class AddedTransaction(Struct, frozen=True):
     transactional_id: str
     topics: tuple[AddedTopic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitionsToTxnReply:
+class AddPartitionsToTxnReply(Struct, frozen=True):
     """`error` is of the whole request, v4 and later; then there are no results."""
 
     transactions: tuple[AddedTransaction, ...] = ()
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Struct, frozen=True):
     transactional_id: str
     producer_id: int
     producer_epoch: int
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class AddOffsetsToTxnReply:
+class AddOffsetsToTxnReply(Struct, frozen=True):
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxnRequest:
+class EndTxnRequest(Struct, frozen=True):
     transactional_id: str
     producer_id: int
     producer_epoch: int
     committed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxnReply:
+class EndTxnReply(Struct, frozen=True):
     """Id and epoch for the next transaction, v5 and later."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -84,13 +75,11 @@ class EndTxnReply:
     producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Struct, frozen=True):
     transactional_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedTransaction:
+class DescribedTransaction(Struct, frozen=True):
     """`topics`: while a transaction ends, only partitions without their marker yet."""
 
     transactional_id: str
@@ -103,13 +92,11 @@ class DescribedTransaction:
     topics: tuple[TxnTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeTransactionsReply:
+class DescribeTransactionsReply(Struct, frozen=True):
     transactions: tuple[DescribedTransaction, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListTransactionsRequest:
+class ListTransactionsRequest(Struct, frozen=True):
     """Empty filters let everything pass. `duration_ms`: only those that run for longer, < 0 all;
     `pattern`: a regular expression over the whole transactional id, None or "" for all."""
 
@@ -119,15 +106,13 @@ class ListTransactionsRequest:
     pattern: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTransaction:
+class ListedTransaction(Struct, frozen=True):
     transactional_id: str
     producer_id: int
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListTransactionsReply:
+class ListTransactionsReply(Struct, frozen=True):
     transactions: tuple[ListedTransaction, ...] = ()
     unknown_states: tuple[str, ...] = ()
     error: ErrorCode = ErrorCode.NONE

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
+
 from groupd.protocol.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -32,8 +33,7 @@ from groupd.protocol.records.survey import TURN_RECORDS, Survey
 NOWHERE = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """`last_offset`: of the log; its last batch is never dropped whole. `producer_expiration_ms`: a
     producer that is silent for so long needs no batch that tells of it. `aborted_from`: from here
     on aborted batches leave their headers, and their markers stay, because the records can still

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
+
 from groupd.protocol.records.batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, read_record
 from groupd.protocol.records.scan import check_end
 from groupd.protocol.records.varints import BadVarint
@@ -21,8 +22,7 @@ _NULL = 1  # length -1 as a varint
 _TWO_BYTES_MAX = 0x3FFF
 
 
-@dataclass(frozen=True, slots=True)
-class ProducedRecords:
+class ProducedRecords(Struct, frozen=True):
     """Of all records of a batch: least and largest timestamp, relative to the base timestamp, and
     whether one has no key."""
 

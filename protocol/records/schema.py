@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
+
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.protocol.values import value
 
 
 class OffsetCommitKey(NamedTuple):
@@ -34,15 +34,13 @@ class OffsetCommitValue(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataKey:
+class GroupMetadataKey(Struct, frozen=True):
     """Type 2: a classic group."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataMember:
+class GroupMetadataMember(Struct, frozen=True):
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -53,8 +51,7 @@ class GroupMetadataMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataValue:
+class GroupMetadataValue(Struct, frozen=True):
     protocol_type: str
     generation: int
     protocol: str | None
@@ -63,57 +60,49 @@ class GroupMetadataValue:
     members: tuple[GroupMetadataMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataKey:
+class ConsumerGroupMetadataKey(Struct, frozen=True):
     """Type 3."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataValue:
+class ConsumerGroupMetadataValue(Struct, frozen=True):
     epoch: int
     metadata_hash: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataKey:
+class ConsumerGroupPartitionMetadataKey(Struct, frozen=True):
     """Type 4, legacy: only its tombstone is ever written."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataValue:
+class ConsumerGroupPartitionMetadataValue(Struct, frozen=True):
     """Read only as "present"; `raw` is the undecoded value after the version."""
 
     raw: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataKey:
+class ConsumerGroupMemberMetadataKey(Struct, frozen=True):
     """Type 5."""
 
     group: str
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicProtocol:
+class ClassicProtocol(Struct, frozen=True):
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(Struct, frozen=True):
     """Present while a member of a consumer group speaks the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataValue:
+class ConsumerGroupMemberMetadataValue(Struct, frozen=True):
     """`subscribed_topic_names` are sorted."""
 
     instance_id: str | None
@@ -127,52 +116,45 @@ class ConsumerGroupMemberMetadataValue:
     classic: ClassicMemberMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetMetadataKey:
+class ConsumerGroupTargetMetadataKey(Struct, frozen=True):
     """Type 6."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetMetadataValue:
+class ConsumerGroupTargetMetadataValue(Struct, frozen=True):
     assignment_epoch: int
     assignment_timestamp_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetMemberKey:
+class ConsumerGroupTargetMemberKey(Struct, frozen=True):
     """Type 7."""
 
     group: str
     member_id: str
 
 
-@value
-class AssignedTopic:
+class AssignedTopic(Struct, frozen=True):
     """Partitions ascending."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
 
 
-@value
-class ConsumerGroupTargetMemberValue:
+class ConsumerGroupTargetMemberValue(Struct, frozen=True):
     """Topics ascending by id."""
 
     topics: tuple[AssignedTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberKey:
+class ConsumerGroupCurrentMemberKey(Struct, frozen=True):
     """Type 8."""
 
     group: str
     member_id: str
 
 
-@value
-class OwnedTopic:
+class OwnedTopic(Struct, frozen=True):
     """`assignment_epochs` one per partition, or None when the record has none."""
 
     topic_id: TopicId
@@ -180,8 +162,7 @@ class OwnedTopic:
     assignment_epochs: tuple[int, ...] | None = None
 
 
-@value
-class ConsumerGroupCurrentMemberValue:
+class ConsumerGroupCurrentMemberValue(Struct, frozen=True):
     member_epoch: int
     previous_member_epoch: int
     state: int
@@ -189,16 +170,14 @@ class ConsumerGroupCurrentMemberValue:
     pending_revocation: tuple[OwnedTopic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegexKey:
+class ConsumerGroupRegexKey(Struct, frozen=True):
     """Type 16."""
 
     group: str
     regex: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegexValue:
+class ConsumerGroupRegexValue(Struct, frozen=True):
     """`topics` sorted."""
 
     topics: tuple[str, ...]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
+
 from groupd.protocol.records.batch import Batch, BatchHeader, decode_marker, iter_records
 from groupd.protocol.records.scan import raw_records, records_data
 
@@ -37,8 +38,7 @@ def offsets_identity(key: bytes) -> bytes:
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
 
 
-@dataclass(frozen=True, slots=True)
-class LastBatch:
+class LastBatch(Struct, frozen=True):
     """What a producer wrote last: its epoch, and the last offset of its last data batch of that
     epoch; None if there are only markers of it."""
 
@@ -46,8 +46,7 @@ class LastBatch:
     data_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """The batches of a producer from `first` on up to its marker; None: it is still open."""
 
     producer_id: int

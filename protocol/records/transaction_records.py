@@ -9,9 +9,9 @@ that Kafka defines and does not use; tags at their default are left out.
 from __future__ import annotations
 
 import struct
-from struct import Struct
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
+
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
 from groupd.protocol.records.primitives import (
     COMPACT_NULL,
@@ -31,14 +31,13 @@ TRANSACTION_LOG = 0
 READ_VERSIONS = range(2)
 PREVIOUS_PRODUCER_ID_TAG, NEXT_PRODUCER_ID_TAG, CLIENT_VERSION_TAG = 0, 1, 2
 
-_FIXED = Struct(">hqhib")
-_TIMES = Struct(">qq")
+_FIXED = struct.Struct(">hqhib")
+_TIMES = struct.Struct(">qq")
 _NULL_ARRAY = b"\xff\xff\xff\xff"
 _BAD_BYTES = (struct.error, IndexError, ValueError, OverflowError)
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionLogValue:
+class TransactionLogValue(Struct, frozen=True):
     """`partitions`: (topic, partitions) pairs; None in state Empty."""
 
     producer_id: int
@@ -97,7 +96,10 @@ def _plain_partitions(value: TransactionLogValue) -> bytes:
         return _NULL_ARRAY
     parts = [INT32.pack(len(value.partitions))]
     for name, partitions in value.partitions:
-        parts += [string(name), Struct(f">i{len(partitions)}i").pack(len(partitions), *partitions)]
+        parts += [
+            string(name),
+            struct.Struct(f">i{len(partitions)}i").pack(len(partitions), *partitions),
+        ]
     return b"".join(parts)
 
 

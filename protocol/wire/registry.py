@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.wire.encode import Steps
 
 Request = Any
 Reply = Any
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     """One API key.
 
     `decode(frame, offset, version)` reads the body at `offset` (after the header) and raises

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from groupd.pipeline.errors import PipelineError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from groupd.pipeline.errors import PipelineError

@@ -7,8 +7,9 @@ fenced and joins again under the same member id.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import NODEFAULT, Struct
 
 from tests.simulator.plan import assigned_partitions
 
@@ -25,11 +26,14 @@ def _show(value: Any) -> str:
         return _bytes(value)
     if isinstance(value, tuple):
         return f"[{' '.join(map(_show, value))}]"
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
+        names = value.__struct_fields__
+        defaults = value.__struct_defaults__
+        unset = [NODEFAULT] * (len(names) - len(defaults))
         parts = [
-            f"{field.name}={_show(getattr(value, field.name))}"
-            for field in fields(value)
-            if field.default is MISSING or getattr(value, field.name) != field.default
+            f"{name}={_show(getattr(value, name))}"
+            for name, default in zip(names, (*unset, *defaults), strict=True)
+            if getattr(value, name) != default
         ]
         return f"{type(value).__name__}({', '.join(parts)})"
     return repr(value)

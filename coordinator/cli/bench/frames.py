@@ -5,13 +5,14 @@ A frame has its correlation id at bytes 8 to 12, so repeating a request is one s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from struct import Struct
+import struct
+
+from msgspec import Struct
 
 from groupd.protocol.wire.encode import Writer
 from groupd.protocol.wire.reader import Reader
 
-_HEAD = Struct(">ihhi")
+_HEAD = struct.Struct(">ihhi")
 _REPLY_BODY_AT = 9
 """Behind correlation id, tagged fields and throttle time."""
 CLIENT_ID = "groupd-bench"
@@ -20,8 +21,7 @@ Assigned = tuple[tuple[bytes, tuple[int, ...]], ...]
 """Partitions by topic id."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatReply:
+class HeartbeatReply(Struct, frozen=True):
     """`assigned` None: nothing new."""
 
     error: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
+
+from msgspec import Struct
 
 from groupd.coordinator.cli.bench import frames
 from groupd.coordinator.cli.bench.frames import Assigned
@@ -28,8 +29,7 @@ def member_names(count: int) -> list[tuple[str, str]]:
     return [(f"bench-{i // GROUP_SIZE}", f"member-{i:07d}") for i in range(count)]
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     epoch: int = 0
     assigned: Assigned = ()
     told: bool = True

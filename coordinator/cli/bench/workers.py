@@ -18,8 +18,9 @@ import itertools
 import statistics
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from groupd.coordinator.cli.bench import frames
 from groupd.coordinator.cli.bench.load import Address, LoadConnection, connect, run_for
@@ -33,8 +34,7 @@ ROUNDS = 5
 MakeLoads = Callable[[], Awaitable[list[LoadConnection]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """One round: replies a second, and CPU seconds per reply by process, the main one first."""
 
     rate: float
@@ -45,8 +45,7 @@ class Measured:
         return max(self.cpu_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Medians over the rounds, and the gains of each round: workers together, and alone."""
 
     name: str

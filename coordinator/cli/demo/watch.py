@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from msgspec import Struct, field
 
 TIMEOUT_S = 5.0
 
 
-@dataclass(slots=True)
-class Snapshot:
+class Snapshot(Struct):
     """One look at the group. `committed` and `ends` by partition."""
 
     state: str = "-"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import extent_at, note, now_ms, run
@@ -14,8 +14,7 @@ from groupd.coordinator.history.changes import Change, ChangeKind, GroupEvent
 from groupd.coordinator.history.replay import changes
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Which changes are shown; `until` is a TIME, as the log is read up to there only."""
 
     topic: str | None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
 
 DEFAULT_DATA_DIR = Path("./groupd-data")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """`bootstrap` None: a store."""
 
     data_dir: Path

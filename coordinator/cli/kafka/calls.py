@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from groupd.coordinator.cli.kafka.connection import Call, Connection, KafkaError
 from groupd.protocol.errors import ErrorCode
@@ -24,31 +25,27 @@ EARLIEST, LATEST = -2, -1
 Place = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(Struct, frozen=True):
     error: int
     partition: int
     leader: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(Struct, frozen=True):
     error: int
     name: str
     topic_id: TopicId
     partitions: tuple[PartitionMetadata, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Struct, frozen=True):
     """`brokers`: node id -> host and port."""
 
     brokers: Mapping[int, tuple[str, int]]
     topics: Mapping[str, TopicMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedOffset:
+class FetchedOffset(Struct, frozen=True):
     offset: int
     leader_epoch: int
     metadata: str

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
+
 from groupd.protocol.messages import TopicId
 
 Assignment = Mapping[TopicId, tuple[int, ...]]
@@ -18,8 +19,7 @@ class SubscriptionType(Enum):
     HETEROGENEOUS = "heterogeneous"
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
+class MemberSpec(Struct, frozen=True):
     """One member as an assignor sees it. `assigned`: its entry in the current target."""
 
     topic_ids: frozenset[TopicId]

@@ -8,8 +8,9 @@ Kafka broker's, item by item.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from groupd.coordinator.core.partitioning import string_hash
 from groupd.protocol.messages import TopicId
@@ -20,8 +21,7 @@ _INITIAL_CAPACITY = 16
 _SIGN_FLIP = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """Each takes its items in the order in which they were inserted."""
 
     members: Callable[[Collection[str]], list[str]]

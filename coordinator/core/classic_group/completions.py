@@ -7,26 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import RequestToken
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.classic_group import JoinProtocol
 
 OWNER = "classic-group"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCreated:
+class GroupCreated(Struct, frozen=True):
     """`previous`: the empty consumer group that the new one replaced."""
 
     group: ClassicGroup
     previous: Group | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderSynced:
+class LeaderSynced(Struct, frozen=True):
     """`assignments` by member id; a member without an entry gets b""."""
 
     group: ClassicGroup
@@ -34,8 +33,7 @@ class LeaderSynced:
     assignments: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class StaticReplaced:
+class StaticReplaced(Struct, frozen=True):
     """What the answer, or the undoing, of a replacement in Stable needs. `token`: its Join;
     the fields below `api_version` are the slot's before."""
 

@@ -8,18 +8,18 @@ INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (classic spec
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.classic_group.replay import group_record
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.schema import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
+class Creation(Struct, frozen=True):
     """A group made for a Join: `previous` is the empty consumer group it replaces, if any."""
 
     group: ClassicGroup

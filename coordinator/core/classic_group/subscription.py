@@ -13,15 +13,14 @@ that future versions stay readable. Source: classic spec, section 1; KIP-429, KI
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
-from struct import Struct
-from struct import error as StructError
 from typing import TypeVar
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct
 
-_INT16 = Struct(">h")
-_INT32 = Struct(">i")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
 _NEWEST_VERSION = 3
 
 T = TypeVar("T")
@@ -34,8 +33,7 @@ class MalformedSubscription(ValueError):
     """The bytes are no "consumer" subscription or assignment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True):
     """Fields that `version` lacks have the defaults here."""
 
     version: int
@@ -46,8 +44,7 @@ class Subscription:
     rack_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     version: int
     partitions: TopicList
     user_data: bytes | None = None
@@ -90,7 +87,7 @@ class _Reader:
     def topic_partitions(self) -> tuple[str, tuple[int, ...]]:
         return self.string(), self.array(self.int32)
 
-    def _fixed(self, layout: Struct) -> int:
+    def _fixed(self, layout: struct.Struct) -> int:
         value: int = layout.unpack_from(self._data, self._offset)[0]
         self._offset += layout.size
         return value
@@ -107,7 +104,7 @@ class _Reader:
 def _guarded(read: Callable[[_Reader], T], data: bytes) -> T:
     try:
         return read(_Reader(data))
-    except (StructError, UnicodeDecodeError) as error:
+    except (struct.error, UnicodeDecodeError) as error:
         raise MalformedSubscription(str(error)) from error
 
 
@@ -170,4 +167,4 @@ def _write_topics(out: bytearray, topics: Sequence[tuple[str, tuple[int, ...]]])
         raw = name.encode()
         out += _INT16.pack(len(raw)) + raw
         out += _INT32.pack(len(partitions))
-        out += Struct(f">{len(partitions)}i").pack(*partitions)
+        out += struct.Struct(f">{len(partitions)}i").pack(*partitions)

@@ -32,9 +32,7 @@ def fence_members(
     """As `remove_members`, unless only members on the classic protocol stay and the group may
     become a classic one (spec 8 "Downgrade" (a)). The caller adds replies."""
     if members and state.migration is not None:
-        converted = state.migration.without_members(
-            state, group, members, kind, cause, now, causes
-        )
+        converted = state.migration.without_members(state, group, members, kind, cause, now, causes)
         if converted is not None:
             return converted
     outcome = remove_members(state, group, members, kind, cause, causes)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.loader import BUILT_IN
 from groupd.coordinator.core.consumer_group import deferred_target, events
@@ -43,7 +44,6 @@ from groupd.coordinator.core.group_configs import session_timeout_ms
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
@@ -68,8 +68,7 @@ SLICE_PARTITIONS = 4096
 """Heartbeats answered in one go, and the partitions of their members: one batch, quickly made."""
 
 
-@dataclass(slots=True)
-class Parked:
+class Parked(Struct):
     """A heartbeat after its step 1, `epoch` being the group's then. `before`: its member after
     step 2 of the spec; `earlier`: who else waits for the answer."""
 
@@ -82,8 +81,7 @@ class Parked:
     earlier: list[RequestToken] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Gathering:
+class Gathering(Struct):
     """Heartbeats of one group: `waiting` for a target or `served`, by `members`. `since_ms`: when
     the next target began to wait, `changes`: of the group since then, `due_ms` and `end_ms`: until
     when it waits, and may at most."""

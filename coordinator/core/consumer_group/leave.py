@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import events, records
 from groupd.coordinator.core.consumer_group.fence import fence_members

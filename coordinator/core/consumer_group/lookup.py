@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.migration import Conversion
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.schema import Record
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedGroup:
+class JoinedGroup(Struct, frozen=True):
     """The group that a heartbeat means. `is_new`: there was none, or an empty classic one;
     `records`: what makes room for it; `conversion`: it was a group of another type with members."""
 

@@ -6,11 +6,11 @@ Rule: nothing here, the partition maps included, is changed after the member was
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 
-from groupd.protocol.frozen import dataclass
+from msgspec import Struct, field
+
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import TopicPartitions
 from groupd.protocol.records.schema import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
@@ -47,8 +47,7 @@ class MemberState(IntEnum):
 _STATES = {int(state): state for state in MemberState}
 
 
-@dataclass(slots=True)
-class ConsumerGroupMember:
+class ConsumerGroupMember(Struct):
     """Spec 3 "Member". `subscribed_topic_names`: sorted, each once; `subscribed_topic_regex`: ""
     for none; `classic`: None = speaks the consumer protocol."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import re2
+from msgspec import Struct
 
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
@@ -31,7 +32,6 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 
 TASK_KIND = "consumer-regex"
@@ -43,8 +43,7 @@ Resolution = Mapping[str, ConsumerGroupRegexValue]
 """Result of the task: expression -> what it stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegexChange:
+class RegexChange(Struct, frozen=True):
     """How a member's change of expression affects the group. `dropped`: the old expression if
     nobody else uses it; `is_new`: nobody used the new one; `bump`: topics change at once."""
 

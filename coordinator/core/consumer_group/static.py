@@ -8,7 +8,9 @@ the partitions never leave the instance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
@@ -19,13 +21,11 @@ from groupd.coordinator.core.consumer_group.member import (
 )
 from groupd.coordinator.core.consumer_group.target_assignment import current_target
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 from groupd.protocol.records.schema import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """The member after step 2. `replaced`: the static member whose place it takes; `records`:
     the replacement's; `is_new`: it was not in the group under any id."""
 

@@ -7,6 +7,8 @@ changes nothing else; `Step.note` writes the soft state once nothing can fail an
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import deferred_target, events, records, regex
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -28,11 +30,9 @@ from groupd.coordinator.core.consumer_group.update import EpochDecision, decide_
 from groupd.coordinator.core.group_configs import assignment_interval_ms
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
-from groupd.protocol.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What step 1 found. `updated`: the member with what its request says; `task`: a resolution
     of regular expressions to start."""
 

@@ -8,19 +8,18 @@ the operation plus the operation's own change as a `TopicsChange`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
 from hashlib import blake2b
 from struct import pack
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 
 
-@dataclass(slots=True)
-class TopicsChange:
+class TopicsChange(Struct):
     """How an operation changes the number of subscriptions (names and expressions together) of
     each topic; topics it leaves alone are absent."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -22,13 +23,11 @@ from groupd.coordinator.core.consumer_group.target_checks import checked
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record
 
 
-@dataclass(frozen=True, slots=True)
-class TargetDecision:
+class TargetDecision(Struct, frozen=True):
     """`epoch` and `assignment`: what the heartbeating member reconciles with. `records`: R7*, R6;
     empty if nothing was computed. `moved`: members whose target changed."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from msgspec import Struct
+
 from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
@@ -21,12 +23,10 @@ from groupd.coordinator.core.consumer_group.target_assignment import subscriptio
 from groupd.coordinator.core.consumer_group.target_checks import SLICE_MEMBERS, check_steps
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A member's new target."""
 
     member_id: str

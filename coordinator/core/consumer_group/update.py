@@ -3,7 +3,8 @@ group epoch (spec 4; "Changes when" in spec 3)."""
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -18,7 +19,6 @@ from groupd.coordinator.core.consumer_group.subscription import (
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, RequestContext
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.records.schema import Record
 
@@ -85,8 +85,7 @@ def _given(new: str | None, old: str | None) -> str | None:
     return old if new is None else new
 
 
-@dataclass(slots=True)
-class EpochDecision:
+class EpochDecision(Struct):
     """The group epoch after the operation; `refreshed`: topic metadata was looked at; `causes`:
     why the epoch was bumped, empty if it was not; `records`: [R3] [T4]."""
 

@@ -8,7 +8,7 @@ Join is also the acknowledgement of what it revoked.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE

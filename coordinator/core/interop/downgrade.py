@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group import rebalance
@@ -33,7 +35,6 @@ from groupd.coordinator.core.interop.embedded_protocol import assignment_bytes, 
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Completion, Event, EventKind, Instant, Outcome
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.records.schema import Record
 
 OWNER = "downgrade"
@@ -42,8 +43,7 @@ OWNER = "downgrade"
 _PERMITTING = frozenset({"bidirectional", "downgrade"})
 
 
-@dataclass(frozen=True, slots=True)
-class Downgraded:
+class Downgraded(Struct, frozen=True):
     """`previous`: the consumer group that `group` has replaced in memory."""
 
     group: ClassicGroup

@@ -1,10 +1,11 @@
-"""Where classic and consumer groups meet: what `core.migration` asks, and the requests of the classic
-protocol that consumer groups answer."""
+"""Where classic and consumer groups meet: the answers to what `core.migration` asks, and the
+requests of the classic protocol that consumer groups answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup

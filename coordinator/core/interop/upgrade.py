@@ -13,8 +13,10 @@ it, so no partition changes hands by the conversion itself.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
@@ -33,6 +35,7 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, c
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.group_type import second_name
 from groupd.coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     claim_of,
@@ -44,7 +47,6 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.frozen import dataclass
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from groupd.protocol.records.schema import Record
@@ -56,8 +58,7 @@ _CUSTOM_ASSIGNOR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(Struct, frozen=True):
     """`group`: what `records` will make of `classic`."""
 
     classic: ClassicGroup
@@ -203,5 +204,4 @@ def _target(member: ConsumerGroupMember) -> Assignment:
 def _replay(scratch: ShardState, conversion: list[Record]) -> None:
     for record in conversion:
         key: Any = record.key
-        name = getattr(key, "member_id", "")
-        APPLIERS[type(key)](scratch, key.group, name, record.value)
+        APPLIERS[type(key)](scratch, key.group, second_name(key), record.value)

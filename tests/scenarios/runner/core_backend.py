@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core import group_configs

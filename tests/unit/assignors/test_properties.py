@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from groupd.coordinator.core.assignors.api import Assignment, MemberSpec, SubscriptionType
 from groupd.coordinator.core.assignors.loader import BUILT_IN

@@ -8,11 +8,11 @@ over, the clients that are alive reach one Stable generation.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace as changed
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace as changed
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.replay import group_record

@@ -4,8 +4,10 @@ from. Handlers run as the real shard runs them; nothing is mocked."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
@@ -14,16 +16,15 @@ from groupd.coordinator.core.consumer_group import (
     metadata,
     records,
     regex,
-    replay,
     timers,
 )
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
-    AppliedAt,
     Event,
     EventKind,
     Instant,
@@ -48,6 +49,7 @@ from groupd.protocol.records.schema import (
     GroupMetadataKey,
     Record,
 )
+from tests.support.replaying import apply
 
 GROUP = "g"
 FOO, BAR, BAZ = (bytes([number]) * 16 for number in (1, 2, 3))
@@ -134,6 +136,7 @@ class Shard:
             new_id=self._new_id,
             assignors={self.assignor.name: self.assignor, other.name: other},
             image=MetadataImage(topics, version=1),
+            migration=OnlineMigration(),
         )
         self.log: list[Record] = []
         self.now = Instant(1_000, 1_700_000_000_000)
@@ -209,7 +212,7 @@ class Shard:
             assert record.value is None
             self.state.groups.pop(record.key.group, None)
         else:
-            replay.apply(self.state, record, AppliedAt(len(self.log)))
+            apply(self.state, record)
         self.log.append(record)
 
     def advance(self, ms: int) -> None:
@@ -248,7 +251,7 @@ class Shard:
         image = MetadataImage(topics, version, version if created else old.created_version)
         self.state.image = image
         delta = MetadataDelta(image, created, changed, deleted)
-        metadata.on_delta(self.state, delta, self.now)
+        metadata.on_metadata(self.state, delta)
 
     def reload(self) -> None:
         """A fresh state from the log, as after a restart."""
@@ -313,11 +316,8 @@ def replayed(shard: Shard) -> ShardState:
         image=shard.state.image,
         group_configs=shard.state.group_configs,
     )
-    for offset, record in enumerate(shard.log):
-        if isinstance(record.key, GroupMetadataKey):
-            fresh.groups.pop(record.key.group, None)
-        else:
-            replay.apply(fresh, record, AppliedAt(offset))
+    for record in shard.log:
+        apply(fresh, record)
     return fresh
 
 

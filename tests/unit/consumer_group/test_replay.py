@@ -11,7 +11,6 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
-    OffsetCommitKey,
     OwnedTopic,
     Record,
 )
@@ -30,9 +29,8 @@ def joined() -> Shard:
         records.group_epoch_tombstone(GROUP),
         records.target_epoch_tombstone(GROUP),
         records.member_metadata_tombstone(GROUP, "m1"),
-        Record(OffsetCommitKey(GROUP, "foo", 0)),
     ],
-    ids=["group with members", "target epoch with targets", "live member", "foreign record"],
+    ids=["group with members", "target epoch with targets", "live member"],
 )
 def test_fatal_records(record: Record) -> None:
     with pytest.raises(ReplayError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState

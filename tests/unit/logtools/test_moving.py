@@ -110,7 +110,7 @@ async def state_of(directory: Path) -> tuple[dict[str, str], dict[tuple[str, str
         logs = shard_log(state, LogState(f"{state.name}.compacted", 0, 0, 0))
         shard = (await load_shard(fresh_shard, reader, logs)).shard
         for group_id, group in shard.state.groups.items():
-            groups[group_id] = f"{group.type.value} {group.state_name()}"
+            groups[group_id] = f"{group.type_name} {group.state_name()}"
             for topic, partitions in shard.offsets.store.topics(group_id).items():
                 for partition, stored in partitions.items():
                     offsets[group_id, topic, partition] = OffsetCommitValue(*stored[:-1])

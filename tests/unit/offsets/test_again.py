@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.offsets.again import CommitAgain

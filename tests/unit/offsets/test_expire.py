@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.group import GroupType
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
 from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
@@ -115,7 +114,7 @@ def test_of_61_empty_group_without_offsets(shard: Shard) -> None:
     for group_id in ("b", "a"):
         shard.group(group_id)
     shard.group("busy", state="Stable")
-    shard.group("share", type=GroupType.SHARE)
+    shard.group("share", type_name="share")
     assert groups_gone(sweep(shard)) == ["a", "b"]
     assert sorted(shard.state.groups) == ["busy", "share"]
 

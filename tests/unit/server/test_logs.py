@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 import pytest
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.core.types import Event, EventKind
 from groupd.coordinator.runtime import event_log
@@ -41,8 +41,7 @@ class Code(IntEnum):
     FINE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(Struct, frozen=True):
     name: str
     data: bytes
     places: tuple[tuple[str, int], ...] = ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from groupd.coordinator.transactions import trimmer
 from groupd.coordinator.transactions.metadata import LAST_EPOCH

@@ -3,12 +3,12 @@ nothing else."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from groupd.protocol.messages.offsets import OffsetCommitRequest
 from groupd.protocol.wire.api import offset_commit

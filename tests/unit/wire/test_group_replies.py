@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
@@ -223,10 +223,12 @@ def described(value: Any) -> Any:
     """A reply with kio's field names, all versions at once."""
     if isinstance(value, tuple):
         return [described(item) for item in value]
-    if not is_dataclass(value):
+    if not isinstance(value, Struct):
         return value
     names = KIO_NAMES | KIO_NAMES_IN.get(type(value), {})
-    plain = {names.get(f.name, f.name): described(getattr(value, f.name)) for f in fields(value)}
+    plain = {
+        names.get(name, name): described(getattr(value, name)) for name in value.__struct_fields__
+    }
     if isinstance(value, DescribedConsumerMember):
         for name in ("assignment", "target_assignment"):
             plain[name] = {"topic_partitions": plain[name]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from msgspec import structs
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import generate_latest
 
@@ -61,7 +62,7 @@ def test_a_start() -> None:
     )
     back = Start.decode(start.encode())
     assert same(back.image, start.image)
-    assert replace(back, image=start.image) == start
+    assert structs.replace(back, image=start.image) == start
 
 
 @pytest.mark.parametrize("entry", fields(CoordinatorConfig), ids=lambda entry: entry.name)
