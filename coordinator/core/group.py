@@ -31,6 +31,11 @@ class Group(Protocol):
         ...
 
     @property
+    def epoch(self) -> int:
+        """The group epoch; the generation of a classic group."""
+        ...
+
+    @property
     def holds_offsets(self) -> bool:
         """Whether offsets are committed for the group; share groups keep theirs elsewhere."""
         ...

@@ -102,6 +102,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     What it is:
         name        as ListGroups v5 spells it, e.g. "consumer"
+        group_key   class of the key whose tombstone is the end of a group
         states      all values of `state_name()`, for the gauges
         meters      rates of this type, under Kafka's names
 
@@ -135,6 +136,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
 
     name: str
     group_class: type[Any]
+    group_key: type[Any]
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()
 

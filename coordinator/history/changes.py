@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
@@ -81,21 +82,10 @@ class OffsetChange(Struct, frozen=True):
     cause: str = ""
 
 
-class EventKind(Enum):
-    MEMBER_JOINED = "member-joined"
-    MEMBER_LEFT = "member-left"
-    MEMBER_ASSIGNED = "member-assigned"
-    REBALANCED = "rebalanced"
-    EPOCH = "group-epoch"
-    CONVERTED = "converted"
-    EMPTIED = "emptied"
-    DELETED = "group-deleted"
-
-
 class GroupEvent(Struct, frozen=True):
     """`epoch`: generation, group epoch or member epoch, whichever the event is about."""
 
-    kind: EventKind
+    kind: LoggedEventKind
     time_ms: int
     log_offset: int
     member_id: str = ""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -24,13 +25,11 @@ from groupd.coordinator.history.changes import (
     Change,
     ChangeKind,
     CommittedOffset,
+    GroupEvent,
     OffsetChange,
 )
-from groupd.coordinator.history.events import events_of
 from groupd.coordinator.history.stream import Entry, UnreadableLog
 from groupd.protocol.records.schema import (
-    ConsumerGroupMetadataKey,
-    GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -48,6 +47,8 @@ class GroupLedger:
         self._shard = GroupCoordinatorShard(self._state)
         self._store = self._shard.offsets.store
         self._authors = Authors()
+        self._group_keys = {one.group_key for one in GROUP_TYPES}
+        self._logged = {key: tell for one in GROUP_TYPES for key, tell in one.logged.items()}
         # Author and protocol type of offsets that wait for the end of their transaction: who wrote
         # is told from the group as it was then.
         self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
@@ -69,12 +70,7 @@ class GroupLedger:
     def apply(self, batch: Sequence[Entry]) -> list[Change]:
         """The entries of one batch; what they changed, in their order. Raises UnreadableLog
         where the coordinator would refuse to load the log."""
-        deleted = any(
-            entry.record is not None
-            and entry.record.value is None
-            and isinstance(entry.record.key, GroupMetadataKey | ConsumerGroupMetadataKey)
-            for entry in batch
-        )
+        deleted = any(map(self._deletes_group, batch))
         changes: list[Change] = []
         for entry in batch:
             try:
@@ -85,13 +81,17 @@ class GroupLedger:
                 ) from error
         return changes
 
+    def _deletes_group(self, entry: Entry) -> bool:
+        record = entry.record
+        return record is not None and record.value is None and type(record.key) in self._group_keys
+
     def _apply(self, entry: Entry, group_deleted: bool) -> Sequence[Change]:
         if entry.record is None:
             return self._end_transaction(entry)
         key = entry.record.key
         at = AppliedAt(entry.offset, entry.producer_id, entry.producer_epoch)
         if not isinstance(key, OffsetCommitKey):
-            events = events_of(entry, self.group)
+            events = self._events(entry)
             self._shard.replay(entry.record, at)
             self._authors.group_changed(self.group, key)
             return events
@@ -113,6 +113,16 @@ class GroupLedger:
             return ()
         after = StoredOffset.of(value, entry.offset)
         return (_moved(entry, place, before, after, author, group_type),)
+
+    def _events(self, entry: Entry) -> list[Change]:
+        """What a record of the group says, while the group does not have it yet."""
+        assert entry.record is not None
+        key, value = entry.record.key, entry.record.value
+        tell = self._logged.get(type(key))
+        return [
+            GroupEvent(kind, entry.timestamp_ms, entry.offset, member_id, epoch, details)
+            for kind, member_id, epoch, details in (tell(self.group, key, value) if tell else ())
+        ]
 
     def _protocol_type(self) -> str:
         return "" if self.group is None else self.group.protocol_type

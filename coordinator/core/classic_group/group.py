@@ -300,6 +300,10 @@ class ClassicGroup:
     type_name = TYPE_NAME
     holds_offsets = True
 
+    @property
+    def epoch(self) -> int:
+        return self.generation
+
     def state_name(self) -> str:
         return self.state.value
 

@@ -32,6 +32,7 @@ from groupd.protocol.records.schema import GroupMetadataKey
 CLASSIC = GroupType(
     name=TYPE_NAME,
     group_class=ClassicGroup,
+    group_key=GroupMetadataKey,
     states=("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
     meters=(
         Meter(

@@ -109,6 +109,10 @@ class ConsumerGroup:
     protocol_type = "consumer"
     holds_offsets = True
 
+    @property
+    def epoch(self) -> int:
+        return self.group_epoch
+
     def state_name(self) -> str:
         if not self.members:
             return "Empty"

@@ -41,6 +41,7 @@ def _target_slice(state: ShardState, task: Task, result: Any, now: Instant) -> O
 CONSUMER = GroupType(
     name=TYPE_NAME,
     group_class=ConsumerGroup,
+    group_key=ConsumerGroupMetadataKey,
     states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
     meters=(
         Meter(

@@ -59,6 +59,7 @@ class ScriptedGroup:
     session_restarts: list[tuple[str, str | None, int]] = field(default_factory=list)
 
     members: dict[str, Any] = field(default_factory=dict)
+    epoch: int = 0
 
     @property
     def holds_offsets(self) -> bool:
