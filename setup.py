@@ -1,16 +1,7 @@
-"""What pyproject.toml cannot say: the description for a package index, and the compiled build.
+"""What pyproject.toml cannot say: the description that a package index shows."""
 
-The compiled build is a choice. Without GROUPD_COMPILE=1 groupd is pure Python. With it the modules
-listed as `[tool.groupd] compiled` in pyproject.toml go through mypyc (a part of mypy) and a C
-compiler; the wheel is then one of this platform and holds their sources as well, for tracebacks
-and readers.
-"""
-
-import os
 import re
-import tomllib
 from pathlib import Path
-from typing import Any
 
 from setuptools import setup
 
@@ -18,9 +9,11 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)#]*)(#[^)]*)?\)")
 
 
 def description(readme: str) -> str:
-    """The README without links into the source tree and its headings, which lead nowhere on a
-    package index: `[text](docs/x.md)` becomes "text (docs/x.md)", and the first paragraph is
-    followed by where that is."""
+    """README.md without its relative links, which lead nowhere on a package index.
+
+    `[text](docs/x.md)` becomes "text (`docs/x.md`)", `[text](#heading)` becomes "text", and a
+    sentence after the first paragraph says where those files are.
+    """
 
     def plain(link: re.Match[str]) -> str:
         text, path = link[1], link[2]
@@ -33,29 +26,7 @@ def description(readme: str) -> str:
     return LINK.sub(plain, "\n\n".join((head, paragraph, where, rest)))
 
 
-def compiled_build() -> dict[str, Any]:
-    """Arguments of `setup`."""
-    try:
-        from mypyc.build import mypycify
-    except ImportError:
-        # setuptools' build backend asks twice: first for what the build itself needs.
-        return {"setup_requires": ["mypy>=1.16"]}
-    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))
-    modules = project["tool"]["groupd"]["compiled"]
-    paths = [module.replace(".", "/") + ".py" for module in modules]
-    # One group, so that the modules call each other without Python between them.
-    return {
-        "ext_modules": mypycify(
-            paths,
-            opt_level=os.environ.get("GROUPD_COMPILE_OPT", "2"),
-            group_name="groupd",
-            target_dir="build/mypyc",
-        )
-    }
-
-
 setup(
     long_description=description(Path("README.md").read_text("utf-8")),
     long_description_content_type="text/markdown",
-    **(compiled_build() if os.environ.get("GROUPD_COMPILE") == "1" else {}),
 )

@@ -221,8 +221,7 @@ class CoordinatorConfig(DataSettings):
     steady_replies_enable: bool = setting(
         "groupd.steady.replies.enable",
         True,
-        "Answer the repeated heartbeat of a settled member from its last reply, and make a commit "
-        "like the last one of its connection without decoding it.",
+        "Answer the repeated heartbeat of a settled member from its last reply.",
     )
     node_id: int = setting("node.id", 0, "Broker id that clients see.", low=0)
     socket_request_max_bytes: int = setting(

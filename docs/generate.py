@@ -1,4 +1,4 @@
-"""Writes what can be derived: `docs/config.md`, the table of APIs in the README, the trace in
+"""Writes what the code says anyway: `docs/config.md`, the APIs in `docs/serve.md`, the trace in
 `docs/rebalance-trace.md`, the client settings in `docs/testing.md`, and `docs/openapi.json`.
 
 Usage: python docs/generate.py [--check]. With --check nothing is written and the exit code is 1
@@ -30,6 +30,7 @@ from groupd.testing.control_openapi import document  # noqa: E402
 
 CONFIG_SOURCES = [ROOT / "coordinator" / name for name in ("config.py", "data_settings.py")]
 TESTING_PAGE = ROOT / "docs" / "testing.md"
+SERVE_PAGE = ROOT / "docs" / "serve.md"
 TRACE_PAGE = ROOT / "docs" / "rebalance-trace.md"
 TRACE = re.compile(r"(<!-- trace -->\n```\n).*?(```\n<!-- /trace -->)", re.DOTALL)
 CLIENTS = re.compile(r"(<!-- clients -->\n).*?(<!-- /clients -->)", re.DOTALL)
@@ -171,20 +172,20 @@ def settings_without_effect() -> list[str]:
     ]
 
 
-def pages(readme: str) -> Mapping[Path, str]:
+def pages() -> Mapping[Path, str]:
     """Path -> the content that it should have."""
-    table = API_TABLE.sub(lambda found: found[1] + api_table() + found[2], readme)
-    traced = TRACE.sub(lambda found: found[1] + trace() + found[2], TRACE_PAGE.read_text())
-    tested = CLIENTS.sub(
-        lambda found: found[1] + client_table() + found[2], TESTING_PAGE.read_text()
-    )
     return {
         ROOT / "docs" / "config.md": config_page(),
-        ROOT / "README.md": table,
-        TRACE_PAGE: traced,
-        TESTING_PAGE: tested,
+        SERVE_PAGE: _with(SERVE_PAGE, API_TABLE, api_table()),
+        TRACE_PAGE: _with(TRACE_PAGE, TRACE, trace()),
+        TESTING_PAGE: _with(TESTING_PAGE, CLIENTS, client_table()),
         ROOT / "docs" / "openapi.json": json.dumps(document(), indent=2) + "\n",
     }
+
+
+def _with(page: Path, between: re.Pattern[str], content: str) -> str:
+    """The page with new content between the two marks that `between` finds."""
+    return between.sub(lambda found: found[1] + content + found[2], page.read_text())
 
 
 def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:
@@ -204,7 +205,7 @@ def _sections() -> Iterator[tuple[str, list[Field[Any]]]]:
 
 def main() -> int:
     stale = []
-    for path, content in pages((ROOT / "README.md").read_text()).items():
+    for path, content in pages().items():
         if path.exists() and path.read_text() == content:
             continue
         stale.append(str(path.relative_to(ROOT)))

@@ -10,7 +10,6 @@ import structlog
 from hypothesis import settings
 
 from groupd.testing import pytest_plugin
-from tests.support.compiled import check_build
 from tests.support.postgres import PostgresServer, running_postgres
 
 pytest_plugins = ["pytester"]
@@ -24,7 +23,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where groupd is installed, its entry point has done so already."""
     if not config.pluginmanager.has_plugin("groupd"):
         config.pluginmanager.register(pytest_plugin, "groupd")
-    check_build(config.rootpath)
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,9 @@ from typing import Any
 import typer
 
 from groupd.coordinator.cli import health, serve_command, show_config
-from groupd.coordinator.cli.bench.command import bench
-from groupd.coordinator.cli.demo.command import demo
 from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
-from groupd.coordinator.compiled import compiled_modules
 
 # typer brings a click of its own and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -27,8 +24,6 @@ app = typer.Typer(
 app.command("serve")(serve_command.serve)
 app.command("config")(show_config.show_config)
 app.command("health")(health.health)
-app.command("bench")(bench)
-app.command("demo")(demo)
 app.command("replay")(replay)
 app.add_typer(log_app, name="log")
 app.add_typer(groups_app, name="groups")
@@ -42,11 +37,7 @@ def root(
     if version:
         from importlib.metadata import version as installed_version
 
-        # Loads what a daemon is made of.
-        import groupd.coordinator.daemon  # noqa: F401
-
-        how = f"compiled: {count} modules" if (count := len(compiled_modules())) else "pure Python"
-        typer.echo(f"groupd {installed_version('groupd')} ({how})")
+        typer.echo(f"groupd {installed_version('groupd')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

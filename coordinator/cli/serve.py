@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from groupd.coordinator.cli import stop_signals
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.parse import build_config, host_port, one_of, real_port, topic
-from groupd.coordinator.compiled import compiled_modules
 from groupd.coordinator.failures import DaemonFailed
 from groupd.coordinator.runtime import collector
 
@@ -142,10 +141,6 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
         _at_end_of_stdin(stop_signals.STOP.ask)
     if not await _started(daemon, stop):
         return
-    if compiled := compiled_modules():
-        import structlog
-
-        structlog.get_logger("groupd").info("compiled", modules=len(compiled))
     collector.serve()
     try:
         kafka, admin = daemon.kafka_address, daemon.admin_address

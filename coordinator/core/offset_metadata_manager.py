@@ -6,11 +6,10 @@ Ties the parts under `core/offsets` to the shard's state. Handlers return record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.again import CommitAgain
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets
 from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
@@ -113,18 +112,6 @@ class OffsetMetadataManager:
         if group_id not in groups:
             groups[group_id] = self._simple_group(group_id)
         self.store.put_many(group_id, topic, offsets)
-
-    def replay_again(
-        self,
-        commit: CommitAgain,
-        offsets: Sequence[int],
-        commit_timestamp_ms: int,
-        log_offset: int,
-    ) -> None:
-        """`replay` of the records of `commit` with other offsets, from `log_offset` on."""
-        group_id = commit.request.group_id
-        for topic, stored in commit.stored(offsets, commit_timestamp_ms, log_offset):
-            self.replay_many(group_id, topic, stored)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         """COMMIT or ABORT of a producer; an unknown one changes nothing."""

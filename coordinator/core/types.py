@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.schema import Record
-
-if TYPE_CHECKING:
-    from groupd.coordinator.core.offsets.again import CommitAgain
 
 RequestToken = int
 """Names one waiting request; the shell maps it to a connection's reply slot."""
@@ -144,9 +141,9 @@ class Outcome(Struct):
     handler has already changed a classic group itself). `replies` wait until the records are
     durable; without records, until the pending records of group `gate` are ("*" = of the whole
     shard, None = do not wait). `urgent`: replies that wait for nothing (answers to other,
-    parked requests that rest on no new record). `again`: what the commit needs to be made again
-    with other offsets. `transaction`: (producer id, epoch) when the
-    records belong into a transactional batch of that producer.
+    parked requests that rest on no new record).
+    `transaction`: (producer id, epoch) when the records belong into a transactional batch of that
+    producer.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -159,7 +156,6 @@ class Outcome(Struct):
     tasks: list[Task] = field(default_factory=list)
     completion: Completion | None = None
     steady: Steady | None = None
-    again: CommitAgain | None = None
     transaction: tuple[int, int] | None = None
 
 

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from groupd.coordinator.producers.transaction_index import TransactionIndex
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.producers.verification import Verification, Verifications
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import BatchHeader, decode_marker, iter_records
 

@@ -9,7 +9,6 @@ answer, so that a later batch does not overtake one that has to be sent again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import BatchHeader
@@ -76,18 +75,3 @@ class Verifications:
         entry = self._by_producer.get(producer_id)
         if entry is not None and not (entry.bumps_epoch and entry.epoch == epoch):
             del self._by_producer[producer_id]
-
-
-class NoTransactions:
-    """The verifier of a broker without a transaction coordinator: nothing is in a transaction."""
-
-    async def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[tuple[str, int]],
-        *,
-        add: bool,
-    ) -> dict[tuple[str, int], ErrorCode]:
-        return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)

@@ -78,7 +78,6 @@ class RecordedConnection(Connection):
         self.request = -1
         self._frame = b""
         self._repeatable: dict[bytes, Any] = {}
-        self.commits.leave_alone()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from groupd.coordinator.recording.compare import FieldDifference
 from groupd.coordinator.recording.requests import RequestFacts, value_shown
-from groupd.testing.report import timeline_text
+from groupd.coordinator.runtime.timeline import timeline_text
 
 FIELDS_SHOWN = 10
 EVENTS_SHOWN = 5

@@ -5,29 +5,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec.structs import fields
 
-from groupd.coordinator.recording.reader import BadRecording, Entry
+from groupd.coordinator.daemon import Daemon
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.layer import FaultLayer, FaultTable
+from groupd.coordinator.faults.liveness import Liveness
+from groupd.coordinator.faults.spec import FaultSpec, make_spec
+from groupd.coordinator.faults.traffic import Traffic
+from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
 from groupd.coordinator.recording.world import WorldClock
 from groupd.coordinator.server.connection import Requests
-from groupd.testing.errors import HarnessError
-from groupd.testing.fault_spec import FaultSpec, make_spec
-from groupd.testing.faults import FaultLayer, FaultTable
-from groupd.testing.liveness import Liveness
-from groupd.testing.traffic import Traffic
-
-if TYPE_CHECKING:
-    from groupd.coordinator.recording.replayed import Replayed
+from groupd.storage.memory import MemoryStore
 
 _DEFAULTS = {entry.name: entry.default for entry in fields(FaultSpec)}
+
+
+class Restartable(Protocol):
+    """The broker of a replay, as far as interventions reach it."""
+
+    file: RecordingFile
+
+    @property
+    def daemon(self) -> Daemon: ...
+
+    @property
+    def memory(self) -> MemoryStore: ...
+
+    def forget_everything(self) -> None: ...
 
 
 class Interventions:
     """The harness's layers around a replayed broker."""
 
-    def __init__(self, replayed: Replayed, clock: WorldClock) -> None:
+    def __init__(self, replayed: Restartable, clock: WorldClock) -> None:
         self._replayed = replayed
         self._clock = clock
         self._faults = FaultTable(_nobody)

@@ -24,7 +24,7 @@ from groupd.coordinator.recording.replay_world import SLACK_MS
 from groupd.coordinator.recording.replayed import Replayed
 from groupd.coordinator.recording.requests import RequestFacts
 from groupd.coordinator.recording.script import survey
-from groupd.testing.loop_thread import log_through_stdlib
+from groupd.coordinator.server.logs import log_through_stdlib
 
 EVENTS_BEFORE = 8
 """Requests that are shown before a difference."""

@@ -14,6 +14,7 @@ import structlog
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.faults.own_request import submit_own
 from groupd.coordinator.host import Host
 from groupd.coordinator.recording.connection import RecordedConnection
 from groupd.coordinator.recording.head import HARNESS
@@ -193,8 +194,6 @@ class Replayed:
         return facts, receive
 
     def _ask(self, entry: Entry) -> tuple[RequestFacts, Callable[[], None]]:
-        from groupd.testing.engine import submit_own
-
         number, version = entry["n"], int(entry["version"])
         request = from_tree(entry["request"])
         groups, member = about(request)

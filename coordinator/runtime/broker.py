@@ -20,7 +20,7 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Event, EventKind, RequestContext, RequestToken
-from groupd.coordinator.producers.verification import NoTransactions
+from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.event_log import log_event
 from groupd.coordinator.runtime.foreign_shard import ForeignShard
@@ -28,10 +28,10 @@ from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from groupd.coordinator.runtime.stats import Durations
+from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.coordinator.runtime.timeline import Timeline
-from groupd.coordinator.runtime.waiting import Lease, Resolve, Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.api import TransactionVerifier
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import FetchRequest
@@ -187,7 +187,7 @@ class Broker:
         request: Any,
         failure: Failure,
         resolve: Resolve,
-        on_steady: Callable[[Lease], None] | None = None,
+        on_steady: Callable[[SteadyReply], None] | None = None,
     ) -> RequestToken:
         """Handle `request`; `resolve(reply)` is called once, now or later.
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from groupd.coordinator.core.types import RequestContext, RequestToken
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.waiting import WaitingRequests
-from groupd.coordinator.transactions.api import Marker
 
 
 class ForeignShard:

@@ -17,11 +17,10 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Completion, RequestToken
-from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.producers.transactions import Marker
 from groupd.protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
 from groupd.protocol.records.batch_records import KeyValue, encode_content, join_contents
 from groupd.protocol.records.codec import encode_contents
-from groupd.protocol.records.commit_layout import CommitLayout
 from groupd.protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -51,14 +50,6 @@ def measured(records: Sequence[KeyValue]) -> EncodedWrite:
     sizes = [len(key or b"") + len(value or b"") for key, value in records]
     contents = [encode_content(key, value) for key, value in records]
     return _encoded(len(contents), sum(sizes), partial(join_contents, contents))
-
-
-def encode_again(
-    layout: CommitLayout, offsets: Sequence[int], commit_timestamp_ms: int
-) -> EncodedWrite:
-    """A commit that comes again; it fits into a batch, as the first time."""
-    body = partial(layout.encode, offsets, commit_timestamp_ms)
-    return _encoded(layout.count, layout.size_bytes, body)
 
 
 def _encoded(records: int, data_bytes: int, body: Callable[[int], bytes]) -> EncodedWrite:

@@ -11,7 +11,7 @@ an answer that fails is no reason to leave the others out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta
-from groupd.coordinator.core.offsets.again import CommitAgain
 from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import (
@@ -33,10 +32,10 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.commit_lease import ACCEPTED, CommitLease
 from groupd.coordinator.runtime.commit_timeout import CommitTimeout
-from groupd.coordinator.runtime.journal import Journal, encode_again
+from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.loader import load_anew
 from groupd.coordinator.runtime.shard_deadlines import ShardDeadlines
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
@@ -44,9 +43,8 @@ from groupd.coordinator.runtime.shard_reload import ShardReload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.steady import ShardLease
 from groupd.coordinator.runtime.transaction_end import end_transaction
-from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record
@@ -169,29 +167,6 @@ class ShardRuntime:
         else:
             self._take_in(outcome, context)
 
-    def commit_again(
-        self, commit: CommitAgain, offsets: Sequence[int], waiter: Waiter
-    ) -> RequestToken | None:
-        """`handle` of the request of `commit` with other offsets; None: it must be handled."""
-        if self.state is not ShardState.ACTIVE:
-            return None
-        now, journal = self._clock.now(), self._journal
-        if not commit.admitted(self.shard.state, now):
-            return None
-        token = self._waiting.add(waiter)
-        replay = partial(self.shard.offsets.replay_again, commit, offsets, now.wall_ms)
-        if not self._replayed(replay, journal.next_offset):
-            self._waiting.fail(token, ErrorCode.NOT_COORDINATOR)
-            return token
-        encoded = encode_again(commit.layout, offsets, now.wall_ms)
-        groups, replies = (commit.request.group_id,), [(token, ACCEPTED)]
-        journal.accept(encoded, groups, replies, None, now.monotonic_ms)
-        self._writer.mark(self)
-        self._commit_timeout.arm()
-        self._on_events(self.partition, commit.events)
-        self._deadlines.arm()
-        return token
-
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it
         failed, which is a bug of ours and logged; nobody else is to suffer from it."""
@@ -221,8 +196,6 @@ class ShardRuntime:
         written = True
         if outcome.records:
             written = self._write(outcome, context)
-            if outcome.again and context and written and self._config.steady_replies_enable:
-                self._waiting.steady(context.token, CommitLease(self, outcome.again))
         else:
             if outcome.steady and context and self._config.steady_replies_enable:
                 lease = ShardLease(self, self._journal.pending, outcome.steady)
@@ -279,18 +252,13 @@ class ShardRuntime:
         return True
 
     def _replay(self, records: list[Record], transaction: tuple[int, int] | None) -> bool:
-        def replay(offset: int) -> None:
+        """False if it failed: then memory is not what the log says."""
+        offset = self._journal.next_offset
+        try:
             self.shard.replay_all(records, offset, transaction)
             if transaction is not None:
                 wall_ms = self._clock.now().wall_ms
                 self.producers.written(*transaction, offset, len(records), wall_ms)
-
-        return self._replayed(replay, self._journal.next_offset)
-
-    def _replayed(self, replay: Callable[[int], None], offset: int) -> bool:
-        """`replay(offset)`; if it fails memory is not what the log says."""
-        try:
-            replay(offset)
         except Exception:
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
             self._fail(ErrorCode.NOT_COORDINATOR)

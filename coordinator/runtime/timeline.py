@@ -9,15 +9,22 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
 from groupd.coordinator.core.types import Event
+from groupd.coordinator.plain_text import fields_text
 
 EVENTS_PER_GROUP = 100
 GROUPS_MAX = 2000
 EVENTS_MAX = 10_000
+LINES_MAX = 60
+"""Of a timeline as text, which people read."""
+LINE_MAX = 240
+"""Characters of one of them."""
 
 
 class _Events:
@@ -88,3 +95,27 @@ def _shown(sequence: int, wall_ms: int, event: Event) -> dict[str, Any]:
         "cause": event.cause,
         "details": dict(event.details),
     }
+
+
+def timeline_text(events: Sequence[Mapping[str, Any]]) -> str:
+    """The last `LINES_MAX` events, one a line."""
+    if not events:
+        return "  (no events)"
+    left_out = len(events) - LINES_MAX
+    lines = [f"  ... {left_out} earlier events"] if left_out > 0 else []
+    return "\n".join(lines + [_line(event) for event in events[-LINES_MAX:]])
+
+
+def _line(event: Mapping[str, Any]) -> str:
+    at = datetime.fromtimestamp(event["timestamp_ms"] / 1000, UTC)
+    parts = [f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}", event["event"]]
+    if event["member_id"]:
+        parts.append(f"member={event['member_id']}")
+    if event["epoch"] >= 0:
+        parts.append(f"epoch={event['epoch']}")
+    if event["details"]:
+        parts.append(fields_text(event["details"]))
+    if event["cause"]:
+        parts.append(f"({event['cause']})")
+    line = "  " + " ".join(parts)
+    return line if len(line) <= LINE_MAX else line[: LINE_MAX - 3] + "..."

@@ -10,8 +10,8 @@ from __future__ import annotations
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant, RequestToken
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.journal import Journal
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ErrorCode
 
 

@@ -15,12 +15,12 @@ from functools import partial
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.foreign_shard import ForeignShard
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.waiting import Waiter
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
 

@@ -14,7 +14,6 @@ import structlog
 from msgspec import Struct
 
 from groupd.coordinator.core.types import RequestToken
-from groupd.coordinator.runtime.commit_lease import CommitLease
 from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import OffsetFetchGroup
@@ -23,8 +22,6 @@ log = structlog.get_logger("groupd.broker")
 
 Resolve = Callable[[Any], None]
 """Takes the reply message; None = this request has no reply."""
-
-Lease = SteadyReply | CommitLease
 
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 """(request, code, message) -> the reply that carries the error."""
@@ -37,7 +34,7 @@ class Waiter(Struct):
     request: Any
     failure: Failure
     resolve: Resolve
-    on_steady: Callable[[Lease], None] | None = None
+    on_steady: Callable[[SteadyReply], None] | None = None
 
 
 class WaitingRequests:
@@ -108,9 +105,8 @@ class WaitingRequests:
             code = ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
             self.fail(token, code)
 
-    def steady(self, token: RequestToken, lease: Lease) -> None:
-        """The answer that is about to come may be repeated while `lease` holds, or the request
-        be made again with other offsets."""
+    def steady(self, token: RequestToken, lease: SteadyReply) -> None:
+        """The answer that is about to come may be repeated while `lease` holds."""
         waiter = self._waiters.get(token)
         if waiter is not None and waiter.on_steady is not None:
             waiter.on_steady(lease)

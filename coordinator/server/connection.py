@@ -23,13 +23,11 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.runtime.clock import Clock, TimerHandle
-from groupd.coordinator.server.commits import CommitTable
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.lanes import lane_of
 from groupd.coordinator.server.long_replies import LongReplies
 from groupd.coordinator.server.slot import ReadySlot, Slot
-from groupd.coordinator.server.steady import NOBODY, SteadyTable, StoredReply
-from groupd.coordinator.server.steady_reader import SteadyReader
+from groupd.coordinator.server.steady import SteadyTable, StoredReply
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
@@ -76,11 +74,7 @@ class Connection(asyncio.Protocol):
         self._held = 0
         self.long_replies: LongReplies | None = None
         """None: every reply is encoded at once."""
-        self.steady = SteadyTable(sessions or clock, stats, self)
-        self.commits = CommitTable(stats)
-        self.reader: SteadyReader | None = None
-        """Reads the socket instead of the transport, once heartbeats repeat."""
-        self._handed_over = False
+        self.steady = SteadyTable(sessions or clock, stats)
         self._now_ms = clock.monotonic_ms
         self._reading = True
         self._draining = False
@@ -120,7 +114,6 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self.steady.quiet = False
-        self._stop_reader()
         if self in self._registry:
             self._registry.discard(self)
             self._stats.open -= 1
@@ -131,10 +124,8 @@ class Connection(asyncio.Protocol):
                 self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
-        self.commits.clear()
         # No cycles: the collector may never look at this again.
         self._transport = None
-        self.steady.owner = NOBODY
 
     def data_received(self, data: bytes) -> None:
         if self.steady.quiet:
@@ -143,39 +134,8 @@ class Connection(asyncio.Protocol):
                 self.steady.active_ms = self._now_ms()
                 self._stats.bytes_in += len(data)
                 self.write(replies)
-                if self.reader is not None and not self.closed:
-                    self._hand_over(self.reader)
                 return
         self.take_in(data)
-
-    def _hand_over(self, reader: SteadyReader) -> None:
-        """From now on nearly all that comes will be a settled heartbeat."""
-        assert self._transport is not None
-        if self._reading and not self._transport.is_closing():
-            self._transport.pause_reading()
-            self._handed_over = True
-            self.steady.fd = self._transport.get_extra_info("socket").fileno()
-            reader.add(self.steady)
-
-    def input_ended(self) -> None:
-        """The transport finds out why."""
-        assert self._transport is not None
-        self._stop_reader()
-        self._handed_over = False
-        if self._reading and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def failed(self, error: Exception) -> None:
-        log.error("connection lost by a bug", client=self.host, exc_info=error)
-        self.abort()
-
-    def unsent(self) -> bool:
-        assert self._transport is not None
-        return self._transport.get_write_buffer_size() > 0
-
-    def _stop_reader(self) -> None:
-        if self._handed_over and self.reader is not None:
-            self.reader.remove(self.steady)
 
     def take_in(self, data: bytes) -> None:
         if self.closed or self._stopped:
@@ -209,7 +169,6 @@ class Connection(asyncio.Protocol):
         """Drop the connection now."""
         self.closed = True
         self.steady.quiet = False
-        self._stop_reader()
         if self._transport is not None:
             self._transport.abort()
 
@@ -217,7 +176,6 @@ class Connection(asyncio.Protocol):
         """Close once what is written has left."""
         self.closed = True
         self.steady.quiet = False
-        self._stop_reader()
         if self._transport is not None:
             self._transport.close()
 
@@ -296,11 +254,6 @@ class Connection(asyncio.Protocol):
 
     def _start(self, frame: bytes) -> None:
         self._unanswered += 1
-        if len(frame) == self.commits.size:
-            again = self.commits.again(self, frame)
-            if again is not None:
-                self._slots.append(again)
-                return
         stored = self.steady.find(frame)
         if stored is not None:
             self._repeat(frame[4:8], stored)
@@ -352,10 +305,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._stats.bytes_out += len(data)
         self._written += len(data)
-        self.steady.direct = False
         self._transport.write(data)
-        if self._handed_over and self._transport.is_closing():
-            self._stop_reader()  # its socket is gone
 
     def _regulate(self) -> None:
         """Read on only while there is room for what would come."""
@@ -368,9 +318,7 @@ class Connection(asyncio.Protocol):
         if reading == self._reading or self.closed or self._transport is None:
             return
         self._reading = reading
-        if self._handed_over and self.reader is not None:
-            (self.reader.add if reading else self.reader.remove)(self.steady)
-        elif reading:
+        if reading:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

@@ -25,8 +25,6 @@ class ConnectionStats:
         "accepted",
         "bytes_in",
         "bytes_out",
-        "commit_forms",
-        "commits_repeated",
         "malformed",
         "open",
         "refused",
@@ -42,9 +40,6 @@ class ConnectionStats:
         self.stalled = 0
         self.bytes_in = 0
         self.bytes_out = 0
-        self.commits_repeated = 0
-        self.commit_forms = 0
-        """What the forms of commits that may come again cost (`server.commits.KEPT_MAX`)."""
         self.requests: Counter[ApiVersion] = Counter()
         """Those that were handled; see `all_requests`."""
         self._repeats: dict[ApiVersion, Repeats] = {}

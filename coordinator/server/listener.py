@@ -12,7 +12,6 @@ from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.server.connection import Connection, Requests
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.long_replies import LongReplies
-from groupd.coordinator.server.steady_reader import SteadyReader
 
 BACKLOG = 4096
 CLOSE_TIMEOUT_S = 1.0
@@ -53,7 +52,6 @@ class KafkaListener:
         self._make = make
         self._stats = stats
         self._long_replies = LongReplies()
-        self._reader = SteadyReader.of(clock, self._sessions, stats)
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._sweep: TimerHandle | None = None
@@ -110,7 +108,6 @@ class KafkaListener:
         connection = self._make(self._config, self._clock, self._requests, self._stats,
                                 self._connections, self._sessions)  # fmt: skip
         connection.long_replies = self._long_replies
-        connection.reader = self._reader
         return connection
 
     def _arm_sweep(self) -> None:

@@ -98,3 +98,20 @@ def _plain_json(value: object) -> object:
     if isinstance(value, Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     return str(value)
+
+
+def log_through_stdlib() -> None:
+    """The broker's log goes to the loggers `groupd.*` of `logging`, where pytest captures it;
+    unless the program has configured structlog itself, whose wishes then apply."""
+    if structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )

@@ -70,11 +70,7 @@ class CoordinatorCollector(Collector):
         yield total(
             "groupd_replies_repeated", "Heartbeats answered from the last reply.", stats.repeated
         )
-        yield total(
-            "groupd_commits_repeated",
-            "Commits that differed from the last one of their connection in their offsets alone.",
-            stats.commits_repeated,
-        )
+        yield total("groupd_commits_repeated", "Always 0: every commit is decoded.", 0)
         requests = CounterMetricFamily(
             "groupd_requests", "Requests by API and version.", labels=["api", "version"]
         )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from groupd.coordinator.runtime.commit_lease import CommitLease
 from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.coordinator.server.long_replies import LongReply
 from groupd.protocol.wire.encode import without_stops
@@ -104,12 +103,9 @@ class Slot:
             self.done = True
             self.connection.slot_done(self)
 
-    def on_steady(self, lease: SteadyReply | CommitLease) -> None:
-        """The reply to come may be repeated for the same request, or the request be made again."""
-        if isinstance(lease, CommitLease):
-            self.connection.commits.offer(self.request_frame, self.header, lease)
-        else:
-            self.lease = lease
+    def on_steady(self, lease: SteadyReply) -> None:
+        """The reply to come may be repeated for the same request."""
+        self.lease = lease
 
 
 class ReadySlot:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Protocol
 
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.steady import SteadyReply
@@ -19,13 +18,6 @@ from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionSta
 
 ENTRIES_MAX = 1024
 """Members that may share one connection with stored replies; beyond it the table starts anew."""
-
-ONE_REQUEST_BYTES = 479
-"""As much is read at first: a heartbeat is shorter, and Python has such pieces of memory at hand
-(up to 512 bytes with what stands before them)."""
-
-PIPELINED_BYTES = 4096
-"""As much once that was too little."""
 
 SEVERAL_BYTES_MAX = 16 * 1024
 """More at once is taken one by one: nobody has so many heartbeats under way."""
@@ -38,48 +30,6 @@ def ids_layout(size: int, count: int) -> Struct:
 
 
 _NO_LAYOUT = Struct("")
-
-
-class Owner(Protocol):
-    """The connection of a table, as a reader of its socket knows it."""
-
-    def take_in(self, data: bytes) -> None:
-        """What came and is no repetition."""
-        ...
-
-    def input_ended(self) -> None:
-        """Nothing more can be read, or so it seems: look for yourself."""
-        ...
-
-    def unsent(self) -> bool:
-        """Replies wait to be written."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """What the socket has not taken."""
-        ...
-
-    def failed(self, error: Exception) -> None:
-        """A bug of ours, met while something was taken in."""
-        ...
-
-
-class _Nobody:
-    """The owner of a table whose connection is gone."""
-
-    def take_in(self, data: bytes) -> None: ...
-
-    def input_ended(self) -> None: ...
-
-    def unsent(self) -> bool:
-        return True
-
-    def write(self, data: bytes) -> None: ...
-
-    def failed(self, error: Exception) -> None: ...
-
-
-NOBODY = _Nobody()
 
 
 class StoredReply:
@@ -142,8 +92,7 @@ class SteadyTable:
     that a settled heartbeat touches lies together.
 
     `quiet`: nothing of the connection is under way, so what comes next may be answered from here.
-    `active_ms`: when something came or left last. `fd`, `direct` and `read_bytes` are the reader's:
-    the socket, whether all that was written before has left, and how much is read at once."""
+    `active_ms`: when something came or left last."""
 
     __slots__ = (
         "_clock_ms",
@@ -151,25 +100,17 @@ class SteadyTable:
         "_last",
         "_stats",
         "active_ms",
-        "direct",
-        "fd",
-        "owner",
         "quiet",
-        "read_bytes",
     )
 
-    def __init__(self, clock: Clock, stats: ConnectionStats, owner: Owner) -> None:
+    def __init__(self, clock: Clock, stats: ConnectionStats) -> None:
         self._clock_ms = clock.monotonic_ms
         self._stats = stats
         self._entries: dict[bytes, StoredReply] = {}
         self._last: StoredReply | None = None
         """Nearly always the only one."""
-        self.owner = owner
         self.quiet = True
         self.active_ms = 0
-        self.fd = -1
-        self.read_bytes = ONE_REQUEST_BYTES
-        self.direct = False
 
     def __len__(self) -> int:
         return len(self._entries)

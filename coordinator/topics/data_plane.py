@@ -13,7 +13,11 @@ from typing import Any
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext
-from groupd.coordinator.producers.verification import NoTransactions
+from groupd.coordinator.producers.transactions import (
+    MarkerTarget,
+    NoTransactions,
+    TransactionVerifier,
+)
 from groupd.coordinator.topics.alter_configs import AlterConfigs
 from groupd.coordinator.topics.appends import Appends, Writer
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
@@ -47,7 +51,6 @@ from groupd.coordinator.topics.reassignments import Reassignments
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.topics.transactions_log import TransactionsLogView
 from groupd.coordinator.topics.verifying import Verifying
-from groupd.coordinator.transactions.api import MarkerTarget, TransactionVerifier
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.cluster import (

@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
+from groupd.coordinator.producers.transactions import Marker, MarkerTarget
 from groupd.coordinator.topics.appends import Appends, Staged
 from groupd.coordinator.topics.names import CLUSTER_NAME, OFFSETS_TOPIC
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
-from groupd.coordinator.transactions.api import Marker, MarkerTarget
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.producers import (
     MarkedTopic,

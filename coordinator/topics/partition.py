@@ -11,10 +11,10 @@ import asyncio
 from typing import Protocol
 
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.stored_rows import read_batches
 from groupd.coordinator.topics.tail_cache import TailCache
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.batch import (
     BatchHeader,

@@ -14,14 +14,14 @@ from typing import Any
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.producers.transactions import MarkerTarget, TopicPartition
 from groupd.coordinator.runtime.alarm import Alarm
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions import queries
-from groupd.coordinator.transactions.api import MarkerTarget
 from groupd.coordinator.transactions.markers import MarkerSender
-from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS
 from groupd.coordinator.transactions.state_log import StateLog
 from groupd.coordinator.transactions.states import PREPARED, TransactionState
 from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
-from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, TopicPartition
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.protocol.messages.transactions import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from groupd.coordinator.transactions.metadata import TopicPartition, TransactionMetadata
+from groupd.coordinator.producers.transactions import TopicPartition
+from groupd.coordinator.transactions.metadata import TransactionMetadata
 from groupd.coordinator.transactions.states import TransactionState
 from groupd.protocol.records.codec import CorruptRecord
 from groupd.protocol.records.transaction_records import (

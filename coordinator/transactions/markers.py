@@ -12,13 +12,9 @@ from collections.abc import Mapping
 
 import structlog
 
+from groupd.coordinator.producers.transactions import Marker, MarkerTarget, TopicPartition
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.transactions.api import Marker, MarkerTarget
-from groupd.coordinator.transactions.metadata import (
-    EPOCH_BUMPS,
-    TopicPartition,
-    TransactionMetadata,
-)
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, TransactionMetadata
 from groupd.coordinator.transactions.state_log import StateLog
 from groupd.coordinator.transactions.states import TransactionState
 from groupd.coordinator.transactions.table import TransactionTable

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.transactions.states import PREPARED, TransactionState
 from groupd.protocol.errors import ApiError, ErrorCode
 
@@ -24,8 +25,6 @@ NO_EPOCH = -1
 NO_PRODUCER_ID = -1
 EPOCH_BUMPS = 2
 """The transaction version from which every transaction ends with a new epoch."""
-
-TopicPartition = tuple[str, int]
 
 
 class TransactionMetadata(Struct, frozen=True):

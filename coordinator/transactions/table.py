@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.transactions.end import end_v1, end_v2, fence
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     LAST_EPOCH,
     NO_EPOCH,
-    TopicPartition,
     TransactionMetadata,
 )
 from groupd.coordinator.transactions.states import AT_REST, PREPARED, TransactionState

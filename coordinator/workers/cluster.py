@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from groupd.coordinator.core.frontend.groups import KEY_GROUP
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.partitioning import partition_for
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.transactions.api import Marker
 from groupd.coordinator.workers import messages
 from groupd.coordinator.workers.channel import Answer
 from groupd.coordinator.workers.link import Place, WorkerLink

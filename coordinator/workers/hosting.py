@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
+from groupd.coordinator.producers.transactions import TransactionVerifier
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.server.admin_routes import AdminRoutes
 from groupd.coordinator.server.group_lag import Ends
 from groupd.coordinator.server.scrapes import Scrapes
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.transactions.api import TransactionVerifier
 from groupd.coordinator.workers import messages
 from groupd.coordinator.workers.channel import Answer
 from groupd.coordinator.workers.cluster import Cluster

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.producers.transactions import Marker
 from groupd.protocol.errors import ErrorCode
 
 Place = tuple[str, int]

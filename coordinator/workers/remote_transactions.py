@@ -13,7 +13,7 @@ from groupd.storage.log import LogError
 
 
 class RemoteVerifier:
-    """See `coordinator.transactions.api.TransactionVerifier`."""
+    """See `coordinator.producers.transactions.TransactionVerifier`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused, WrongType
     from groupd.coordinator.recording.difference import Difference
     from groupd.coordinator.recording.reader import BadRecording
     from groupd.coordinator.recording.replay import replay
@@ -21,18 +22,10 @@ if TYPE_CHECKING:
         RecipeResult,
     )
     from groupd.testing.client_settings import client_config
-    from groupd.testing.errors import (
-        HarnessError,
-        InvariantViolation,
-        NotFound,
-        RequestRefused,
-        WaitTimeout,
-        WrongType,
-    )
+    from groupd.testing.errors import InvariantViolation, WaitTimeout
     from groupd.testing.handles import FaultHandle, Incident
-    from groupd.testing.harness import GroupCoordinator
+    from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
     from groupd.testing.records import TestRecord
-    from groupd.testing.starting import GroupCoordinatorFactory
 
 __all__ = [
     "BadRecording",
@@ -58,13 +51,15 @@ __all__ = [
 ]
 
 _NAMES = {
-    "groupd.testing.errors": (
+    "groupd.coordinator.faults.errors": (
         "HarnessError",
-        "InvariantViolation",
         "NotFound",
         "RequestRefused",
-        "WaitTimeout",
         "WrongType",
+    ),
+    "groupd.testing.errors": (
+        "InvariantViolation",
+        "WaitTimeout",
     ),
     "groupd.testing.answers": (
         "GroupDescription",
@@ -77,8 +72,7 @@ _NAMES = {
         "FaultHandle",
         "Incident",
     ),
-    "groupd.testing.harness": ("GroupCoordinator",),
-    "groupd.testing.starting": ("GroupCoordinatorFactory",),
+    "groupd.testing.harness": ("GroupCoordinator", "GroupCoordinatorFactory"),
     "groupd.testing.records": ("TestRecord",),
     "groupd.testing.client_settings": ("client_config",),
     "groupd.coordinator.recording.reader": ("BadRecording",),

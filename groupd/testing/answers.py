@@ -7,7 +7,7 @@ over the control API.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 
 class GroupEvent(TypedDict):
@@ -106,32 +106,6 @@ class GroupDescription(TypedDict):
     leader: NotRequired[str | None]
     pending_members: NotRequired[list[str]]
     waiting_for: NotRequired[list[str]]
-
-
-class FaultState(TypedDict):
-    """A fault. `hits`: requests that it took; `held`: those that it keeps back; `over`: it takes
-    no more. The others are what it was given."""
-
-    id: int
-    action: Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
-    hits: int
-    held: int
-    over: bool
-    api: NotRequired[list[str]]
-    group: NotRequired[str]
-    member: NotRequired[str]
-    client_id: NotRequired[str]
-    transactional_id: NotRequired[str]
-    count: NotRequired[int]
-    skip: NotRequired[int]
-    probability: NotRequired[float]
-    seed: NotRequired[int]
-    after: NotRequired[int]
-    applied: NotRequired[bool]
-    code: NotRequired[str]
-    message: NotRequired[str]
-    ms: NotRequired[int]
-    node: NotRequired[tuple[int, str, int]]
 
 
 class RecipeResult(TypedDict):

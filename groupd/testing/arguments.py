@@ -13,8 +13,8 @@ from functools import lru_cache
 from os import PathLike
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from groupd.coordinator.faults.errors import HarnessError, WrongType
 from groupd.coordinator.suggest import did_you_mean
-from groupd.testing.errors import HarnessError, WrongType
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from groupd.coordinator.config import ConfigError
 from groupd.coordinator.daemon import CannotStart
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.arguments import check_arguments
-from groupd.testing.errors import HarnessError, InvariantViolation, WaitTimeout
+from groupd.testing.errors import InvariantViolation, WaitTimeout
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True

@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.child import STARTED
 from groupd.testing.engine import HarnessOptions
-from groupd.testing.errors import HarnessError
 from groupd.testing.frames import Frames
 
 __tracebackhide__ = True

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
-from groupd.testing.errors import HarnessError
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""
@@ -42,7 +42,7 @@ LOST_COMMITS = (
     "FindCoordinator, which waits behind the Fetch, has to be there within retry.backoff.ms (100)"
 )
 REBOOTSTRAP = (
-    "else a transactional producer waits forever when its only broker restarts (see compat.md)"
+    "else a transactional producer waits forever when its only broker restarts (see clients.md)"
 )
 RETRIES = "short pauses need more tries, or a restart outlasts them"
 METADATA = "what it has learned of topics is looked at again soon after an error"

@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.faults.facts import groups_of
 from groupd.coordinator.server.connection import Connection, Requests
 from groupd.coordinator.server.slot import Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest
 from groupd.protocol.wire.registry import Api
-from groupd.testing.fault_facts import groups_of
 
 CONNECTIONS_MAX = 1000
 GROUPS_MAX = 2000

@@ -13,11 +13,12 @@ from typing import Any
 
 import structlog
 
+from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused
 from groupd.coordinator.server.admin_http import CONTROL_BODY_MAX, HttpReply, HttpRequest, as_json
 from groupd.testing.control_openapi import document
 from groupd.testing.control_routes import ROUTES, Route
 from groupd.testing.control_schema import BadInput, check
-from groupd.testing.errors import HarnessError, NotFound, RequestRefused, WaitTimeout
+from groupd.testing.errors import WaitTimeout
 from groupd.testing.operations import Operations
 
 log = structlog.get_logger("groupd.control")

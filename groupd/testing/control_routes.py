@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from groupd.testing import fault_spec
+from groupd.coordinator.faults import spec as fault_spec
+from groupd.coordinator.faults.errors import NotFound
 from groupd.testing.client_settings import CLASSIC, CONSUMER, ROLES
 from groupd.testing.control_schema import BadInput, Schema
 from groupd.testing.control_waits import TIMEOUT, WAIT_BODY, placed_numbers, wait
-from groupd.testing.errors import InvariantViolation, NotFound
+from groupd.testing.errors import InvariantViolation
 from groupd.testing.operations import Operations
 from groupd.testing.recipes import RECIPES
 from groupd.testing.records import TestRecord

@@ -8,41 +8,41 @@ process, or HTTP. A restart makes a new daemon around the same clock, store and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
 
 from groupd.coordinator.config import ConfigError, CoordinatorConfig, with_settings
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.types import NO_TOKEN, Event, RequestContext
+from groupd.coordinator.core.types import Event
 from groupd.coordinator.daemon import Daemon, DaemonOptions
+from groupd.coordinator.faults.errors import RequestRefused
+from groupd.coordinator.faults.layer import Fault, FaultLayer, FaultTable
+from groupd.coordinator.faults.liveness import Liveness
+from groupd.coordinator.faults.own_request import submit_own
+from groupd.coordinator.faults.spec import FaultSpec
+from groupd.coordinator.faults.traffic import OBSERVED, Traffic
 from groupd.coordinator.host import Host
 from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.inspecting import inspect
 from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.suggest import did_you_mean
 from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
 from groupd.coordinator.topics.partition import ReadableLog
-from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.protocol.wire.registry import Api
 from groupd.testing.answers import GroupDescription
 from groupd.testing.clients import Clients
 from groupd.testing.controlled_clock import ControlledClock
-from groupd.testing.errors import RequestRefused
-from groupd.testing.fault_spec import FaultSpec
-from groupd.testing.faults import Fault, FaultLayer, FaultTable
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
-from groupd.testing.liveness import Liveness
-from groupd.testing.observer import OBSERVED, Observer
-from groupd.testing.report import timeline_text
+from groupd.testing.observer import Observer
 from groupd.testing.store import WatchedStore
-from groupd.testing.traffic import Traffic
 from groupd.testing.watch import Watch
 
 if TYPE_CHECKING:
@@ -356,14 +356,6 @@ def make_config(options: HarnessOptions) -> CoordinatorConfig:
     return with_settings(CoordinatorConfig(), settings)
 
 
-def submit_own(
-    broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
-) -> None:
-    """A request of the harness itself; RequestRefused is the reply that carries an error."""
-    context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
-    broker.submit(context, request, _refused, resolve)
-
-
 def _host(options: HarnessOptions) -> Host:
     if options.record is None:
         return Host()
@@ -371,7 +363,3 @@ def _host(options: HarnessOptions) -> Host:
     from groupd.coordinator.recording.recorder import Recorder
 
     return Recorder(options.record, Head(HARNESS))
-
-
-def _refused(request: Any, code: ErrorCode, message: str | None) -> RequestRefused:
-    return RequestRefused(f"{code.name}: {message or type(request).__name__}")

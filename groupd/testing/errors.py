@@ -1,24 +1,9 @@
-"""What the harness raises. Each carries one text, so that it survives the way between processes."""
+"""What the harness raises beside `coordinator/faults/errors.py`. Each carries one text."""
 
 from __future__ import annotations
 
+from groupd.coordinator.faults.errors import RequestRefused
 from groupd.protocol.errors import ErrorCode
-
-
-class HarnessError(Exception):
-    """The harness was used in a way that cannot work, or its broker is gone."""
-
-
-class WrongType(HarnessError, TypeError):
-    """An argument that is missing, too much, or of the wrong type; `str()` names it."""
-
-
-class NotFound(HarnessError):
-    """A topic, fault or the like that is not there."""
-
-
-class RequestRefused(HarnessError):
-    """The broker answered a request of the harness with an error; `str()` starts with its name."""
 
 
 class WaitTimeout(AssertionError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.coordinator.suggest import there_are
 from groupd.testing.answers import GroupDescription
 from groupd.testing.engine import Engine
 from groupd.testing.known import group_meant, group_names, topic_names
-from groupd.testing.report import group_text, timeline_text
+from groupd.testing.report import group_text
 
 EVENTS_SHOWN = 8
 

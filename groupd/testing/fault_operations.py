@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from groupd.testing.answers import FaultState
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.faults.layer import FaultState
+from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
 from groupd.testing.engine import Engine
-from groupd.testing.errors import HarnessError
 from groupd.testing.explain import what_is_there
-from groupd.testing.fault_spec import FIND_COORDINATOR, make_spec, whole
 from groupd.testing.watch import TIMEOUT_S
 
 APPEND_FAULTS_MAX = 1000
@@ -20,7 +20,7 @@ class FaultOperations:
     _engine: Engine
 
     async def add_fault(self, action: str, **given: Any) -> int:
-        """Its number. See `groupd.testing.fault_spec.FaultSpec` for what may be given."""
+        """Its number. See `coordinator/faults/spec.py` for what may be given."""
         return self._engine.add_fault(make_spec(action, given))
 
     async def fault(self, number: int) -> FaultState:

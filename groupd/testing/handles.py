@@ -71,7 +71,7 @@ class FaultHandle(Removable):
 
 
 class FaultOptions(TypedDict, total=False):
-    """What a fault may be given; see `groupd.testing.fault_spec.FaultSpec`."""
+    """What a fault may be given; see `coordinator/faults/spec.py`."""
 
     api: str | int | Sequence[str | int]
     group: str | None
@@ -97,7 +97,7 @@ class Faults:
         self._call = call
 
     def add(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """See `groupd.testing.fault_spec.FaultSpec`; `after` may be a handle."""
+        """See `coordinator/faults/spec.py`; `after` may be a handle."""
         if isinstance(after := given.get("after"), FaultHandle):
             given["after"] = after.number
         number = self._call("add_fault", action, **given)

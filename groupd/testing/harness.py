@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack, cast
+from typing import Any, Protocol, Unpack, cast
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.arguments import check_arguments
 from groupd.testing.calls import Coroutines, Host, on_a_loop, result_of
 from groupd.testing.child_process import ChildProcess
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import HarnessOptions
-from groupd.testing.errors import HarnessError
 from groupd.testing.handles import FaultHandle, FaultOptions, Faults, RecipeCalls
 from groupd.testing.loop_thread import LoopThread
 from groupd.testing.offset_operations import Places
@@ -151,7 +151,7 @@ class GroupCoordinator:
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, object] | None = None,
         **options: Unpack[StartOptions],
-    ) -> Starting:
+    ) -> Starting[GroupCoordinator]:
         """`start` for coroutines: `async with GroupCoordinator.start_async(...) as c:`, or `await`
         it and call `close_async` yourself."""
         return Starting(lambda: cls.start(topics, config, **options))
@@ -345,6 +345,17 @@ class GroupCoordinator:
                 f"{name} would block the running event loop: await c.aio.{name}(...)"
             )
         return self._call(name, *args, **options)
+
+
+class GroupCoordinatorFactory(Protocol):
+    """The fixture `groupd_factory`: `GroupCoordinator.start`, with an end at that of the test."""
+
+    def __call__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, object] | None = None,
+        **options: Unpack[StartOptions],
+    ) -> GroupCoordinator: ...
 
 
 START: Callable[..., Any] = vars(GroupCoordinator)["start"].__func__

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from groupd.coordinator.core.inspection import list_group_summaries
+from groupd.coordinator.faults.errors import NotFound
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.suggest import did_you_mean, there_are
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.testing.engine import Engine
-from groupd.testing.errors import NotFound
 
 
 def find_topic(engine: Engine, name: str) -> Topic:

@@ -7,11 +7,11 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-import structlog
 import uvloop
 
+from groupd.coordinator.faults.errors import HarnessError
+from groupd.coordinator.server.logs import log_through_stdlib
 from groupd.testing.engine import Engine, HarnessOptions
-from groupd.testing.errors import HarnessError
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True
@@ -68,20 +68,3 @@ class LoopThread:
                 self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         finally:
             asyncio.set_event_loop(None)
-
-
-def log_through_stdlib() -> None:
-    """The broker's log goes to the loggers `groupd.*` of `logging`, where pytest captures it;
-    unless the program has configured structlog itself, whose wishes then apply."""
-    if structlog.is_configured():
-        return
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.KeyValueRenderer(key_order=["event"]),
-        ],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,
-    )

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.faults.facts import groups_of, members_of
+from groupd.coordinator.faults.spec import ERROR, FaultSpec
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
@@ -17,12 +19,8 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
-from groupd.testing.fault_facts import groups_of, members_of
-from groupd.testing.fault_spec import ERROR, FaultSpec
 from groupd.testing.history import History
 
-OBSERVED = (OffsetCommitRequest, TxnOffsetCommitRequest, OffsetFetchRequest)
-"""Requests whose replies are noted."""
 PARTITIONS_SHOWN = 20
 CLIENTS_MAX = 1000
 GROUPS_OF_A_CLIENT = 20

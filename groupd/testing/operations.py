@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import Engine
@@ -20,7 +21,7 @@ from groupd.testing.fault_operations import FaultOperations
 from groupd.testing.known import check_group, no_group
 from groupd.testing.offset_operations import OffsetOperations
 from groupd.testing.recipes import Recipes
-from groupd.testing.report import GROUPS_MAX, timeline_text
+from groupd.testing.report import GROUPS_MAX
 from groupd.testing.topic_operations import TopicOperations
 from groupd.testing.waits import Waits
 

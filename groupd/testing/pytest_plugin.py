@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pytest
 
 if TYPE_CHECKING:
-    from groupd.testing.harness import GroupCoordinator
-    from groupd.testing.starting import GroupCoordinatorFactory, StartOptions
+    from groupd.testing.harness import GroupCoordinator, GroupCoordinatorFactory
+    from groupd.testing.starting import StartOptions
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""
@@ -104,8 +104,8 @@ def pytest_runtest_makereport(
 
 def _options(node: pytest.Item) -> dict[str, Any]:
     """The marker nearest to the test wins, key by key; topics and configs add up."""
+    from groupd.coordinator.faults.errors import WrongType
     from groupd.testing.arguments import check_arguments
-    from groupd.testing.errors import WrongType
     from groupd.testing.harness import START
 
     options: dict[str, Any] = {"topics": {}, "config": {}}

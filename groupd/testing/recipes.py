@@ -15,6 +15,8 @@ from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.faults.errors import HarnessError, RequestRefused
+from groupd.coordinator.faults.spec import FIND_COORDINATOR, make_spec, whole
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
     JoinGroupRequest,
@@ -24,8 +26,6 @@ from groupd.protocol.messages.classic_group import (
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.testing.answers import RecipeResult
 from groupd.testing.engine import Engine
-from groupd.testing.errors import HarnessError, RequestRefused
-from groupd.testing.fault_spec import FIND_COORDINATOR, make_spec, whole
 from groupd.testing.known import check_group
 
 HEARTBEAT_VERSION = 1

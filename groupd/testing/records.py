@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
 from groupd.protocol.records.batch import Batch, iter_records
 from groupd.protocol.records.build import NewRecord, build_batch
-from groupd.testing.errors import HarnessError
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995

@@ -1,41 +1,12 @@
-"""A group's history as text, for failing tests. Bounded, because reports are read by people."""
+"""A group as text, for failing tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
 
-from groupd.coordinator.plain_text import fields_text
 from groupd.testing.answers import GroupDescription
 
-EVENTS_MAX = 60
 GROUPS_MAX = 5
-LINE_MAX = 240
-
-
-def timeline_text(events: Sequence[Mapping[str, Any]]) -> str:
-    """The last `EVENTS_MAX` events, one a line."""
-    if not events:
-        return "  (no events)"
-    left_out = len(events) - EVENTS_MAX
-    lines = [f"  ... {left_out} earlier events"] if left_out > 0 else []
-    return "\n".join(lines + [_line(event) for event in events[-EVENTS_MAX:]])
-
-
-def _line(event: Mapping[str, Any]) -> str:
-    at = datetime.fromtimestamp(event["timestamp_ms"] / 1000, UTC)
-    parts = [f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}", event["event"]]
-    if event["member_id"]:
-        parts.append(f"member={event['member_id']}")
-    if event["epoch"] >= 0:
-        parts.append(f"epoch={event['epoch']}")
-    if event["details"]:
-        parts.append(fields_text(event["details"]))
-    if event["cause"]:
-        parts.append(f"({event['cause']})")
-    line = "  " + " ".join(parts)
-    return line if len(line) <= LINE_MAX else line[: LINE_MAX - 3] + "..."
 
 
 def group_text(group: GroupDescription) -> str:

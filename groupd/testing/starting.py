@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
-
-if TYPE_CHECKING:
-    from groupd.testing.harness import GroupCoordinator
+from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
 __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""
@@ -27,28 +24,28 @@ class StartOptions(TypedDict, total=False):
     record: str | PathLike[str] | None
 
 
-class GroupCoordinatorFactory(Protocol):
-    """The fixture `groupd_factory`: `GroupCoordinator.start`, with an end at that of the test."""
+class Broker(Protocol):
+    """What `Starting` asks of what it has started."""
 
-    def __call__(
-        self,
-        topics: Mapping[str, int] | None = None,
-        config: Mapping[str, object] | None = None,
-        **options: Unpack[StartOptions],
-    ) -> GroupCoordinator: ...
+    aio: Any
+
+    async def close_async(self) -> None: ...
 
 
-class Starting:
+B = TypeVar("B", bound=Broker)
+
+
+class Starting(Generic[B]):
     """A broker that is about to start; await it, or use it in `async with`."""
 
-    def __init__(self, start: Callable[[], GroupCoordinator]) -> None:
+    def __init__(self, start: Callable[[], B]) -> None:
         self._start = start
-        self._started: GroupCoordinator | None = None
+        self._started: B | None = None
 
-    def __await__(self) -> Generator[Any, None, GroupCoordinator]:
+    def __await__(self) -> Generator[Any, None, B]:
         return self._begin().__await__()
 
-    async def __aenter__(self) -> GroupCoordinator:
+    async def __aenter__(self) -> B:
         self._started = await self._begin()
         return self._started
 
@@ -67,5 +64,5 @@ class Starting:
         finally:
             await started.close_async()
 
-    async def _begin(self) -> GroupCoordinator:
+    async def _begin(self) -> B:
         return await asyncio.to_thread(self._start)

@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import ReadableLog
 from groupd.protocol.records.batch import Batch, iter_batches
 from groupd.testing.engine import Engine
-from groupd.testing.errors import HarnessError
 from groupd.testing.records import TestRecord, decode
 
 READ_COMMITTED: Final = "read_committed"

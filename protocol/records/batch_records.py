@@ -23,13 +23,6 @@ def zigzag(value: int) -> bytes:
     return uvarint(2 * value if value >= 0 else -2 * value - 1)
 
 
-def zigzags(first: int, count: int) -> Sequence[bytes]:
-    """`zigzag` of `count` numbers from `first` >= 0 on."""
-    if first + count <= _SMALL:
-        return _ZIGZAG[first : first + count]
-    return [zigzag(value) for value in range(first, first + count)]
-
-
 def encode_body(records: Sequence[KeyValue], first_delta: int = 0) -> bytes:
     """Records at consecutive offsets, all at the timestamp of their batch and without headers;
     `first_delta`: of the first one's offset to that of the batch."""

@@ -13,7 +13,7 @@ from struct import Struct
 from struct import error as struct_error
 from sys import intern
 
-from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.primitives import (
     INT32,
     NO_TAGS,
@@ -41,7 +41,6 @@ _TOPIC_ID_FIELD = b"\x01\x00\x10"
 BARE_VALUE_BYTES = 42
 # Behind group and topic: partition, size and fields of the value, no headers.
 _BARE_CONTENT = Struct(">iBhqiBq3s16sx").pack
-_BARE_HEAD, _BARE_EPOCH, _BARE_END = Struct(">Bh"), Struct(">iB"), Struct(">3s16sx")
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:
@@ -78,15 +77,6 @@ def encode_bare_content(opening: bytes, partition: int, value: OffsetCommitValue
         commit_ms,
         _TOPIC_ID_FIELD,
         topic_id,
-    )
-
-
-def bare_content_parts(leader_epoch: int, topic_id: TopicId) -> tuple[bytes, bytes, bytes]:
-    """What `encode_bare_content` puts behind partition, offset and commit timestamp."""
-    return (
-        _BARE_HEAD.pack(2 * BARE_VALUE_BYTES, 4),
-        _BARE_EPOCH.pack(leader_epoch, 1),
-        _BARE_END.pack(_TOPIC_ID_FIELD, topic_id),
     )
 
 

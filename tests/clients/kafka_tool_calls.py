@@ -23,7 +23,7 @@ def shows(tool: str, *calls: str) -> Callable[[Test], Test]:
 
 
 def rendered() -> str:
-    """The table of `docs/compat.md`."""
+    """The table of `docs/clients.md`."""
     rows = []
     for tool, call, test in sorted(SHOWN, key=lambda row: list(MAINS).index(row[0])):
         escaped, shown = call.replace("|", "\\|"), test.removeprefix("test_").replace("_", " ")

@@ -95,7 +95,7 @@ def test_every_record_is_written_once(
 @pytest.mark.timeout(300)
 def test_a_client_that_waits_for_ever_is_started_again(tmp_path: Path) -> None:
     """librdkafka's send_offsets_to_transaction does not survive three COORDINATOR_NOT_AVAILABLE one
-    after another, and does not keep to its timeout then. groupd avoids it (docs/compat.md); should
+    after another, and does not keep to its timeout then. groupd avoids it (docs/clients.md); should
     it happen all the same, such a worker ends itself, and its successor fences it."""
     with GroupCoordinator.start({"in": PARTITIONS, "out": PARTITIONS}, SETTINGS) as c:
         c.faults.add(

@@ -1,6 +1,6 @@
 """Kafka's command-line tools about replicas, leaders and controllers, against the peer.
 
-Their calls are in the same table of `docs/compat.md` as those of `test_kafka_tools`.
+Their calls are in the same table of `docs/clients.md` as those of `test_kafka_tools`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The official command-line tools of Apache Kafka 4.3 against the peer: topics, groups, configs,
 records. `test_kafka_node_tools` has the others.
 
-`shows` names the calls that a test makes; the table of them in `docs/compat.md` is checked against
+`shows` names the calls that a test makes; the table of them in `docs/clients.md` is checked against
 these names, so it says what is run and nothing else.
 """
 
@@ -23,7 +23,7 @@ from tests.support.admin import committed, produce
 from tests.support.peer import Peer
 from tests.support.process import wait_until
 
-COMPAT = Path(__file__).resolve().parents[2] / "docs" / "compat.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 IDLE_MS = "5000"
 """kafka-console-consumer ends after so long without a record; the first one takes a while, too."""
 LIVE = [BY_NAME["confluent-consumer-uniform"], BY_NAME["confluent-classic-range"]]
@@ -536,4 +536,4 @@ def test_configs_of_the_broker(run: Run, peer: Peer) -> None:
 
 def test_the_table_in_the_docs_is_what_these_tests_run() -> None:
     assert test_kafka_node_tools.__doc__  # its calls are registered, too
-    assert rendered() in COMPAT.read_text(), f"put this into {COMPAT.name}:\n{rendered()}"
+    assert rendered() in PAGE.read_text(), f"put this into {PAGE.name}:\n{rendered()}"

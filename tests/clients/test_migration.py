@@ -14,7 +14,7 @@ from tests.support.peer import Peer
 from tests.support.process import wait_until
 
 # Not cooperative-sticky of librdkafka: its leader puts user data into the assignments, which keeps
-# a group from being converted (docs/compat.md).
+# a group from being converted (docs/clients.md).
 ROADS = [
     ("franz-classic-cooperative-sticky", "franz-consumer-uniform"),
     ("confluent-classic-range", "confluent-consumer-range"),

@@ -216,7 +216,7 @@ def offset_records(peer: Peer, group: str, isolation: str) -> list[int]:
 def test_librdkafka_resets_what_a_transaction_holds_back_when_it_gets_another_partition(
     peer: Peer, topics: TopicMaker, unique: str, protocol: str
 ) -> None:
-    """A fault of librdkafka 2.16 with every broker; docs/compat.md says how to live with it. If
+    """A fault of librdkafka 2.16 with every broker; docs/clients.md says how to live with it. If
     this fails, the fault is mended, and what is said there is no longer true."""
     held, other = topics({"held": 1, "other": 1})
     group, deadline = f"held-{unique}", time.monotonic() + WAIT_S

@@ -49,7 +49,9 @@ def test_every_line_of_the_sample_is_a_setting_with_its_default(tmp_path: Path) 
     assert shown == {key: defaults[key] for key in shown}
     assert build_config(path, []) == CoordinatorConfig()
     common = re.search(
-        r"^## Configuration\n(.*?)^## ", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^## Configuration\n(.*?)^## ",
+        (ROOT / "docs" / "serve.md").read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     assert common is not None
     keys = set(re.findall(r"^\| `([\w.]+)` \|", common[1], re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The Python programs of examples/, which the README's section on clients quotes."""
+"""The Python programs of examples/, which docs/clients.md quotes."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from groupd.coordinator.faults.errors import NotFound
 from groupd.testing import GroupCoordinator, HarnessError, WaitTimeout
-from groupd.testing.errors import NotFound
 from tests.harness.members import Member, settings
 
 PROTOCOLS = ("consumer", "classic")

@@ -15,8 +15,8 @@ from kafka.errors import KafkaError as PyKafkaError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PyPlace
 
+from groupd.coordinator.faults.spec import ACTIONS
 from groupd.testing import GroupCoordinator
-from groupd.testing.fault_spec import ACTIONS
 from groupd.testing.handles import FaultHandle, Faults, Incident, RecipeCalls
 from groupd.testing.harness import Clock
 from tests.harness.members import Member, settings

@@ -1,4 +1,4 @@
-"""Every numbered scenario of the specifications is shown by a scenario file or a named test."""
+"""Every numbered scenario of `docs/spec/` is shown by a scenario file or a named test."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from tests.scenarios.runner.run import SCENARIOS, all_scenarios
 from tests.scenarios.runner.table import PATH, text
 
 ROOT = SCENARIOS.parents[1]
-SPEC = ROOT.parent / "shared" / "spec"
+RULES = ROOT / "docs" / "spec"
 AREAS = ("AS", "CG", "CL", "LG", "OF")
 # In a test's name (test_cg_15_...), an id, or a comment in a table of cases.
 NUMBER = re.compile(rf"(?<![a-z0-9])({'|'.join(AREAS)})[-_](\d\d)(?!\d)", re.IGNORECASE)
-SPEC_LINE = re.compile(rf"^- ((?:{'|'.join(AREAS)})-\d\d)\b", re.MULTILINE)
+SCENARIO = re.compile(rf"^- <a id=\"((?:{'|'.join(AREAS)})-\d\d)\">", re.MULTILINE)
 
 
-def listed(name: str) -> dict[str, str]:
-    """`CG-13 reason` per line -> number to reason."""
-    lines = (SCENARIOS / name).read_text().splitlines()
+def excuses() -> dict[str, str]:
+    """Number -> why it is not shown; a line each in `uncovered.txt`."""
+    lines = (SCENARIOS / "uncovered.txt").read_text().splitlines()
     pairs = (line.partition(" ") for line in lines if line and not line.startswith("#"))
     return {number: reason for number, _, reason in pairs}
+
+
+def required() -> set[str]:
+    """The numbers of all scenarios that the rules list, of what is served."""
+    return {n for page in RULES.glob("*.md") for n in SCENARIO.findall(page.read_text())}
 
 
 def numbers_in(source: str) -> set[str]:
@@ -36,24 +41,21 @@ def shown() -> set[str]:
     return found
 
 
+def test_the_rules_list_scenarios_of_every_area() -> None:
+    assert len(required()) > 300
+    assert {number[:2] for number in required()} == set(AREAS)
+
+
 def test_every_number_is_shown_or_excused() -> None:
-    excused = listed("uncovered.txt")
-    missing = set(listed("numbers.txt")) - shown() - set(excused)
+    missing = required() - shown() - set(excuses())
     assert not missing, f"no scenario and no test: {sorted(missing)}"
 
 
 def test_no_excuse_is_left_over() -> None:
-    excused = listed("uncovered.txt")
+    excused = excuses()
     assert all(excused.values()), "an excuse needs a reason"
-    assert set(excused) <= set(listed("numbers.txt"))
+    assert set(excused) <= required()
     assert not set(excused) & shown()
-
-
-if SPEC.is_dir():  # They are not part of the repository; numbers.txt stands in for them.
-
-    def test_the_list_is_that_of_the_specifications() -> None:
-        found = {n for path in SPEC.glob("*.md") for n in SPEC_LINE.findall(path.read_text())}
-        assert sorted(found) == sorted(listed("numbers.txt"))
 
 
 def test_slugs_are_unique_and_options_have_reasons() -> None:

@@ -13,18 +13,13 @@ from groupd.coordinator.core.assignors.api import (
     MemberSpec,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.even import EvenAssignment, shared_topics
 from groupd.coordinator.core.assignors.order import sorted_utf16
 from groupd.coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
 from groupd.coordinator.core.slices import run_through, spans
 from groupd.protocol.messages import TopicId
 
-Built = dict[TopicId, tuple[int, ...]]
-
-NOTHING: Assignment = {}
-
 SLICE_MEMBERS = 2048
-"""Members between two stops."""
+"""So many members are handed partitions in one slice."""
 
 
 def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
@@ -51,78 +46,39 @@ class RangeAssignor:
     def assign_steps(
         self, spec: GroupSpec, topics: TopicDescriber
     ) -> Generator[None, None, Mapping[str, Assignment]]:
-        """`assign` with stops."""
+        """`assign` in slices."""
         members = spec.members
         ranked = ranked_members(members)
         yield
         subscribers = subscribers_of([members[key].topic_ids for key in ranked])
         counts = partition_counts(sorted(subscribers), topics)
-        priors = [members[key].assigned for key in ranked]
-        built = yield from _built(priors, counts, subscribers)
+        built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in ranked]
+        # Topics of one size with as many subscribers are divided in the same way.
+        ranges: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+        for topic_id, count in counts.items():
+            takers = subscribers[topic_id]
+            size = (count, len(takers))
+            if size not in ranges:
+                ranges[size] = _ranges(count, len(takers))
+            for some in spans(len(ranges[size]), SLICE_MEMBERS):
+                yield
+                for position, numbers in zip(takers[some], ranges[size][some], strict=False):
+                    built[position][topic_id] = numbers
         result: dict[str, Assignment] = {}
         for some in spans(len(ranked), SLICE_MEMBERS):
             yield
-            result.update(zip(ranked[some], built[some], strict=True))
+            for member_id, assigned in zip(ranked[some], built[some], strict=True):
+                result[member_id] = settled(members[member_id].assigned, assigned)
         return result
 
 
-def _built(
-    priors: list[Assignment],
-    counts: dict[TopicId, int],
-    subscribers: dict[TopicId, list[int]],
-) -> Generator[None, None, list[Assignment]]:
-    """By rank; the prior object where nothing changed. Topics of one size with the same subscribers
-    are handed out together."""
-    alike: dict[tuple[int, int], list[TopicId]] = {}
-    for topic_id, count in counts.items():
-        alike.setdefault((id(subscribers[topic_id]), count), []).append(topic_id)
-    built: list[Assignment] = [NOTHING] * len(priors)
-    mixed: dict[int, Built] = {}
-    for (_, count), topic_ids in alike.items():
-        owners = subscribers[topic_ids[0]]
-        together = shared_topics(tuple(topic_ids))
-        runs = _shares(count, len(owners))
-        for some in spans(len(runs), SLICE_MEMBERS):
-            yield
-            _hand_out(together, owners[some], runs[some], priors, built, mixed)
-    for position, its in mixed.items():
-        built[position] = settled(priors[position], {key: its[key] for key in sorted(its)})
-    return built
-
-
-def _hand_out(
-    topics: dict[TopicId, None],
-    owners: list[int],
-    runs: list[tuple[int, ...]],
-    priors: list[Assignment],
-    built: list[Assignment],
-    mixed: dict[int, Built],
-) -> None:
-    """`runs[n]` of each of `topics` to the member of rank `owners[n]`. `mixed`: those that get
-    different partitions of different topics."""
-    for position, run in zip(owners, runs, strict=False):
-        mine = built[position]
-        if mine is NOTHING:
-            prior = priors[position]
-            given = EvenAssignment(topics, run)
-            # Nearly everybody is new or has the same form as before: neither needs a comparison.
-            if type(prior) is EvenAssignment:
-                has_changed = prior.partitions != run
-            else:
-                has_changed = not prior
-            built[position] = given if has_changed else settled(prior, given)
-        else:
-            if position not in mixed:
-                mixed[position] = dict(mine)
-            mixed[position].update(dict.fromkeys(topics, run))
-
-
-def _shares(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
-    """The consecutive runs in member order; empty ones are left out (they come last)."""
+def _ranges(partitions: int, subscribers: int) -> list[tuple[int, ...]]:
+    """The consecutive partitions of each subscriber in rank order. Those that get none come last
+    and are left out."""
     quota, extras = divmod(partitions, subscribers)
     numbers = tuple(range(partitions))
     longer = extras * (quota + 1)
-    runs = [numbers[start : start + quota + 1] for start in range(0, longer, quota + 1)]
+    ranges = [numbers[start : start + quota + 1] for start in range(0, longer, quota + 1)]
     if quota:
-        runs += [numbers[start : start + quota] for start in range(longer, partitions, quota)]
-    return runs
+        ranges += [numbers[start : start + quota] for start in range(longer, partitions, quota)]
+    return ranges

@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterator, Mapping
 from itertools import chain, compress
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
-from groupd.coordinator.core.assignors.even import EvenAssignment
 from groupd.coordinator.core.assignors.order import CANONICAL, Order
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, partition_counts, with_added
 from groupd.coordinator.core.slices import spans
@@ -113,10 +112,7 @@ class _Kept:
         self.result.update(zip(member_ids, priors, strict=True))
         for index, prior in enumerate(priors):
             size = 0
-            # The usual form, without a call for each member.
-            even = prior if type(prior) is EvenAssignment else None
-            for topic_id in prior if even is None else even.topics:
-                partitions = prior[topic_id] if even is None else even.partitions
+            for topic_id, partitions in prior.items():
                 if partitions[-1] >= counts.get(topic_id, 0):
                     size = -1
                     break
@@ -166,17 +162,14 @@ class _Free:
     def take(self, priors: list[Assignment]) -> None:
         """What these have of the partitions that there are."""
         for prior in filter(None, priors):
-            even = prior if type(prior) is EvenAssignment else None
-            for topic_id in prior if even is None else even.topics:
-                partitions = prior[topic_id] if even is None else even.partitions
+            for topic_id, partitions in prior.items():
                 count = self.counts.get(topic_id, 0)
                 flags = self._flags.get(topic_id)
                 if flags is None:
                     flags = self._flags[topic_id] = bytearray(b"\1") * count
-                if partitions[-1] >= count:
-                    partitions = tuple(number for number in partitions if number < count)
                 for partition in partitions:
-                    flags[partition] = 0
+                    if partition < count:
+                        flags[partition] = 0
 
     def runs(self) -> Iterator[Run]:
         # One set of numbers for all: making them anew is most of the work of a fresh target.

@@ -22,7 +22,7 @@ LEAVE_STATIC_EPOCH = -2
 """Member epoch of a static member that left for a while."""
 
 PartitionEpochs = Mapping[TopicId, Mapping[int, int]]
-"""Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps. `holdings`."""
+"""Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps."""
 
 NAMES_KEPT = 256
 """So many subscriptions are remembered, to be shared."""

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from groupd.coordinator.core.consumer_group.errors import ReplayError
-from groupd.coordinator.core.consumer_group.holdings import partitions_by_topic
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.protocol.messages import TopicId
 
@@ -52,7 +51,7 @@ class PartitionEpochMap:
 
     def _remove(self, member: ConsumerGroupMember) -> None:
         for holdings in (member.assigned, member.pending_revocation):
-            for topic_id, partitions in partitions_by_topic(holdings):
+            for topic_id, partitions in holdings.items():
                 topic = self._topics.get(topic_id)
                 if topic is None:
                     continue
@@ -62,7 +61,7 @@ class PartitionEpochMap:
 
     def _add(self, member: ConsumerGroupMember) -> None:
         for holdings in (member.assigned, member.pending_revocation):
-            for topic_id, partitions in partitions_by_topic(holdings):
+            for topic_id, partitions in holdings.items():
                 topic = self._topics.get(topic_id)
                 if topic is None:
                     topic = self._topics[topic_id] = _Topic()

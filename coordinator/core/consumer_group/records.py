@@ -8,12 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment
-from groupd.coordinator.core.assignors.even import EvenAssignment, shared_topics
-from groupd.coordinator.core.consumer_group.holdings import (
-    ascend,
-    even_holdings,
-    topic_holdings,
-)
 from groupd.coordinator.core.consumer_group.member import (
     NO_PARTITION_EPOCHS,
     ConsumerGroupMember,
@@ -146,45 +140,20 @@ def member_removal(group_id: str, member_id: str) -> list[Record]:
 
 def target_of(value: ConsumerGroupTargetMemberValue) -> Assignment:
     """The assignment that an R7 holds."""
-    topics = value.topics
-    if topics and topics[0].partitions and _are_even(topics):
-        topic_ids = tuple([topic.topic_id for topic in topics])
-        return EvenAssignment(shared_topics(topic_ids), topics[0].partitions)
-    return {topic.topic_id: topic.partitions for topic in topics if topic.partitions}
+    return {topic.topic_id: topic.partitions for topic in value.topics if topic.partitions}
 
 
-def _are_even(topics: Sequence[AssignedTopic] | Sequence[OwnedTopic]) -> bool:
-    """Whether there are the same partitions of each, and the topics ascend as we write them."""
-    last = topics[0]
-    for topic in topics[1:]:
-        if topic.partitions != last.partitions or topic.topic_id <= last.topic_id:
-            return False
-        last = topic
-    return True
-
-
-def partition_epochs(
-    topics: Sequence[OwnedTopic], member_epoch: int, target: Assignment
-) -> PartitionEpochs:
-    """The partition map that an R8 holds. Missing assignment epochs, or a list of another length
-    (an older writer), stand for the member epoch, at least 0. What is as in `target` shares its
-    memory."""
+def partition_epochs(topics: Sequence[OwnedTopic], member_epoch: int) -> PartitionEpochs:
+    """The partition map that an R8 holds. Assignment epochs that are missing, or of another
+    number than the partitions (an older writer), stand for the member epoch, at least 0."""
     if not topics:
         return NO_PARTITION_EPOCHS
-    epochs = [_epochs_of(topic, member_epoch) for topic in topics]
-    partitions = topics[0].partitions
-    if partitions and ascend(partitions) and _are_even(topics) and _are_equal(epochs):
-        topic_ids = tuple([topic.topic_id for topic in topics])
-        return even_holdings(topic_ids, partitions, epochs[0], target)
-    return {
-        topic.topic_id: topic_holdings(topic.topic_id, topic.partitions, since, target)
-        for topic, since in zip(topics, epochs, strict=True)
-        if topic.partitions
-    }
-
-
-def _are_equal(items: list[tuple[int, ...]]) -> bool:
-    return items.count(items[0]) == len(items)
+    epochs: dict[TopicId, dict[int, int]] = {}
+    for topic in topics:
+        if topic.partitions:
+            since = _epochs_of(topic, member_epoch)
+            epochs[topic.topic_id] = dict(zip(topic.partitions, since, strict=True))
+    return epochs
 
 
 def _epochs_of(topic: OwnedTopic, member_epoch: int) -> tuple[int, ...]:

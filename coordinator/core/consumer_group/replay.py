@@ -13,7 +13,7 @@ from typing import Any
 
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.errors import ReplayError
-from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_EPOCH,
     NO_PARTITION_EPOCHS,
@@ -125,7 +125,7 @@ def _current_member(
     name: str,
     value: ConsumerGroupCurrentMemberValue,
 ) -> None:
-    epoch, target = value.member_epoch, group.targets.get(name, NO_TARGET)
+    epoch = value.member_epoch
     known = group.members.get(name, UNKNOWN_MEMBER)
     group.put_member(
         known.at_epoch(
@@ -133,8 +133,8 @@ def _current_member(
             epoch,
             value.previous_member_epoch,
             MemberState.of(value.state),
-            records.partition_epochs(value.assigned, epoch, target),
-            records.partition_epochs(value.pending_revocation, epoch, NO_TARGET),
+            records.partition_epochs(value.assigned, epoch),
+            records.partition_epochs(value.pending_revocation, epoch),
         )
     )
 

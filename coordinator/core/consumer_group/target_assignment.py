@@ -19,8 +19,9 @@ from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import effective_subscription
-from groupd.coordinator.core.consumer_group.target_checks import checked
+from groupd.coordinator.core.consumer_group.target_checks import check_steps
 from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicId
@@ -127,7 +128,7 @@ def _run(state: ShardState, name: str, view: AssignmentSpec) -> dict[str, Assign
         raise AssignorFailed(name, "the preferred assignor is not configured")
     topics = ImageDescriber(state.image)
     try:
-        return checked(assignor.assign(view, topics), view, topics)
+        return run_through(check_steps(assignor.assign(view, topics), view, topics))
     except AssignorError as error:
         raise AssignorFailed(name, str(error)) from error
     except Exception as error:

@@ -7,8 +7,6 @@ from collections.abc import Set
 from groupd.coordinator.core.group import Group
 from groupd.protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 
-NONE_TOO_LONG: Set[tuple[str, int]] = frozenset()
-
 
 def check_group(
     group: Group,

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.offsets.admission import check_group
-from groupd.coordinator.core.offsets.again import CommitAgain
 from groupd.coordinator.core.offsets.refusals import refuse_commit, refuse_txn_commit
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
@@ -56,13 +55,12 @@ def commit_offsets(
     reply = OffsetCommitReply(_results(request.topics, too_long))
     if group is not None:
         group.on_offset_commit(request.member_id, request.group_instance_id, now, state.deadlines)
-    events = _events(request, records)
-    outcome = Outcome(
-        records=records, replies=[(token, reply)], gate=request.group_id, events=events
+    return Outcome(
+        records=records,
+        replies=[(token, reply)],
+        gate=request.group_id,
+        events=_events(request, records),
     )
-    if records and not too_long:
-        outcome.again = CommitAgain(state, request, context.api_version, reply, events)
-    return outcome
 
 
 def commit_txn_offsets(

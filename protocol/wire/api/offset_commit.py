@@ -8,7 +8,6 @@ There is no error above the partition: an error of the whole request stands on e
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
@@ -26,7 +25,6 @@ from groupd.protocol.wire.reader import Reader, decoder
 from groupd.protocol.wire.registry import Api
 
 _FLEXIBLE_FROM = 8
-_PARTITION_BYTES = 4
 # Results: partition and error; the pad byte is the empty set of tagged fields.
 # Partition and offset, from v6 on leader epoch, then length of metadata and number of tags.
 _COMMIT = Struct(">iq")
@@ -70,30 +68,6 @@ def _partition_reader(reader: Reader) -> Callable[[Reader], CommitPartition]:
     if reader.flexible:
         return _read_partition_flexible
     return _read_partition if reader.version >= 6 else _read_partition_without_epoch
-
-
-@decoder(_FLEXIBLE_FROM)
-def offset_places(reader: Reader) -> tuple[int, ...]:
-    """Where in the frame of a request its offsets stand, 8 bytes each, in their order; arguments
-    and errors as of `decode`."""
-    read_partition = _partition_reader(reader)
-
-    def place(reader: Reader) -> int:
-        at = reader.at + _PARTITION_BYTES
-        read_partition(reader)
-        return at
-
-    def topic(reader: Reader) -> tuple[int, ...]:
-        if reader.version >= 10:
-            reader.uuid()
-        else:
-            reader.string()
-        places = reader.array(place)
-        reader.end()
-        return places
-
-    _read_head(reader)
-    return tuple(chain.from_iterable(reader.array(topic)))
 
 
 def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 
-from groupd.coordinator.cli.bench import frames
+from tests.bench import frames
 from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import LoadFailed, once
 from tests.bench.peers.processes import NoPeer, Peer, running

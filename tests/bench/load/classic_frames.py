@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.cli.bench.frames import request_frame
 from groupd.protocol.wire.encode import Writer
+from tests.bench.frames import request_frame
 
 REBALANCE_MS = 60_000
 TYPE = "consumer"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from groupd.coordinator.cli.bench import frames
 from groupd.protocol.errors import ErrorCode
+from tests.bench import frames
 from tests.bench.load import classic_frames
 from tests.bench.load.generator import LoadFailed, once
 from tests.bench.peers.processes import Peer

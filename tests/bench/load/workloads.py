@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from groupd.coordinator.cli.bench import frames
+from tests.bench import frames
 from tests.bench.load.generator import LoadFailed
 from tests.bench.load.members import (
     PARTITIONS,

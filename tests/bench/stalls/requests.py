@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from struct import Struct
 
-from groupd.coordinator.cli.bench import frames
-from groupd.coordinator.cli.bench.fill import TOPIC
 from groupd.protocol.wire.encode import Writer
+from tests.bench import frames
+from tests.bench.fill import TOPIC
 from tests.bench.stalls.store import EPOCH, HUGE, member_id
 
 _INT32 = Struct(">i")

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from groupd.coordinator.cli.bench.fill import (
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
+from groupd.storage.log import StoredTopic
+from groupd.storage.open import create_store
+from tests.bench.fill import (
     PARTITIONS_PER_MEMBER,
     TOPIC,
     TOPIC_ID,
@@ -18,9 +21,6 @@ from groupd.coordinator.cli.bench.fill import (
     settled_group,
     settled_member,
 )
-from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from groupd.storage.log import StoredTopic
-from groupd.storage.open import create_store
 
 HUGE = "huge"
 SMALL = 10

@@ -42,7 +42,7 @@ POLL_S, ANEW_S = 0.1, 0.2
 LINGER_S = 0.2
 """How long a transaction waits for more records."""
 NO_OFFSET = "Failed to fetch committed offset"
-"""An error whose partitions librdkafka keeps but never reads (docs/compat.md)."""
+"""An error whose partitions librdkafka keeps but never reads (docs/clients.md)."""
 
 
 def is_the_end(error: KafkaError) -> bool:
@@ -58,7 +58,7 @@ def emit(event: str, **fields: Any) -> None:
 
 class Watchdog:
     """Ends the process in a call that does not come back: librdkafka's
-    send_offsets_to_transaction does not keep to its timeout (docs/compat.md)."""
+    send_offsets_to_transaction does not keep to its timeout (docs/clients.md)."""
 
     def __init__(self) -> None:
         self._call: str | None = None
@@ -108,7 +108,7 @@ def consumer_config(options: argparse.Namespace) -> dict[str, Any]:
         "isolation.level": "read_committed",
         # The group has an offset for every partition, but librdkafka resets one nevertheless if it
         # is assigned others while a transaction still holds this one's offset back
-        # (docs/compat.md). With "earliest" it would read everything twice.
+        # (docs/clients.md). With "earliest" it would read everything twice.
         "auto.offset.reset": "error",
         "enable.auto.commit": False,
         "reconnect.backoff.max.ms": 500,
@@ -133,7 +133,7 @@ class Worker:
         self._producer = Producer(
             {
                 # Without it, librdkafka 2.16 can wait for ever in send_offsets_to_transaction
-                # after the only broker has restarted; with Apache Kafka, too (docs/compat.md).
+                # after the only broker has restarted; with Apache Kafka, too (docs/clients.md).
                 "metadata.recovery.strategy": "none",
                 "bootstrap.servers": options.bootstrap,
                 "transactional.id": options.transactional_id,

@@ -1,4 +1,4 @@
-"""`docs/compat-scenarios.md`: what differs on which backend and why, from the scenario files.
+"""The page of scenarios by backend in `docs/spec/`: what differs where, and why.
 
 `python -m tests.scenarios.runner.table` writes it; a test compares.
 """
@@ -12,7 +12,7 @@ from tests.scenarios.runner.brokers import KINDS
 from tests.scenarios.runner.parser import Scenario
 from tests.scenarios.runner.run import all_scenarios
 
-PATH = Path(__file__).resolve().parents[3] / "docs" / "compat-scenarios.md"
+PATH = Path(__file__).resolve().parents[3] / "docs" / "spec" / "scenarios.md"
 NAMES = {
     "core": "the core",
     "tcp": "groupd",
@@ -38,9 +38,8 @@ def text(scenarios: Iterable[Scenario]) -> str:
         lines.append(f"| {NAMES[kind]} | {len(listed)} | {len(shown)} | {len(different)} |")
     lines += [
         "",
-        "With workers a request about groups of several of them is skipped when it comes to that:",
+        "With workers a request about groups of several workers is left out: clients ask each.",
     ]
-    lines += ["clients send one to each."]
     lines += ["", "## Differences", "", "| scenario | title | backend | why |", "|---|---|---|---|"]
     for scenario in listed:
         for kind in KINDS:

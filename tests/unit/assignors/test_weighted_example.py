@@ -18,8 +18,9 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from groupd.coordinator.core.consumer_group.target_checks import checked
+from groupd.coordinator.core.consumer_group.target_checks import check_steps
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.slices import run_through
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "docs" / "examples" / "assignor" / "src" / "weighted_assignor.py"
@@ -50,7 +51,7 @@ def assign(
     spec = AssignmentSpec(members, SubscriptionType.HOMOGENEOUS)
     topics = ImageDescriber(MetadataImage([TopicImage(FOO, "foo", count)]))
     result: Mapping[str, Assignment] = example.WeightedAssignor().assign(spec, topics)
-    checked(result, spec, topics)
+    run_through(check_steps(result, spec, topics))
     return result
 
 

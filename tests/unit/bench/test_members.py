@@ -1,4 +1,4 @@
-"""The members of `groupd bench`: settled is what the coordinator takes for settled."""
+"""The members of `tests.bench.self`: settled is what the coordinator takes for settled."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import chain
 
 import pytest
 
-from groupd.coordinator.cli.bench.frames import heartbeat_reply
-from groupd.coordinator.cli.bench.load import connect, run_all
-from groupd.coordinator.cli.bench.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.daemon import Daemon, DaemonOptions
 from groupd.storage.memory import MemoryStore
+from tests.bench.frames import heartbeat_reply
+from tests.bench.self.load import connect, run_all
+from tests.bench.self.members import GROUP_SIZE, TOPIC, JoinedMembers, member_names
 
 PARTITIONS, MEMBERS = 25, 2 * GROUP_SIZE
 

@@ -67,8 +67,6 @@ def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
         ["health", "--timeout", "-1"],
         ["health", "--timeout", "0"],
         ["health", "--admin", "127.0.0.1:0"],
-        ["bench", "--seconds", "0"],
-        ["bench", "--members", "0"],
     ],
     ids=" ".join,
 )

@@ -8,9 +8,9 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime import producer_expiry
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.records.batch import encode_batch, parse_header
 from groupd.testing.clock import ManualClock
 

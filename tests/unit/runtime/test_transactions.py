@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.types import Operation
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.shard_runtime import ShardState
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (
     CommitPartition,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from groupd.coordinator.cli.bench.frames import consumer_heartbeat, offset_commit, offset_fetch
 from groupd.coordinator.server.connection import Connection
+from tests.bench.frames import consumer_heartbeat, offset_commit, offset_fetch
 from tests.unit.server.test_steady import TOPIC, Peer
 
 REQUESTS = {

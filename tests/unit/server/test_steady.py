@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.cli.bench.frames import consumer_heartbeat
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.daemon import Daemon, DaemonOptions
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.steady import ENTRIES_MAX, SteadyTable
+from tests.bench.frames import consumer_heartbeat
 
 TOPIC = "orders"
 MEMBERS = ("m0", "m1", "m2")
@@ -169,24 +169,6 @@ async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: P
         assert peer.repeated == settled
 
 
-class Nobody:
-    """The connection of a table that is asked directly."""
-
-    def take_in(self, data: bytes) -> None:
-        raise AssertionError(data)
-
-    write = take_in
-
-    def input_ended(self) -> None:
-        raise AssertionError
-
-    def unsent(self) -> bool:
-        return False
-
-    def failed(self, error: Exception) -> None:
-        raise error
-
-
 class Always:
     def renew(self, now_ms: int) -> bool:
         return True
@@ -213,7 +195,7 @@ def reply(*correlations: int) -> bytes:
 
 def test_the_same_request_several_times_in_a_row() -> None:
     stats = ConnectionStats()
-    table = SteadyTable(SystemClock(), stats, Nobody())
+    table = SteadyTable(SystemClock(), stats)
     table.put(REQUEST, REPLY, Always(), (68, 1))
     for ids in ([7], [1, 2, 3], [2**31 - 1, 0], list(range(100)), [5, 5, 5]):
         data = b"".join(whole(REQUEST, id_) for id_ in ids)
@@ -238,14 +220,14 @@ OTHERS = {
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
 def test_what_is_no_repetition(data: bytes) -> None:
     stats = ConnectionStats()
-    table = SteadyTable(SystemClock(), stats, Nobody())
+    table = SteadyTable(SystemClock(), stats)
     table.put(REQUEST, REPLY, Always(), (68, 1))
     assert table.repeated(data) is None
     assert stats.repeated == 0
 
 
 def test_a_lease_that_has_ended_is_forgotten_and_leaves_the_others() -> None:
-    table = SteadyTable(SystemClock(), ConnectionStats(), Nobody())
+    table = SteadyTable(SystemClock(), ConnectionStats())
     other = REQUEST[:-1] + b"x"
     table.put(REQUEST, REPLY, Always(), (68, 1))
     table.put(other, REPLY, Never(), (68, 1))
@@ -272,7 +254,7 @@ async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_the_table_is_bounded() -> None:
-    table = SteadyTable(SystemClock(), ConnectionStats(), Nobody())
+    table = SteadyTable(SystemClock(), ConnectionStats())
     for number in range(ENTRIES_MAX + 5):
         table.put(b"head" + bytes(4) + str(number).encode(), b"lencorrtail", Always(), (68, 1))
     assert len(table) == 5

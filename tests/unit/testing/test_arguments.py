@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import pytest
 
+from groupd.coordinator.faults.errors import HarnessError, WrongType
 from groupd.coordinator.suggest import did_you_mean, there_are
 from groupd.testing.arguments import check_arguments
-from groupd.testing.errors import HarnessError, WrongType
 from groupd.testing.harness import START
 from groupd.testing.operations import Operations
 

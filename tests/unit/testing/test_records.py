@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kafka.partitioner.default import murmur2 as reference
 
+from groupd.coordinator.faults.errors import HarnessError
 from groupd.protocol.records.batch import check, iter_batches
-from groupd.testing.errors import HarnessError
 from groupd.testing.records import TestRecord, as_record, decode, encode, murmur2, placed
 
 

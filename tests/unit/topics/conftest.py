@@ -10,9 +10,9 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext, allow_all
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
-from groupd.coordinator.transactions.api import Marker
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node

@@ -10,8 +10,8 @@ from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions.api import Marker
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.transactions.api import Marker
+from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.workers import log_bytes, messages
 from groupd.coordinator.workers.messages import AdminAnswer, Health, Start, Verify
 from groupd.coordinator.workers.metric_families import (

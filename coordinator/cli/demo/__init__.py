@@ -1,1 +1,0 @@
-"""`groupd demo`: three real consumers, a killed one, and what the coordinator does about it."""

@@ -1,0 +1,80 @@
+"""Stands between the connections and the broker and takes note of who said what.
+
+It is the innermost of what `Daemon(wrap=...)` may put there: what does not get through to the
+broker (a fault holds it back) was not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from groupd.coordinator.faults.intercepted import InterceptedSlot
+from groupd.coordinator.faults.liveness import Liveness, MemberKey
+from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.server.slot import Slot
+from groupd.protocol.messages.classic_group import HeartbeatRequest, SyncGroupRequest
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
+)
+from groupd.protocol.wire.registry import Api
+
+OBSERVED = (OffsetCommitRequest, TxnOffsetCommitRequest, OffsetFetchRequest)
+"""Requests whose replies are noted."""
+
+
+class Traffic:
+    """A `Requests`. `epochs`: the highest epoch (or generation) that each member has named in a
+    heartbeat, which is how a client acknowledges it. `replied` is told what the broker answers
+    to requests of the types in `OBSERVED`."""
+
+    def __init__(
+        self,
+        inner: Requests,
+        liveness: Liveness,
+        changed: Callable[[], None],
+        replied: Callable[[Any, Any], None] | None = None,
+    ) -> None:
+        self._inner = inner
+        self._liveness = liveness
+        self._changed = changed
+        self._replied = replied
+        self.epochs: dict[MemberKey, int] = {}
+
+    def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        self._liveness.heard(request, slot.connection)
+        said = _epoch(request)
+        if self._replied is not None and isinstance(request, OBSERVED):
+            self._observe(self._replied, slot, api, request)
+        else:
+            self._inner.submit(slot, api, request)
+        if said is not None:
+            key = (request.group_id, request.member_id)
+            if said > self.epochs.get(key, 0):
+                self.epochs[key] = said
+                self._changed()
+
+    def _observe(
+        self, replied: Callable[[Any, Any], None], slot: Slot, api: Api, request: Any
+    ) -> None:
+        def on_reply(reply: Any) -> None:
+            replied(request, reply)
+            slot.resolve(reply)
+
+        observed = InterceptedSlot(slot, on_reply)
+        self._inner.submit(observed, api, request)
+        slot.token = observed.token  # whoever forgets the slot forgets the request
+
+    def forget(self, slot: Slot) -> None:
+        self._inner.forget(slot)
+
+
+def _epoch(request: Any) -> int | None:
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return request.member_epoch
+    if isinstance(request, HeartbeatRequest | SyncGroupRequest):
+        return request.generation_id
+    return None

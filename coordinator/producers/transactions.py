@@ -1,0 +1,74 @@
+"""What the transaction coordinator and the logs with transactions ask of each other.
+
+Both sides depend on this file and not on each other: topics and shards take markers and ask whether
+a producer is in a transaction; the coordinator writes markers and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from groupd.protocol.errors import ErrorCode
+
+TopicPartition = tuple[str, int]
+"""Name of the topic, number of the partition."""
+
+
+class Marker(Struct, frozen=True):
+    """A COMMIT or ABORT marker (KIP-98). In transaction version 2 (KIP-890) its epoch is one above
+    the epoch that the transaction was written with."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    transaction_version: int  # 1 or 2
+
+
+class MarkerTarget(Protocol):
+    """Takes markers for the partitions that it holds."""
+
+    async def write_marker(
+        self, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Append the marker to each partition, `__consumer_offsets` included. NONE: it is durable.
+        After a retriable code the coordinator tries again."""
+        ...
+
+
+class TransactionVerifier(Protocol):
+    """Knows the open transactions (KIP-890)."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Awaitable[dict[TopicPartition, ErrorCode]]:
+        """Whether these partitions are in the producer's open transaction. With `add` (transaction
+        version 2) they are added first, durably. Codes: NONE, TRANSACTION_ABORTABLE,
+        INVALID_PRODUCER_EPOCH (instead of PRODUCER_FENCED), CONCURRENT_TRANSACTIONS,
+        INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, COORDINATOR_LOAD_IN_PROGRESS,
+        NOT_COORDINATOR."""
+        ...
+
+
+class NoTransactions:
+    """The verifier of a broker without a transaction coordinator: nothing is in a transaction."""
+
+    async def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> dict[TopicPartition, ErrorCode]:
+        return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)
