@@ -34,9 +34,9 @@ Handler = Callable[[ShardState, RequestContext, Any, Instant], Outcome]
 HostedHandler = Callable[[ShardState, Any, RequestContext, Any, Instant], Outcome]
 """A `Handler` that is also given the group, before the context."""
 
-Replay = Callable[[ShardState, str, str, Any], None]
-"""Applies one record: (state, group id, the second name in its key or "", value or None for a
-tombstone). The only writer of hard state. Raises ReplayError."""
+Replay = Callable[[ShardState, Any, Any], None]
+"""Applies one record: (state, key, value or None for a tombstone). The only writer of hard state.
+Raises ReplayError."""
 
 Place = tuple[str | TopicId, int]
 """A partition, by topic name in types that know names, by topic id in those that know ids."""
@@ -169,9 +169,3 @@ class GroupType(Struct, frozen=True, kw_only=True):
         default_factory=dict
     )
     group_problems: Callable[[Any], Iterator[str]] = _no_problems
-
-
-def second_name(key: Any) -> str:
-    """What a record's key names beside the group: a member id, a regular expression, or ""."""
-    name: str = getattr(key, "member_id", "") or getattr(key, "regex", "")
-    return name

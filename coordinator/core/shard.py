@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from groupd.coordinator.core import admin
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_type import Handler, HostedHandler, second_name
+from groupd.coordinator.core.group_type import Handler, HostedHandler
 from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
@@ -118,11 +118,11 @@ class GroupCoordinatorShard:
 
     def replay(self, record: Record, at: AppliedAt) -> None:
         """Apply one record of the log. Raises on what must not be skipped."""
-        key: Any = record.key
-        if isinstance(key, OffsetCommitKey):
+        kind = type(record.key)
+        if kind is OffsetCommitKey:
             self.offsets.replay(record, at)
         else:
-            self.replay_group(type(key), key.group, second_name(key), record.value)
+            self._replay[kind](self.state, record.key, record.value)
 
     def replay_all(
         self, records: Iterable[Record], offset: int, producer: tuple[int, int] | None
@@ -139,7 +139,8 @@ class GroupCoordinatorShard:
     ) -> None:
         """`replay` of a record of a group, taken apart: the class of its key, and the second name
         in it (a member id or a regular expression) or ""."""
-        self._replay[kind](self.state, group_id, name, value)
+        key = kind(group_id, name) if len(kind.__struct_fields__) > 1 else kind(group_id)
+        self._replay[kind](self.state, key, value)
 
     def replay_offset(
         self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int

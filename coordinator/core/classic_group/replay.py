@@ -59,10 +59,11 @@ def _member_value(
 
 
 def group_metadata(
-    state: ShardState, group_id: str, name: str, value: GroupMetadataValue | None
+    state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None
 ) -> None:
     """Apply a GroupMetadata record. A value replaces whatever has the id, a tombstone removes it
     (of any type). Timers of a classic group that goes are cancelled."""
+    group_id = key.group
     before = state.groups.pop(group_id, None)
     if isinstance(before, ClassicGroup):
         cancel_timers(state, before)

@@ -49,12 +49,14 @@ def _find(state: ShardState, group_id: str) -> ConsumerGroup | None:
     raise ReplayError(f"group {group_id} is a {group.type_name} group, not a consumer group")
 
 
-def _group_epoch(group: ConsumerGroup, name: str, value: ConsumerGroupMetadataValue) -> None:
+def _group_epoch(
+    group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue
+) -> None:
     group.group_epoch = value.epoch
     group.metadata_hash = value.metadata_hash
 
 
-def _delete_group(state: ShardState, group: ConsumerGroup, name: str) -> None:
+def _delete_group(state: ShardState, group: ConsumerGroup, key: ConsumerGroupMetadataKey) -> None:
     if group.members:
         raise ReplayError(f"group {group.group_id} is deleted with {len(group.members)} members")
     if group.targets:
@@ -64,46 +66,55 @@ def _delete_group(state: ShardState, group: ConsumerGroup, name: str) -> None:
     del state.groups[group.group_id]
 
 
-def _partition_metadata(group: ConsumerGroup, name: str, value: object) -> None:
+def _partition_metadata(
+    group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: object
+) -> None:
     group.has_partition_metadata = True
 
 
-def _drop_partition_metadata(state: ShardState, group: ConsumerGroup, name: str) -> None:
+def _drop_partition_metadata(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey
+) -> None:
     group.has_partition_metadata = False
 
 
 def _member_metadata(
     group: ConsumerGroup,
-    name: str,
+    key: ConsumerGroupMemberMetadataKey,
     value: ConsumerGroupMemberMetadataValue,
 ) -> None:
-    known = group.members.get(name, UNKNOWN_MEMBER)
-    group.put_member(known.described_by(name, value))
+    member_id = key.member_id
+    known = group.members.get(member_id, UNKNOWN_MEMBER)
+    group.put_member(known.described_by(member_id, value))
 
 
-def _remove_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    member = group.members.get(name)
+def _remove_member(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey
+) -> None:
+    member_id = key.member_id
+    member = group.members.get(member_id)
     if member is None:
         return
+    who = f"member {member_id} of group {group.group_id}"
     if member.member_epoch != LEAVE_EPOCH:
-        raise ReplayError(
-            f"member {name} of group {group.group_id} is removed at epoch {member.member_epoch}"
-        )
-    if name in group.targets:
-        raise ReplayError(f"member {name} of group {group.group_id} is removed with a target")
+        raise ReplayError(f"{who} is removed at epoch {member.member_epoch}")
+    if member_id in group.targets:
+        raise ReplayError(f"{who} is removed with a target")
     group.remove_member(member)
 
 
 def _target_epoch(
     group: ConsumerGroup,
-    name: str,
+    key: ConsumerGroupTargetMetadataKey,
     value: ConsumerGroupTargetMetadataValue,
 ) -> None:
     group.assignment_epoch = value.assignment_epoch
     group.assignment_timestamp_ms = value.assignment_timestamp_ms
 
 
-def _drop_target_epoch(state: ShardState, group: ConsumerGroup, name: str) -> None:
+def _drop_target_epoch(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMetadataKey
+) -> None:
     if group.targets:
         raise ReplayError(
             f"the target epoch of group {group.group_id} is dropped before its targets"
@@ -112,24 +123,29 @@ def _drop_target_epoch(state: ShardState, group: ConsumerGroup, name: str) -> No
     group.assignment_timestamp_ms = 0
 
 
-def _target_member(group: ConsumerGroup, name: str, value: ConsumerGroupTargetMemberValue) -> None:
-    group.set_target(name, records.target_of(value))
+def _target_member(
+    group: ConsumerGroup, key: ConsumerGroupTargetMemberKey, value: ConsumerGroupTargetMemberValue
+) -> None:
+    group.set_target(key.member_id, records.target_of(value))
 
 
-def _drop_target_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    group.remove_target(name)
+def _drop_target_member(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMemberKey
+) -> None:
+    group.remove_target(key.member_id)
 
 
 def _current_member(
     group: ConsumerGroup,
-    name: str,
+    key: ConsumerGroupCurrentMemberKey,
     value: ConsumerGroupCurrentMemberValue,
 ) -> None:
+    member_id = key.member_id
     epoch = value.member_epoch
-    known = group.members.get(name, UNKNOWN_MEMBER)
+    known = group.members.get(member_id, UNKNOWN_MEMBER)
     group.put_member(
         known.at_epoch(
-            name,
+            member_id,
             epoch,
             value.previous_member_epoch,
             MemberState.of(value.state),
@@ -139,12 +155,15 @@ def _current_member(
     )
 
 
-def _drop_current_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    member = group.members.get(name)
+def _drop_current_member(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupCurrentMemberKey
+) -> None:
+    member_id = key.member_id
+    member = group.members.get(member_id)
     if member is not None:
         group.put_member(
             member.at_epoch(
-                name,
+                member_id,
                 LEAVE_EPOCH,
                 LEAVE_EPOCH,
                 member.state,
@@ -154,34 +173,35 @@ def _drop_current_member(state: ShardState, group: ConsumerGroup, name: str) -> 
         )
 
 
-def _regex(group: ConsumerGroup, name: str, value: ConsumerGroupRegexValue) -> None:
-    group.set_regex(name, value)
+def _regex(
+    group: ConsumerGroup, key: ConsumerGroupRegexKey, value: ConsumerGroupRegexValue
+) -> None:
+    group.set_regex(key.regex, value)
 
 
-def _drop_regex(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    group.set_regex(name, None)
+def _drop_regex(state: ShardState, group: ConsumerGroup, key: ConsumerGroupRegexKey) -> None:
+    group.set_regex(key.regex, None)
 
 
 def _applier(
-    on_value: Callable[[ConsumerGroup, str, Any], None],
-    on_tombstone: Callable[[ShardState, ConsumerGroup, str], None],
+    on_value: Callable[[ConsumerGroup, Any, Any], None],
+    on_tombstone: Callable[[ShardState, ConsumerGroup, Any], None],
 ) -> Replay:
-    """How records of one kind are applied. `name`: the member id or the regular expression in the
-    key, "" if it has none."""
+    """How records of one kind are applied."""
 
-    def apply(state: ShardState, group_id: str, name: str, value: Any) -> None:
-        group = state.groups.get(group_id)
+    def apply(state: ShardState, key: Any, value: Any) -> None:
+        group = state.groups.get(key.group)
         if not isinstance(group, ConsumerGroup):
-            group = _find(state, group_id)
+            group = _find(state, key.group)
         if value is None:
             if group is not None:
                 group.changes += 1
-                on_tombstone(state, group, name)
+                on_tombstone(state, group, key)
             return
         if group is None:
-            group = state.groups[group_id] = ConsumerGroup(group_id)
+            group = state.groups[key.group] = ConsumerGroup(key.group)
         group.changes += 1
-        on_value(group, name, value)
+        on_value(group, key, value)
 
     return apply
 

@@ -13,7 +13,6 @@ it, so no partition changes hands by the conversion itself.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,7 +34,6 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, c
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
 from groupd.coordinator.core.consumer_group.timer_keys import SESSION
-from groupd.coordinator.core.group_type import second_name
 from groupd.coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     claim_of,
@@ -203,5 +201,4 @@ def _target(member: ConsumerGroupMember) -> Assignment:
 
 def _replay(scratch: ShardState, conversion: list[Record]) -> None:
     for record in conversion:
-        key: Any = record.key
-        APPLIERS[type(key)](scratch, key.group, second_name(key), record.value)
+        APPLIERS[type(record.key)](scratch, record.key, record.value)
