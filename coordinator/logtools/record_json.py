@@ -137,7 +137,7 @@ def _reader(hint: Any, attribute: str) -> Callable[[Any], Any]:
     return lambda data: data
 
 
-def _read(kind: type[Any], data: Json) -> Any:
+def _read(kind: Any, data: Json) -> Any:
     """Fields that older versions do not have take their defaults."""
     return kind(
         **{one.attribute: one.read(data[one.name]) for one in _fields(kind) if one.name in data}
@@ -145,9 +145,8 @@ def _read(kind: type[Any], data: Json) -> Any:
 
 
 def _write(item: Any) -> Json:
-    return {
-        one.name: _plain(getattr(item, one.attribute), one.attribute) for one in _fields(type(item))
-    }
+    kind: Any = type(item)
+    return {one.name: _plain(getattr(item, one.attribute), one.attribute) for one in _fields(kind)}
 
 
 def _plain(value: Any, attribute: str) -> Any:
