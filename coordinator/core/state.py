@@ -14,7 +14,7 @@ from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.metadata_image import MetadataImage
 
 if TYPE_CHECKING:
-    from groupd.coordinator.core.consumer_group.gather import Gathering
+    from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeats
     from groupd.coordinator.core.migration import Migration
 
 
@@ -22,8 +22,8 @@ class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
     whose regular expressions are being resolved; soft, as a new group has no object yet.
-    `gatherings`: parked heartbeats by group id; soft, for the same reason. `migration`: how groups
-    become another type; None = they do not."""
+    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason.
+    `migration`: how groups become another type; None = they do not."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -33,5 +33,5 @@ class ShardState(Struct):
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     deadlines: Deadlines = field(default_factory=Deadlines)
     regex_tasks: set[str] = field(default_factory=set)
-    gatherings: dict[str, Gathering] = field(default_factory=dict)
+    waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
     migration: Migration | None = None

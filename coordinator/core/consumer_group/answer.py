@@ -4,7 +4,7 @@ timers, which are soft state, and the reply."""
 from __future__ import annotations
 
 from groupd.coordinator.core.consumer_group.acknowledgement import must_tell_again
-from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_asked_for
+from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_requested
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
@@ -42,7 +42,7 @@ def answer(
     interval_ms = heartbeat_interval_ms(state.config, overrides)
     told = must_tell_again(group, request, after, told, interval_ms, now.monotonic_ms) or told
     if (group.group_epoch > group.assignment_epoch or outcome.tasks) and (
-        is_asked_for(group, outcome) or (TARGET, group.group_id, "") in state.deadlines
+        is_requested(group, outcome) or (TARGET, group.group_id, "") in state.deadlines
     ):
         interval_ms = come_back_ms(group, after, interval_ms)
     reply = ConsumerGroupHeartbeatReply(

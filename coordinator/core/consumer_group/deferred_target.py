@@ -1,61 +1,53 @@
-"""The target of a large group, computed and installed in slices while others are served.
+"""The target of a large group, computed and installed in slices while others are served (ADR 20).
 
-A heartbeat of a small group computes the target itself, as in Kafka. In a large one that would keep
-everybody else waiting, so its heartbeat only starts a task. It is parked meanwhile (`gather`), or,
-if that is off, goes on with the stored target, as within the assignment interval. The task takes a
-snapshot of the group and works on that, one slice a turn of the loop; members that come meanwhile
-are for the next target.
+A heartbeat of a small group computes the target itself, as in Kafka. In a large group everybody
+else would wait for that, so its heartbeat only starts a task, and waits for the result
+(`shared_target`) or, if that is switched off, goes on with the stored target. The task takes a
+snapshot of the group and does one slice of work for each turn of the event loop. Members that join
+meanwhile get the next target.
 
-The records are written in parts: a target of thousands of members fits into no batch. Everything
-before the last one, R6, leaves the epoch where it was. First come the targets that shrink, then
-those that grow, so that at every point of the log no partition stands in two targets: a coordinator
-that ends in between goes on from there with a new computation.
+The records are written in parts, since a target of thousands of members does not fit into one
+batch. First come the targets that shrink, then those that grow, and R6, which moves the assignment
+epoch, comes last. So at every point of the log no partition is in two targets, and a coordinator
+that ends in between starts a new computation from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
-from groupd.coordinator.core.consumer_group import events, records
-from groupd.coordinator.core.consumer_group.computation import Computation
+from groupd.coordinator.core.consumer_group import (
+    events,
+    next_heartbeats,
+    records,
+    target_limits,
+)
 from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
-from groupd.coordinator.core.consumer_group.target_assignment import is_due
-from groupd.coordinator.core.consumer_group.target_snapshot import Change, Snapshot
-from groupd.coordinator.core.group_configs import assignment_interval_ms, offloads_assignor
+from groupd.coordinator.core.consumer_group.target_assignment import (
+    GroupSnapshot,
+    compute,
+    is_target_due,
+)
+from groupd.coordinator.core.consumer_group.target_state import TargetComputation
+from groupd.coordinator.core.group_configs import offloads_assignor
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, Task
 from groupd.protocol.records.schema import Record
 
 TASK_KIND = "target"
 
-MEMBER_WEIGHT = 30
-"""A member costs as much as so many partitions."""
-
-PART_MEMBERS = 64
-PART_PARTITIONS = 4096
-"""At most so many targets and, roughly, partitions are written in one go."""
-
-SEEN_MEMBERS = 1024
-"""At most so many members are looked at in one go if nothing is written for them."""
-
-COME_BACK_MS = 250
-"""A member without partitions asks again after so many ms for each 2,500 of its group, not after
-the whole heartbeat interval, while a target is under way."""
-
-COME_BACK_MEMBERS = 2500
-
 
 def is_large(state: ShardState, group: ConsumerGroup) -> bool:
-    """Whether the group's target is to be computed apart."""
+    """Whether the group's target is computed in slices."""
     if not offloads_assignor(state.config, state.group_configs.get(group.group_id)):
         return False
     size_min = state.config.consumer_assignor_offload_min_size
-    size = len(group.members) * MEMBER_WEIGHT
+    size = len(group.members) * target_limits.MEMBER_WEIGHT
     if size >= size_min:
         return True
     by_name = state.image.by_name
@@ -64,48 +56,50 @@ def is_large(state: ShardState, group: ConsumerGroup) -> bool:
 
 
 def request(group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
-    """A target is due: start its computation unless one is under way."""
+    """A target is due: start its computation, unless one is under way or has just failed."""
     if group.computation is None or not group.computation.holds_back(now):
-        outcome.tasks.append(_task(group.group_id, None))
+        outcome.tasks.append(_next_slice(group.group_id, None))
 
 
 def is_under_way(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether a computation is at work, or was not long ago."""
+    """Whether a target is being computed."""
     computation = group.computation
     return computation is not None and not computation.failed and computation.holds_back(now)
 
 
 def has_failed(group: ConsumerGroup, now: Instant) -> bool:
-    """Whether the assignor has just failed: nobody is to wait for it."""
+    """Whether the assignor has just failed, so that nobody should wait for it."""
     computation = group.computation
     return computation is not None and computation.failed and computation.holds_back(now)
 
 
-def is_asked_for(group: ConsumerGroup, outcome: Outcome) -> bool:
-    """Whether a target is on its way, or is with this outcome."""
+def is_requested(group: ConsumerGroup, outcome: Outcome) -> bool:
+    """Whether a target is being computed, or this outcome starts the computation."""
     if group.computation is not None and not group.computation.failed:
         return True
     return any(task.kind == TASK_KIND for task in outcome.tasks)
 
 
 def come_back_ms(group: ConsumerGroup, member: ConsumerGroupMember, interval_ms: int) -> int:
-    """When a member is to send its next heartbeat while a target is on its way: earlier if it has
-    nothing to do before that comes."""
+    """The heartbeat interval to answer while a target is being computed: shorter than
+    `interval_ms` for a member that has no partitions before the target is there."""
     if member.assigned:
         return interval_ms
-    return min(interval_ms, COME_BACK_MS * (1 + len(group.members) // COME_BACK_MEMBERS))
+    steps = 1 + len(group.members) // target_limits.COME_BACK_MEMBERS
+    return min(interval_ms, target_limits.COME_BACK_MS * steps)
 
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """The next slice; `result` is the computation it belongs to, None for a new one."""
+    """Do the next slice. `result`: the TargetComputation that it belongs to, or None to start
+    one."""
     group = state.groups.get(task.group_id)
     if not isinstance(group, ConsumerGroup):
         return Outcome()
-    computation: Computation | None = result
+    computation: TargetComputation | None = result
     if computation is None:
         computation = _start(state, group, now)
     elif group.computation is not computation:
-        computation = None
+        return Outcome()
     if computation is None:
         return Outcome()
     computation.touched_ms = now.monotonic_ms
@@ -113,85 +107,96 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
         outcome = computation.steps.send(now)
     except StopIteration:
         group.computation = None
-        return Outcome(tasks=[_task(group.group_id, None)])
+        # The group may have changed meanwhile: see whether another target is due.
+        return Outcome(tasks=[_next_slice(group.group_id, None)])
     except AssignorFailed as failure:
         computation.failed = True
         return Outcome(events=[events.assignor_failed(group.group_id, "", failure)])
-    outcome.tasks.append(_task(group.group_id, computation))
+    outcome.tasks.append(_next_slice(group.group_id, computation))
     return outcome
 
 
-def _task(group_id: str, computation: Computation | None) -> Task:
-    """Nothing but a turn for others."""
+def _next_slice(group_id: str, computation: TargetComputation | None) -> Task:
+    """A task that does nothing but give others their turn: the work is done in `complete`."""
     return Task(TASK_KIND, group_id, lambda: computation)
 
 
-def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> Computation | None:
-    """None: there is nothing to do any more, or somebody else does it."""
+def _start(state: ShardState, group: ConsumerGroup, now: Instant) -> TargetComputation | None:
+    """None if no target is due any more, or another computation is under way."""
     if group.computation is not None and group.computation.holds_back(now):
         return None
-    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
-    if not group.members or not is_due(group, group.group_epoch, interval_ms, now):
+    if not group.members or not is_target_due(state, group, group.group_epoch, now):
         return None
     steps = _steps(state, group, now)
     next(steps)
-    group.computation = Computation(steps, now)
+    group.computation = TargetComputation(steps, now)
     return group.computation
 
 
 def _steps(
     state: ShardState, group: ConsumerGroup, now: Instant
 ) -> Generator[Outcome, Instant, None]:
-    """The whole work; takes the time of each slice. Raises AssignorFailed."""
+    """All the work; is sent the time of each slice and yields its outcome. It ends early if the
+    group has got a newer target in another way. Raises AssignorFailed."""
     epoch = group.group_epoch
     name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
-    snapshot = Snapshot(state, group, now)
+    snapshot = GroupSnapshot(group, state.image)
+    next_heartbeat = next_heartbeats.expected(state, group, now)
     now = yield Outcome()
-    changes: list[Change] = []
-    for _ in snapshot.fill(changes, state.assignors.get(name), name):
+    computing = compute(snapshot, state.assignors.get(name), name, next_heartbeat)
+    while True:
+        try:
+            next(computing)
+        except StopIteration as ended:
+            changed: dict[str, Assignment] = ended.value
+            break
         now = yield Outcome()
     if group.assignment_epoch >= epoch:
         return
-    for part in _parts(_written(group, changes)):
+    for part in _parts(_target_records(group, snapshot, changed)):
         now = yield Outcome(records=part, gate=group.group_id)
         if group.assignment_epoch >= epoch:
             return
     yield Outcome(
         records=[records.target_epoch(group.group_id, epoch, now.wall_ms)],
         gate=group.group_id,
-        events=[events.target_installed(group.group_id, epoch, name, len(changes))],
+        events=[events.target_installed(group.group_id, epoch, name, len(changed))],
     )
 
 
-def _written(group: ConsumerGroup, changes: Sequence[Change]) -> Iterator[Record | None]:
-    """R7 of the members that are still there; made lazily, so that each sees what the parts
-    before it have become. A static member that was replaced meanwhile has its target under its
-    new id. None: a stop where nothing was to be written for long."""
-    settled: set[str] = set()
-    for number, change in enumerate(changes):
-        if number % SEEN_MEMBERS == 0:
+def _target_records(
+    group: ConsumerGroup, snapshot: GroupSnapshot, changed: Mapping[str, Assignment]
+) -> Iterator[Record | None]:
+    """R7 of the members that are still in the group, first of those whose target shrinks. Each is
+    made when it is asked for, so that it sees the records of the parts before. None: many members
+    needed no record, so end the slice."""
+    done: set[str] = set()
+    for number, (old_id, target) in enumerate(changed.items()):
+        if number % target_limits.UNCHANGED_MEMBERS == 0:
             yield None
-        member_id = _present(group, change)
+        member_id = _present_id(group, snapshot, old_id)
         stored = group.targets.get(member_id, NO_TARGET)
-        left = _common(stored, change.target)
-        if member_id and left != stored:
-            if left == change.target:
-                settled.add(member_id)
-            yield records.target_member(group.group_id, member_id, left)
-    for change in changes:
-        member_id = _present(group, change)
-        if member_id and member_id not in settled:
-            yield records.target_member(group.group_id, member_id, change.target)
+        kept = _intersection(stored, target)
+        if member_id and kept != stored:
+            if kept == target:
+                done.add(member_id)
+            yield records.target_member(group.group_id, member_id, kept)
+    for old_id, target in changed.items():
+        member_id = _present_id(group, snapshot, old_id)
+        if member_id and member_id not in done:
+            yield records.target_member(group.group_id, member_id, target)
 
 
-def _present(group: ConsumerGroup, change: Change) -> str:
-    """The id under which the member is in the group now, or empty."""
-    if change.member_id in group.members:
-        return change.member_id
-    return group.static_members.get(change.instance_id, "") if change.instance_id else ""
+def _present_id(group: ConsumerGroup, snapshot: GroupSnapshot, member_id: str) -> str:
+    """The id under which a member of the snapshot is in the group now, or "" if it has left. A
+    static member may have been replaced meanwhile: its target is for the instance."""
+    if member_id in group.members:
+        return member_id
+    instance_id = snapshot.members[member_id].instance_id
+    return group.static_members.get(instance_id, "") if instance_id else ""
 
 
-def _common(stored: Assignment, target: Assignment) -> Assignment:
+def _intersection(stored: Assignment, target: Assignment) -> Assignment:
     common = {
         topic_id: tuple(sorted(set(partitions).intersection(target[topic_id])))
         for topic_id, partitions in stored.items()
@@ -200,16 +205,20 @@ def _common(stored: Assignment, target: Assignment) -> Assignment:
     return {topic_id: partitions for topic_id, partitions in common.items() if partitions}
 
 
-def _parts(written: Iterator[Record | None]) -> Iterator[list[Record]]:
-    """As many records as are quickly applied, and surely fit into a batch; perhaps none."""
+def _parts(found: Iterator[Record | None]) -> Iterator[list[Record]]:
+    """The records of one slice at a time, perhaps none: so many as surely fit into a batch."""
     part: list[Record] = []
     partitions = 0
-    for record in written:
+    for record in found:
         if record is not None:
             part.append(record)
             value: Any = record.value
             partitions += sum(len(topic.partitions) for topic in value.topics)
-        if record is None or len(part) >= PART_MEMBERS or partitions >= PART_PARTITIONS:
+        if (
+            record is None
+            or len(part) >= target_limits.PART_MEMBERS
+            or partitions >= target_limits.PART_PARTITIONS
+        ):
             yield part
             part, partitions = [], 0
     if part:

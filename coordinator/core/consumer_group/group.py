@@ -12,11 +12,11 @@ from collections.abc import Callable, Container, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import offset_checks, records
-from groupd.coordinator.core.consumer_group.computation import Computation
 from groupd.coordinator.core.consumer_group.counts import move, move_all
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
 from groupd.coordinator.core.consumer_group.regexes import ResolvedRegexes
+from groupd.coordinator.core.consumer_group.target_state import TargetComputation
 from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
@@ -95,7 +95,7 @@ class ConsumerGroup:
         self.refresh_deadline_ms = 0
         self.refresh_deadline_epoch = 0
         self.rejoin_epoch = 0
-        self.computation: Computation | None = None
+        self.computation: TargetComputation | None = None
         self.rebalance_epochs: dict[str, int] = {}
         self.unacknowledged: dict[str, int] = {}
         self.hash_cache: tuple[object, int, int] | None = None

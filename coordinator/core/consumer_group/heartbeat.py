@@ -10,7 +10,7 @@ grows with the group.
 
 from __future__ import annotations
 
-from groupd.coordinator.core.consumer_group import events, gather, leave
+from groupd.coordinator.core.consumer_group import events, leave, shared_target
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
 from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -19,9 +19,9 @@ from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
 from groupd.coordinator.core.consumer_group.static import check_size, resolve
 from groupd.coordinator.core.consumer_group.steady import SteadyHeartbeat
-from groupd.coordinator.core.consumer_group.steps import assign, update_group
+from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
 from groupd.coordinator.core.consumer_group.timer_keys import SESSION
-from groupd.coordinator.core.consumer_group.update import updated_member
+from groupd.coordinator.core.consumer_group.update import update_group, updated_member
 from groupd.coordinator.core.group_configs import session_timeout_ms
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
@@ -83,14 +83,14 @@ def _regular(
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
     # A converted group has its target at once, in the same write.
-    may_defer = joined.conversion is None
-    if may_defer and gather.is_wanted(state, group, step, now):
+    plan = plan_target(state, group, step, now, at_once=joined.conversion is not None)
+    if plan.way is Way.SHARED:
         step.note(state, group, now, outcome)
-        gather.park(state, context, group, request, step, now)
+        shared_target.wait(state, context, group, request, step, now)
         return outcome
 
     # 2. and 3. The target assignment, and the member's way towards it.
-    after = assign(state, group, step, request.topic_partitions, now, outcome, may_defer=may_defer)
+    after = assign(state, group, step, plan, request.topic_partitions, now, outcome)
 
     # Soft state, now that nothing can fail any more.
     step.note(state, group, now, outcome)

@@ -8,7 +8,6 @@ from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import deferred_target
-from groupd.coordinator.core.consumer_group.computation import RETRY_MS
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
@@ -18,6 +17,7 @@ from groupd.coordinator.core.consumer_group.member import (
 from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
 from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.consumer_group.timer_keys import (
     JOIN,
     PATIENCE,
@@ -179,10 +179,10 @@ class _Deadlines:
 
 def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[Wait]:
     group_id = group.group_id
-    gathering = state.gatherings.get(group_id)
-    if gathering is not None:
+    waiting = state.waiting_heartbeats.get(group_id)
+    if waiting is not None:
         left_ms = due_in(state.deadlines, (PATIENCE, group_id, ""), now)
-        count = len(gathering.members)
+        count = len(waiting.by_member)
         yield wait(f"parked heartbeats ({count}) wait for the next target", "", left_ms)
     if not group.members or group.group_epoch <= group.assignment_epoch:
         return
@@ -198,7 +198,7 @@ def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
         yield wait(why, "", due_ms)
     elif group.rejoin_epoch == group.group_epoch:
         yield wait(f"{epoch} is computed when a member on the classic protocol rejoins")
-    elif gathering is None:
+    elif waiting is None:
         yield wait(f"{epoch} is computed with the next heartbeat of a member")
 
 

@@ -1,13 +1,14 @@
 """When a member is expected to send its next heartbeat (ADR 25).
 
-A member learns of new partitions with its next heartbeat. So whoever may choose who gets partitions
-that nobody has asks here who speaks soonest: members whose heartbeats are parked for this very
-target, then those whose last heartbeat was longest ago. Members that should have been heard by now
-may be dead, and partitions given to them would rest until their session ends; they come last, like
-those that could not take anything with their next heartbeat.
+A member hears of new partitions with its next heartbeat. An assignor that is free to choose who
+gets partitions that no member has should choose the members whose heartbeat comes first: those
+whose heartbeats wait for this very target, then those that were heard the longest time ago. A
+member that should have been heard by now may be dead, and partitions that it gets would rest until
+its session ends. Such members come last, as do members that cannot take anything with their next
+heartbeat.
 
-It is soft state of the shard, known from session deadlines alone: after a restart everybody was
-heard at the same time, and order is that of ids again.
+The times are those of the session deadlines, soft state of the shard. After a restart all members
+were heard at the same time, and the order is that of member ids.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
+from groupd.coordinator.core.consumer_group.target_limits import LATE_SHARE
 from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.group_configs import (
     assigns_soonest,
@@ -25,22 +27,25 @@ from groupd.coordinator.core.group_configs import (
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 
-AT_ONCE = -(1 << 62)
-NOT_SOON = 1 << 62
+NOW = -(1 << 62)
+"""The member's heartbeat waits for this target."""
 
-LATE_SHARE = 20
-"""A heartbeat may be late by such a part of its interval before its member counts as silent."""
+LAST = 1 << 62
+"""The member may be dead, or cannot take partitions with its next heartbeat."""
 
 
 def expected(
     state: ShardState, group: ConsumerGroup, now: Instant, asking_id: str | None = None
 ) -> Callable[[str], int] | None:
-    """Monotonic ms by member id, as of the moment of each question, with AT_ONCE and NOT_SOON as
-    extremes; None if order is to be that of ids. `asking_id`: a member that is answered with this
-    target though nobody is parked.
+    """A function from member id to the monotonic time in ms of its next heartbeat, NOW or LAST. It
+    says what is expected when it is called, which may be long after this call.
 
-    Without that answer being sure (a target in slices while `groupd.consumer.target.linger.ms`
-    is 0) who speaks soonest would speak too soon: then it is None, too.
+    None if the order is that of member ids: because `groupd.consumer.assignor.order` is
+    "canonical", or because the target comes in slices and nobody waits for it (the linger is 0):
+    then the members that are heard first would be heard before the target is there, and get it
+    last.
+
+    `asking_id`: the member whose request is answered with this target, if none waits for it.
     """
     group_id = group.group_id
     overrides = state.group_configs.get(group_id)
@@ -53,20 +58,20 @@ def expected(
     silent_ms = now.monotonic_ms - interval_ms - interval_ms // LATE_SHARE
     deadlines = state.deadlines
 
-    def ask(member_id: str) -> int:
+    def expected_ms(member_id: str) -> int:
         member = group.members.get(member_id)
         if member is not None and member.state == MemberState.UNREVOKED_PARTITIONS:
-            return NOT_SOON
-        gathering = state.gatherings.get(group_id)
-        if member_id == asking_id if gathering is None else member_id in gathering.members:
-            return AT_ONCE
+            return LAST
+        waiting = state.waiting_heartbeats.get(group_id)
+        if member_id == asking_id if waiting is None else member_id in waiting.by_member:
+            return NOW
         if member is None or member.member_epoch == LEAVE_STATIC_EPOCH:
-            return NOT_SOON
+            return LAST
         ends_ms = deadlines.due((SESSION, group_id, member_id))
-        # On the classic protocol it is not a heartbeat that tells.
+        # A member on the classic protocol hears of its assignment in other ways.
         if ends_ms is None or member.classic is not None:
-            return NOT_SOON
+            return LAST
         heard_ms = ends_ms - timeout_ms
-        return heard_ms + interval_ms if heard_ms >= silent_ms else NOT_SOON
+        return heard_ms + interval_ms if heard_ms >= silent_ms else LAST
 
-    return ask
+    return expected_ms

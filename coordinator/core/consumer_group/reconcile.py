@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group import events, records
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     MemberState,
@@ -18,7 +20,13 @@ from groupd.coordinator.core.consumer_group.member import (
     owns_any,
 )
 from groupd.coordinator.core.consumer_group.partition_epochs import FREE, PartitionEpochMap
-from groupd.coordinator.core.consumer_group.subscription import EffectiveSubscription
+from groupd.coordinator.core.consumer_group.subscription import (
+    EffectiveSubscription,
+    effective_subscription,
+)
+from groupd.coordinator.core.consumer_group.target_assignment import current_target
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import TopicPartitions
@@ -28,6 +36,51 @@ Owned = tuple[TopicPartitions, ...] | None
 
 _Epochs = dict[TopicId, dict[int, int]]
 """`PartitionEpochs` in the making."""
+
+
+def reconcile_stored(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    subscription_changed: bool,
+    owned: Owned,
+    outcome: Outcome,
+) -> ConsumerGroupMember:
+    """The member's way towards the stored target: [R8]. Returns the member, the same object if it
+    does not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state."""
+    target_epoch = group.assignment_epoch
+    if not subscription_changed and member.is_reconciled_to(target_epoch):
+        return member
+    target = current_target(group, member)
+    return reconcile_with(
+        state, group, member, subscription_changed, target_epoch, target, owned, outcome
+    )
+
+
+def reconcile_with(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    subscription_changed: bool,
+    target_epoch: int,
+    target: Assignment,
+    owned: Owned,
+    outcome: Outcome,
+) -> ConsumerGroupMember:
+    """The same towards a target that the operation has just computed."""
+    after = reconcile(
+        member,
+        target_epoch,
+        target,
+        effective_subscription(group, member, state.image),
+        group.partition_epochs,
+        owned,
+        subscription_changed,
+    )
+    if after is not member:
+        outcome.records.append(records.current_member(group.group_id, after))
+        outcome.events += events.reconciled(group.group_id, member, after, state.image)
+    return after
 
 
 def reconcile(

@@ -1,136 +1,213 @@
-"""The target assignment of a group (spec 6): when it is computed, and by whom."""
+"""The target assignment of a consumer group: when one is due, and how it is computed.
+
+There is one computation, `compute`. It looks at a `GroupSnapshot`, calls the assignor, checks its
+result, and finds the members whose target changes. It may be taken in slices: the task of a large
+group does so (`deferred_target`), and in between other requests are served. Everybody else takes it
+in one go with `install`, as part of their own operation.
+"""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
-
-from msgspec import Struct, field
+from collections.abc import Callable, Generator, Mapping
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
     AssignorError,
     MemberSpec,
+    PartitionAssignor,
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec, ImageDescriber
-from groupd.coordinator.core.consumer_group import next_heartbeats, records
+from groupd.coordinator.core.consumer_group import (
+    events,
+    next_heartbeats,
+    records,
+    target_limits,
+)
 from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import effective_subscription
 from groupd.coordinator.core.consumer_group.target_checks import check_steps
+from groupd.coordinator.core.group_configs import assignment_interval_ms
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.messages import TopicId
-from groupd.protocol.records.schema import Record
 
-
-class TargetDecision(Struct, frozen=True):
-    """`epoch` and `assignment`: what the heartbeating member reconciles with. `records`: R7*, R6;
-    empty if nothing was computed. `moved`: members whose target changed."""
-
-    epoch: int
-    assignment: Assignment
-    records: list[Record] = field(default_factory=list)
-    moved: int = 0
+Subscription = tuple[tuple[str, ...], str]
+"""Topic names and regular expression of a member."""
 
 
 def current_target(group: ConsumerGroup, member: ConsumerGroupMember) -> Assignment:
-    """The stored target of a member; of a static one, that of the id its instance maps to."""
+    """The stored target of a member; of a static one, that of the member id that its instance has
+    in the group."""
     owner = group.static_members.get(member.instance_id) if member.instance_id else None
     return group.targets.get(owner or member.member_id, NO_TARGET)
 
 
-def is_due(
-    group: ConsumerGroup, group_epoch: int, assignment_interval_ms: int, now: Instant
-) -> bool:
-    """Whether a new target must and may be computed now (KIP-1263). A time in the future says
-    that the clock was set back: then nobody waits for it to come round again."""
+def is_target_due(state: ShardState, group: ConsumerGroup, group_epoch: int, now: Instant) -> bool:
+    """Whether the target of `group_epoch` is missing and the assignment interval (KIP-1263) lets
+    it be computed now. If the last one is dated in the future, the clock was set back: then nobody
+    waits until that time comes again."""
     if group.assignment_epoch >= group_epoch:
         return False
-    last = group.assignment_timestamp_ms
-    if not last or not assignment_interval_ms or now.wall_ms < last:
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    last_ms = group.assignment_timestamp_ms
+    if not last_ms or not interval_ms or now.wall_ms < last_ms:
         return True
-    return now.wall_ms >= last + assignment_interval_ms
+    return now.wall_ms >= last_ms + interval_ms
 
 
-def compute(
-    state: ShardState,
-    group: ConsumerGroup,
-    group_epoch: int,
-    member: ConsumerGroupMember,
-    replaced_id: str | None,
-    assignor_name: str,
-    now: Instant,
-) -> TargetDecision:
-    """Run the assignor over all members, `member` in its new form, the target of a replaced
-    static member under the new id. Raises AssignorFailed."""
-    speaks = next_heartbeats.expected(state, group, now, member.member_id)
-    view = _view(group, member, replaced_id, state.image, speaks)
-    targets = _run(state, assignor_name, view)
-    changes: list[Record] = []
-    for member_id, spec in view.members.items():
-        target = targets[member_id]
-        # A member that has no stored target differs even from an empty one. The record that
-        # replaces a static member has just stored one for the new id.
-        stored = member_id in group.targets or (
-            replaced_id is not None and member_id == member.member_id
-        )
-        if not stored or target != spec.assigned:
-            changes.append(records.target_member(group.group_id, member_id, target))
-    moved = len(changes)
-    changes.append(records.target_epoch(group.group_id, group_epoch, now.wall_ms))
-    return TargetDecision(group_epoch, targets[member.member_id], changes, moved)
+class GroupSnapshot:
+    """Members and their stored targets at one moment. Both are immutable, so copies of the two
+    dictionaries are enough, and the group may change while the snapshot is used.
 
+    `updated`: a member in the form that the current operation gives it, perhaps not yet in the
+    group; it takes the place, and the target, of the static member `replaced_id`.
+    """
 
-def _view(
-    group: ConsumerGroup,
-    updated: ConsumerGroupMember,
-    replaced_id: str | None,
-    image: MetadataImage,
-    speaks: Callable[[str], int] | None,
-) -> AssignmentSpec:
-    ids = group.sorted_member_ids()
-    if replaced_id is not None or updated.member_id not in group.members:
-        ids = [member_id for member_id in ids if member_id != replaced_id]
-        insort(ids, updated.member_id)
-    topic_ids: dict[tuple[tuple[str, ...], str], frozenset[TopicId]] = {}
-    specs: dict[str, MemberSpec] = {}
-    for member_id in ids:
-        member = updated if member_id == updated.member_id else group.members[member_id]
+    __slots__ = ("_group", "_image", "_topic_ids", "member_ids", "members", "targets")
+
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        image: MetadataImage,
+        updated: ConsumerGroupMember | None = None,
+        replaced_id: str | None = None,
+    ) -> None:
+        self._group = group
+        self._image = image
+        self._topic_ids: dict[Subscription, frozenset[TopicId]] = {}
+        self.member_ids = list(group.sorted_member_ids())
+        self.members = dict(group.members)
+        self.targets = dict(group.targets)
+        if updated is None:
+            return
+        if replaced_id is not None:
+            self.member_ids.remove(replaced_id)
+            del self.members[replaced_id]
+            self.targets[updated.member_id] = self.targets.pop(replaced_id, NO_TARGET)
+        if updated.member_id not in self.members:
+            insort(self.member_ids, updated.member_id)
+        self.members[updated.member_id] = updated
+
+    def target(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NO_TARGET)
+
+    def collect(self) -> Generator[None, None, dict[str, MemberSpec]]:
+        """Returns the members, ascending by id, as an assignor sees them; yields between slices."""
+        specs: dict[str, MemberSpec] = {}
+        for member_id in self.member_ids:
+            member = self.members[member_id]
+            specs[member_id] = MemberSpec(
+                self._subscribed(member),
+                self.target(member_id),
+                member.instance_id,
+                member.rack_id,
+            )
+            if len(specs) % target_limits.SLICE_MEMBERS == 0:
+                yield
+        return specs
+
+    def _subscribed(self, member: ConsumerGroupMember) -> frozenset[TopicId]:
         key = (member.subscribed_topic_names, member.subscribed_topic_regex)
-        subscribed = topic_ids.get(key)
-        if subscribed is None:
-            subscribed = effective_subscription(group, member, image).topic_ids()
-            topic_ids[key] = subscribed
-        if member is updated and replaced_id is not None:
-            assigned = group.targets.get(replaced_id, NO_TARGET)
-        else:
-            assigned = group.targets.get(member_id, NO_TARGET)
-        specs[member_id] = MemberSpec(subscribed, assigned, member.instance_id, member.rack_id)
-    kind = subscription_type(list(topic_ids))
-    return AssignmentSpec(specs, kind, keep_order=True, next_heartbeat=speaks)
+        found = self._topic_ids.get(key)
+        if found is None:
+            found = effective_subscription(self._group, member, self._image).topic_ids()
+            self._topic_ids[key] = found
+        return found
+
+    def subscription_type(self) -> SubscriptionType:
+        """Once all members are collected."""
+        return subscription_type(list(self._topic_ids))
+
+    def describer(self) -> ImageDescriber:
+        return ImageDescriber(self._image)
 
 
-def subscription_type(subscriptions: list[tuple[tuple[str, ...], str]]) -> SubscriptionType:
-    """HOMOGENEOUS: all members give the same names, or all the same expression and no names."""
+def subscription_type(subscriptions: list[Subscription]) -> SubscriptionType:
+    """HOMOGENEOUS: all members give the same names, or all the same expression and no names.
+    `subscriptions`: those that there are, each once."""
     if len(subscriptions) > 1 or any(names and pattern for names, pattern in subscriptions):
         return SubscriptionType.HETEROGENEOUS
     return SubscriptionType.HOMOGENEOUS
 
 
-def _run(state: ShardState, name: str, view: AssignmentSpec) -> dict[str, Assignment]:
-    assignor = state.assignors.get(name)
+def compute(
+    snapshot: GroupSnapshot,
+    assignor: PartitionAssignor | None,
+    name: str,
+    next_heartbeat: Callable[[str], int] | None,
+) -> Generator[None, None, dict[str, Assignment]]:
+    """Returns the new targets of the members whose target changes, ascending by member id; yields
+    between slices. `name`: of the `assignor`, which is None if it is not configured any more;
+    `next_heartbeat`: see `next_heartbeats.expected`.
+
+    Raises AssignorFailed if the assignor raises or its result is not accepted.
+    """
     if assignor is None:
         raise AssignorFailed(name, "the preferred assignor is not configured")
-    topics = ImageDescriber(state.image)
+    members = yield from snapshot.collect()
+    spec = AssignmentSpec(
+        members, snapshot.subscription_type(), keep_order=True, next_heartbeat=next_heartbeat
+    )
+    topics = snapshot.describer()
     try:
-        return run_through(check_steps(assignor.assign(view, topics), view, topics))
+        result = yield from _assign_steps(assignor, spec, topics)
+        yield
+        targets = yield from check_steps(result, spec, topics)
     except AssignorError as error:
         raise AssignorFailed(name, str(error)) from error
     except Exception as error:
-        # A plug-in may raise anything; the heartbeat is answered and the shard lives on.
+        # A plug-in may raise anything: the request is answered, and the shard lives on.
         raise AssignorFailed(name, f"{type(error).__name__}: {error}") from error
+    changed: dict[str, Assignment] = {}
+    for count, (member_id, target) in enumerate(targets.items()):
+        # A member without a stored target differs even from an empty one.
+        stored = snapshot.targets.get(member_id)
+        if stored is None or (target is not stored and target != stored):
+            changed[member_id] = target
+        if count % target_limits.SLICE_MEMBERS == 0:
+            yield
+    return changed
+
+
+def _assign_steps(
+    assignor: PartitionAssignor, spec: AssignmentSpec, topics: ImageDescriber
+) -> Generator[None, None, Mapping[str, Assignment]]:
+    """`assign` in the slices of the optional method `assign_steps`, or in one."""
+    steps = getattr(assignor, "assign_steps", None)
+    if steps is None:
+        return assignor.assign(spec, topics)
+    result: Mapping[str, Assignment] = yield from steps(spec, topics)
+    return result
+
+
+def install(
+    state: ShardState,
+    group: ConsumerGroup,
+    group_epoch: int,
+    name: str,
+    now: Instant,
+    outcome: Outcome,
+    updated: ConsumerGroupMember | None = None,
+    replaced_id: str | None = None,
+) -> Assignment:
+    """Compute the target of `group_epoch` in one go, with the assignor `name`, and add its records,
+    R7* R6, to the outcome. `updated`, `replaced_id`: see `GroupSnapshot`. Returns the target of
+    the updated member. Raises AssignorFailed."""
+    updated_id = None if updated is None else updated.member_id
+    snapshot = GroupSnapshot(group, state.image, updated, replaced_id)
+    next_heartbeat = next_heartbeats.expected(state, group, now, updated_id)
+    changed = run_through(compute(snapshot, state.assignors.get(name), name, next_heartbeat))
+    group_id = group.group_id
+    for member_id, target in changed.items():
+        outcome.records.append(records.target_member(group_id, member_id, target))
+    outcome.records.append(records.target_epoch(group_id, group_epoch, now.wall_ms))
+    outcome.events.append(events.target_installed(group_id, group_epoch, name, len(changed)))
+    if updated_id is None:
+        return NO_TARGET
+    return changed.get(updated_id, snapshot.target(updated_id))

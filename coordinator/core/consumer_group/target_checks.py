@@ -15,12 +15,9 @@ from groupd.coordinator.core.assignors.api import (
     MemberSpec,
     TopicDescriber,
 )
+from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.consumer_group.group import NO_TARGET
 from groupd.protocol.messages import TopicId
-
-SLICE_MEMBERS = 256
-SLICE_PARTITIONS = 8192
-"""So many members, or partitions, are checked in one slice."""
 
 
 def check_steps(
@@ -41,7 +38,10 @@ def check_steps(
         target = given if given is member.assigned else _sorted(given)
         targets[member_id] = target
         partitions += _check_member(member_id, member, target, topics, taken)
-        if len(targets) % SLICE_MEMBERS == 0 or partitions >= SLICE_PARTITIONS:
+        if (
+            len(targets) % target_limits.SLICE_MEMBERS == 0
+            or partitions >= target_limits.SLICE_PARTITIONS
+        ):
             partitions = 0
             yield
     return targets

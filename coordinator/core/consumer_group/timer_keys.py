@@ -12,14 +12,14 @@ SYNC = "consumer-sync"
 """A member on the classic protocol has joined and is to send its SyncGroup."""
 
 TARGET = "consumer-target"
-"""Of a group (member ""): parked heartbeats have waited long enough for their target."""
+"""Of a group (member ""): a target has waited long enough for further members."""
 ANSWER = "consumer-answer"
-"""Of a group: the next parked heartbeats are to be answered."""
+"""Of a group: the next waiting heartbeats are to be answered."""
 PATIENCE = "consumer-patience"
-"""Of a group: the oldest parked heartbeat must not wait any longer."""
+"""Of a group: the oldest waiting heartbeat must not wait any longer."""
 
 GATHERING_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
-"""Of whoever is parked, whatever becomes of the group."""
+"""Of heartbeats that wait for a target, whatever becomes of the group."""
 
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 """All kinds that a member's departure cancels."""

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from groupd.coordinator.core.consumer_group import (
     deferred_target,
     describe,
-    gather,
     heartbeat,
     inspect,
     log_views,
     metadata,
     regex,
     replay,
+    shared_target,
     timers,
 )
 from groupd.coordinator.core.consumer_group.group import TYPE_NAME, ConsumerGroup
 from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS, REBALANCE, SESSION
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeConsumerGroup
-from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import EventKind, Instant, Outcome, Task
+from groupd.coordinator.core.types import EventKind
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -29,14 +26,6 @@ from groupd.protocol.records.schema import (
     ConsumerGroupMetadataKey,
     ConsumerGroupTargetMetadataKey,
 )
-
-
-def _target_slice(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
-    """A slice of a target's computation is done; heartbeats that waited for it may go on."""
-    outcome = deferred_target.complete(state, task, result, now)
-    gather.after_slice(state, task.group_id, now)
-    return outcome
-
 
 CONSUMER = GroupType(
     name=TYPE_NAME,
@@ -58,12 +47,12 @@ CONSUMER = GroupType(
     deadlines={
         SESSION: timers.expire,
         REBALANCE: timers.expire,
-        **dict.fromkeys(GATHERING_KINDS, gather.expire),
+        **dict.fromkeys(GATHERING_KINDS, shared_target.expire),
     },
-    tasks={regex.TASK_KIND: regex.complete, deferred_target.TASK_KIND: _target_slice},
+    tasks={regex.TASK_KIND: regex.complete, deferred_target.TASK_KIND: shared_target.task_done},
     on_loaded=timers.on_loaded,
     on_metadata=metadata.on_metadata,
-    unload=gather.unload,
+    unload=shared_target.unload,
     inspect=inspect.inspect,
     awaited=inspect.awaited,
     identify=inspect.identify,

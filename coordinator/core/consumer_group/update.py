@@ -1,16 +1,19 @@
-"""Heartbeat steps 3-5: the member takes over what its request says, and what that means for the
-group epoch (spec 4; "Changes when" in spec 3)."""
+"""Step 1 of an operation in which a member speaks, ConsumerGroupHeartbeat or a JoinGroup of a
+member on the classic protocol: the member takes over what its request says, and that may bump the
+group epoch (spec 4 steps 3-5; "Changes when" in spec 3).
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group import events, records, regex
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
+from groupd.coordinator.core.consumer_group.metadata import is_refresh_due, schedule_refresh
 from groupd.coordinator.core.consumer_group.regex import RegexChange
+from groupd.coordinator.core.consumer_group.static import Resolved
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     metadata_hash,
@@ -18,7 +21,7 @@ from groupd.coordinator.core.consumer_group.subscription import (
     preferred_assignor_after,
 )
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Instant, RequestContext
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.records.schema import Record
 
@@ -151,3 +154,57 @@ def _causes(
         if old != new:
             causes.append(f"the preferred assignor changed from {old} to {new}")
     return causes
+
+
+class Step(Struct, frozen=True):
+    """What step 1 found. `updated`: the member with what its request says; `task`: a resolution
+    of regular expressions to start."""
+
+    resolved: Resolved
+    updated: ConsumerGroupMember
+    epoch: EpochDecision
+    subscription_changed: bool
+    task: Task | None
+
+    def note(self, state: ShardState, group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
+        """Soft state of step 1."""
+        if self.epoch.refreshed:
+            schedule_refresh(group, self.epoch.epoch, now)
+        if self.task is not None:
+            state.regex_tasks.add(group.group_id)
+            outcome.tasks.append(self.task)
+
+
+def update_group(
+    state: ShardState,
+    context: RequestContext,
+    group: ConsumerGroup,
+    resolved: Resolved,
+    updated: ConsumerGroupMember,
+    now: Instant,
+    outcome: Outcome,
+    cause: str = "",
+) -> Step:
+    """1. The member's subscription and the group epoch: [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4].
+
+    `cause`: a reason of the caller to bump the group epoch, "" for none.
+    """
+    before = resolved.member
+    outcome.records += resolved.records
+    if resolved.is_new or resolved.replaced is not None:
+        outcome.events.append(events.member_arrived(group.group_id, updated, resolved.replaced))
+    if resolved.is_new or updated is not before:
+        outcome.records.append(records.member_metadata(group.group_id, updated))
+    change = regex.change_of(group, before, updated)
+    outcome.records += regex.tombstone(group.group_id, change)
+    task = regex.task_if_due(state, context, group, updated, change, now)
+    epoch = decide_group_epoch(state, group, before, updated, change, now, cause)
+    outcome.records += epoch.records
+    if epoch.causes:
+        outcome.events.append(
+            events.epoch_bumped(group.group_id, epoch.epoch, epoch.causes, updated.member_id)
+        )
+    subscription_changed = change.changed or (
+        before.subscribed_topic_names != updated.subscribed_topic_names
+    )
+    return Step(resolved, updated, epoch, subscription_changed, task)

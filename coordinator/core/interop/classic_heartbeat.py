@@ -12,8 +12,7 @@ from groupd.coordinator.core.classic_group.answers import heartbeat
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import FREE
-from groupd.coordinator.core.consumer_group.target_assignment import is_due
-from groupd.coordinator.core.group_configs import assignment_interval_ms
+from groupd.coordinator.core.consumer_group.target_assignment import is_target_due
 from groupd.coordinator.core.interop import timers
 from groupd.coordinator.core.interop.members import classic_member
 from groupd.coordinator.core.state import ShardState
@@ -54,8 +53,7 @@ def _is_stranded(state: ShardState, group: ConsumerGroup, now: Instant) -> bool:
     """A target is due and only a JoinGroup can compute it (`ConsumerGroup.rejoin_epoch`)."""
     if group.assignment_epoch >= min(group.rejoin_epoch, group.group_epoch):
         return False
-    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
-    return group.is_classic_only() and is_due(group, group.group_epoch, interval_ms, now)
+    return group.is_classic_only() and is_target_due(state, group, group.group_epoch, now)
 
 
 def _is_blocked(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:

@@ -17,14 +17,16 @@ from groupd.coordinator.core.consumer_group import events
 from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
 from groupd.coordinator.core.consumer_group.static import (
     Resolved,
     check_instance,
     check_size,
     replacement,
 )
-from groupd.coordinator.core.consumer_group.steps import Step, assign, settle, update_group
+from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
 from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
+from groupd.coordinator.core.consumer_group.update import Step, update_group
 from groupd.coordinator.core.interop import downgrade, timers
 from groupd.coordinator.core.interop.embedded_protocol import (
     classic_metadata,
@@ -83,7 +85,8 @@ def _join(
     step = update_group(state, context, group, resolved, updated, now, outcome)
     after = _downgraded(state, group, step, request, owned, now, outcome)
     if after is None:
-        after = assign(state, group, step, owned, now, outcome)
+        plan = plan_target(state, group, step, now, at_once=True)
+        after = assign(state, group, step, plan, owned, now, outcome)
         _note(state, group, step, after, request, now, outcome)
     reply = JoinGroupReply(
         generation_id=after.member_epoch,
@@ -178,7 +181,10 @@ def _downgraded(
         for one in group.members.values()
         if one is not owner
     )
-    after = settle(state, group, step, owned, outcome) if settled else step.updated
+    after = step.updated
+    if settled:
+        changed = step.subscription_changed
+        after = reconcile_stored(state, group, after, changed, owned, outcome)
     tombstones = group.tombstones_of(sorted(classic.members))
     downgrade.install(state, group, classic, tombstones, outcome, now, rebalances=not settled)
     return after

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.coordinator.core.consumer_group import deferred_target, regex, target_snapshot
-from groupd.coordinator.core.consumer_group.computation import RETRY_MS, STALE_MS
+from groupd.coordinator.core.consumer_group import deferred_target, regex, target_limits
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS, STALE_MS
 from groupd.coordinator.core.types import EventKind, Outcome, Task
 from tests.unit.consumer_group.harness import (
     BAR,
@@ -53,8 +53,8 @@ class DeferringShard(Shard):
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_snapshot, "SLICE_MEMBERS", 1)
-    monkeypatch.setattr(deferred_target, "PART_MEMBERS", 1)
+    monkeypatch.setattr(target_limits, "SLICE_MEMBERS", 1)
+    monkeypatch.setattr(target_limits, "PART_MEMBERS", 1)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def targets(shard: Shard) -> dict[str, Any]:
 def test_a_joiner_is_answered_at_once_and_told_to_come_back_soon(shard: DeferringShard) -> None:
     reply = shard.beat(0, "m1")
     assert parts(reply.assignment) == {}
-    assert reply.heartbeat_interval_ms == deferred_target.COME_BACK_MS
+    assert reply.heartbeat_interval_ms == target_limits.COME_BACK_MS
     assert "R6" not in shard.shape()
     shard.turns()
     assert targets(shard) == {"m1": {FOO: (0, 1, 2, 3, 4, 5)}}
@@ -167,7 +167,7 @@ def test_offloading_can_be_switched_off(how: str) -> None:
 
 
 def test_a_group_is_large_by_its_members_and_its_partitions() -> None:
-    size = deferred_target.MEMBER_WEIGHT + 6
+    size = target_limits.MEMBER_WEIGHT + 6
     for limit, tasks in ((size + 1, 0), (size, 1)):
         shard = Shard(topic("foo", FOO, 6), consumer_assignor_offload_min_size=limit)
         shard.put_member("m1")

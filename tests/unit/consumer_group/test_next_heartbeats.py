@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
-from groupd.coordinator.core.consumer_group import gather
+from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
-from groupd.coordinator.core.consumer_group.next_heartbeats import AT_ONCE, NOT_SOON, expected
+from groupd.coordinator.core.consumer_group.next_heartbeats import LAST, NOW, expected
 from groupd.coordinator.core.types import Outcome
 from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, GROUP, parts, topic
 
 INTERVAL_MS = 5000
 LINGER_MS = 5
-WAIT_MS = LINGER_MS * gather.FIRST_FACTOR
+WAIT_MS = LINGER_MS * target_limits.FIRST_FACTOR
 """The given targets have no time, so the next one counts as the group's first."""
 EACH = 2
 KEY = "groupd.consumer.assignor.order"
@@ -159,7 +159,7 @@ def test_nobody_who_could_not_take_anything() -> None:
     )
     ask = expected(shard.state, shard.group, shard.now, "b")
     assert ask is not None
-    assert [ask(name) for name in ("a", "b", "nobody")] == [NOT_SOON] * 3
+    assert [ask(name) for name in ("a", "b", "nobody")] == [LAST] * 3
     due_ms = shard.now.monotonic_ms + INTERVAL_MS
     assert [ask(name) for name in "cdefg"] == [due_ms] * 5
 
@@ -196,7 +196,7 @@ def test_parked_members_come_first_and_have_all_when_they_are_answered(large: bo
     assert shard.gained() == "cd"
     told = [parts(shard.replies[token].assignment) for token in asked]
     assert sorted(len(its[FOO]) for its in told if its) == [3, 3]
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
 
 
 def test_a_parked_member_and_the_next_one() -> None:
@@ -238,5 +238,5 @@ def test_parked_is_sooner_than_due() -> None:
     shard.send(10, "b")
     ask = expected(shard.state, shard.group, shard.now)
     assert ask is not None
-    assert ask("b") == AT_ONCE
+    assert ask("b") == NOW
     assert ask("a") == shard.now.monotonic_ms + INTERVAL_MS

@@ -1,4 +1,4 @@
-"""Heartbeats that are parked until one target serves all of them."""
+"""Heartbeats that wait until one target serves all of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.classic_group import lookup
-from groupd.coordinator.core.consumer_group import deferred_target, gather
-from groupd.coordinator.core.consumer_group.computation import RETRY_MS
+from groupd.coordinator.core.consumer_group import shared_target, target_limits
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
@@ -16,11 +16,11 @@ from tests.unit.consumer_group.counted_shard import CountedShard
 from tests.unit.consumer_group.harness import FOO, GROUP, Scripted, parts, shape, topic
 
 LINGER_MS = 5
-FIRST_MS = LINGER_MS * gather.FIRST_FACTOR
-STORM_MS = LINGER_MS * gather.STORM_FACTOR
+FIRST_MS = LINGER_MS * target_limits.FIRST_FACTOR
+STORM_MS = LINGER_MS * target_limits.STORM_FACTOR
 
 
-class Gathering(CountedShard):
+class WaitingShard(CountedShard):
     """Replies come later: `send` parks, `answers` lets the deadlines pass and collects them."""
 
     def __init__(self, partitions: int = 6, **settings: Any) -> None:
@@ -52,7 +52,7 @@ class Gathering(CountedShard):
 
 
 def test_members_that_come_at_once_share_one_target() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     for member in ("m1", "m2", "m3"):
         outcome = shard.send(0, member)
         assert shape(outcome.records) == ["R5", "R3"]
@@ -71,11 +71,11 @@ def test_members_that_come_at_once_share_one_target() -> None:
     assert shape(installed.records) == ["R7", "R7", "R7", "R6"]
     assert shape(answered.records) == ["R8", "R8", "R8"]
     assert shard.group.state_name() == "Stable"
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
 
 
 def test_the_first_member_alone_does_not_wait_as_long_as_many() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     (reply,) = shard.answers()
@@ -87,11 +87,11 @@ def test_the_first_member_alone_does_not_wait_as_long_as_many() -> None:
 
 
 def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
-    shard = Gathering(partitions=1000)
+    shard = WaitingShard(partitions=1000)
     shard.send(0, "first")
     shard.advance(FIRST_MS)
     shard.answers()
-    joins = gather.LINGER_MAX_MS // (LINGER_MS - 1)
+    joins = target_limits.LINGER_MAX_MS // (LINGER_MS - 1)
     for number in range(joins):
         shard.send(0, f"m{number:04d}")
         assert shard.answers() == []
@@ -101,7 +101,7 @@ def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
 
 
 def test_after_a_halt_of_the_process_those_are_heard_first_who_came_meanwhile() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS + LINGER_MS)
     assert shard.answers() == []
@@ -114,7 +114,7 @@ def test_after_a_halt_of_the_process_those_are_heard_first_who_came_meanwhile() 
 
 
 def test_halts_put_the_target_off_once() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS + LINGER_MS)
     assert shard.answers() == []
@@ -124,9 +124,9 @@ def test_halts_put_the_target_off_once() -> None:
 
 
 def test_a_first_target_waits_longer_but_nobody_does() -> None:
-    shard = Gathering(partitions=1000, consumer_assignor_offload_enable=False)
+    shard = WaitingShard(partitions=1000, consumer_assignor_offload_enable=False)
     answered = joins = 0
-    while joins * (FIRST_MS - 1) < gather.FIRST_LINGER_MAX_MS:
+    while joins * (FIRST_MS - 1) < target_limits.FIRST_LINGER_MAX_MS:
         shard.send(0, f"m{joins:04d}")
         joins += 1
         shard.advance(FIRST_MS - 1)
@@ -136,13 +136,13 @@ def test_a_first_target_waits_longer_but_nobody_does() -> None:
             break
         for reply in early:
             assert (parts(reply.assignment), reply.member_epoch) == ({}, 1)
-            assert reply.heartbeat_interval_ms == deferred_target.COME_BACK_MS
+            assert reply.heartbeat_interval_ms == target_limits.COME_BACK_MS
     assert answered == joins
-    assert joins * (FIRST_MS - 1) >= gather.FIRST_LINGER_MAX_MS
+    assert joins * (FIRST_MS - 1) >= target_limits.FIRST_LINGER_MAX_MS
 
 
 def test_a_heartbeat_that_changes_nothing_waits_and_prolongs_nothing() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
@@ -161,14 +161,14 @@ def test_a_heartbeat_that_changes_nothing_waits_and_prolongs_nothing() -> None:
 
 
 def test_without_a_wait_targets_are_computed_at_once() -> None:
-    shard = Gathering(consumer_target_linger_ms=0)
+    shard = WaitingShard(consumer_target_linger_ms=0)
     ((_, reply),) = shard.send(0, "m1").replies
     assert parts(reply.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
 
 
 def test_within_the_assignment_interval_nobody_is_parked() -> None:
-    shard = Gathering(consumer_assignment_interval_ms=1000)
+    shard = WaitingShard(consumer_assignment_interval_ms=1000)
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
@@ -177,7 +177,7 @@ def test_within_the_assignment_interval_nobody_is_parked() -> None:
 
 
 def test_a_member_that_left_meanwhile_is_unknown_and_the_others_get_all() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.send(0, "m2")
     shard.apply(shard.handle(-1, "m1"))
@@ -188,7 +188,7 @@ def test_a_member_that_left_meanwhile_is_unknown_and_the_others_get_all() -> Non
 
 
 def test_when_all_have_left_no_target_is_computed() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.apply(shard.handle(-1, "m1"))
     shard.advance(FIRST_MS)
@@ -199,7 +199,7 @@ def test_when_all_have_left_no_target_is_computed() -> None:
 
 def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> None:
     assignor = Scripted(fails=ValueError("boom"))
-    shard = Gathering(assignor=assignor)
+    shard = WaitingShard(assignor=assignor)
     shard.send(0, "m1")
     shard.send(0, "m2")
     shard.advance(STORM_MS)
@@ -207,7 +207,7 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
     (outcome,) = shard.expired
     assert outcome.records == []
     assert [event.kind for event in outcome.events] == [EventKind.ASSIGNOR_FAILED]
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
     assignor.fails, assignor.target = None, {"m1": {FOO: (0, 1, 2, 3, 4, 5)}}
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
@@ -216,19 +216,19 @@ def test_an_assignor_that_fails_fails_all_and_is_asked_again_by_the_next() -> No
 
 
 def test_answers_leave_in_slices() -> None:
-    members = gather.SLICE_MEMBERS + 1
-    shard = Gathering(partitions=members, consumer_assignor_offload_enable=False)
+    members = target_limits.ANSWER_MEMBERS + 1
+    shard = WaitingShard(partitions=members, consumer_assignor_offload_enable=False)
     for number in range(members):
         shard.send(0, f"m{number:04d}")
     shard.advance(STORM_MS)
     assert len(shard.answers()) == members
     sizes = [len(outcome.replies) for outcome in shard.expired]
-    assert sizes == [0, gather.SLICE_MEMBERS, 1]
+    assert sizes == [0, target_limits.ANSWER_MEMBERS, 1]
 
 
 def test_slices_of_members_with_many_partitions_are_smaller() -> None:
-    shard = Gathering(
-        partitions=3 * gather.SLICE_PARTITIONS, consumer_assignor_offload_enable=False
+    shard = WaitingShard(
+        partitions=3 * target_limits.ANSWER_PARTITIONS, consumer_assignor_offload_enable=False
     )
     for member in ("m1", "m2", "m3"):
         shard.send(0, member)
@@ -239,27 +239,27 @@ def test_slices_of_members_with_many_partitions_are_smaller() -> None:
 
 @pytest.mark.parametrize("served", [False, True])
 def test_a_shard_that_goes_refuses_whoever_is_parked(served: bool) -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.send(0, "m1")
     if served:
         (key,) = shard.state.deadlines.pop_due(shard.now.monotonic_ms + FIRST_MS)
-        shard.apply(gather.expire(shard.state, key, shard.now))
+        shard.apply(shared_target.expire(shard.state, key, shard.now))
     outcome = shard.shard.unload()
     assert [token for token, _ in outcome.urgent] == [1, 2]
     assert {reply.error for _, reply in outcome.urgent} == {ErrorCode.NOT_COORDINATOR}
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
 
 
 def test_parked_members_have_their_session() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     due = dict(shard.state.deadlines.of_group(GROUP))
     assert due["consumer-session", GROUP, "m1"] == shard.now.monotonic_ms + 45_000
 
 
 def test_a_member_that_asks_again_is_answered_once_with_what_it_said_last() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
@@ -275,7 +275,7 @@ def test_a_member_that_asks_again_is_answered_once_with_what_it_said_last() -> N
 
 
 def test_a_static_member_that_went_for_a_while_is_not_brought_back() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1", instance_id="i")
     shard.apply(shard.handle(-2, "m1", instance_id="i"))
     shard.advance(FIRST_MS)
@@ -285,7 +285,7 @@ def test_a_static_member_that_went_for_a_while_is_not_brought_back() -> None:
 
 
 def test_a_static_member_that_was_replaced_is_fenced() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1", instance_id="i")
     shard.apply(shard.handle(-2, "m1", instance_id="i"))
     shard.send(0, "m2", instance_id="i")
@@ -296,19 +296,19 @@ def test_a_static_member_that_was_replaced_is_fenced() -> None:
 
 
 def test_who_left_an_emptied_group_that_becomes_a_classic_one_is_answered() -> None:
-    shard = Gathering()
+    shard = WaitingShard()
     shard.send(0, "m1")
     shard.apply(shard.handle(-1, "m1"))
     group, creation = lookup.find_or_create(shard.state, GROUP, "", shard.now)
     assert creation is not None
     assert creation.previous is not None
-    shard.advance(gather.PATIENCE_MS)
+    shard.advance(target_limits.PATIENCE_MS)
     (reply,) = shard.answers()
     assert reply.error is ErrorCode.GROUP_ID_NOT_FOUND
     assert shard.state.groups[GROUP] is group
 
 
-class LargeGathering(Gathering):
+class LargeShard(WaitingShard):
     """Every group is large."""
 
     def __init__(self, **settings: Any) -> None:
@@ -316,7 +316,7 @@ class LargeGathering(Gathering):
 
 
 def test_in_a_large_group_all_wait_until_the_target_is_installed() -> None:
-    shard = LargeGathering()
+    shard = LargeShard()
     for member in ("m1", "m2"):
         shard.send(0, member)
     shard.advance(STORM_MS)
@@ -325,11 +325,11 @@ def test_in_a_large_group_all_wait_until_the_target_is_installed() -> None:
     replies = shard.answers()
     assert [parts(reply.assignment) for reply in replies] == [{FOO: [0, 2, 4]}, {FOO: [1, 3, 5]}]
     assert {reply.heartbeat_interval_ms for reply in replies} == {5000}
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
 
 
 def test_members_that_come_while_it_is_computed_get_the_next() -> None:
-    shard = LargeGathering()
+    shard = LargeShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
@@ -345,11 +345,11 @@ def test_members_that_come_while_it_is_computed_get_the_next() -> None:
     shard.turns()
     (second,) = shard.answers()
     assert (second.member_id, second.member_epoch) == ("m2", 3)
-    assert shard.state.gatherings == {}
+    assert shard.state.waiting_heartbeats == {}
 
 
 def test_within_the_interval_after_it_the_others_go_on_without() -> None:
-    shard = LargeGathering(consumer_assignment_interval_ms=1000)
+    shard = LargeShard(consumer_assignment_interval_ms=1000)
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
@@ -364,20 +364,20 @@ def test_within_the_interval_after_it_the_others_go_on_without() -> None:
 
 @pytest.mark.parametrize("slices", [0, 1, 2])
 def test_nobody_waits_for_a_computation_that_got_lost(slices: int) -> None:
-    shard = LargeGathering()
+    shard = LargeShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
     for _ in range(slices):
         shard.turn()
     shard.tasks.clear()
-    shard.advance(gather.PATIENCE_MS - FIRST_MS)
+    shard.advance(target_limits.PATIENCE_MS - FIRST_MS)
     (reply,) = shard.answers()
     assert (reply.error, parts(reply.assignment)) == (ErrorCode.NONE, {})
 
 
 def test_an_assignor_that_fails_keeps_nobody_of_a_large_group_waiting() -> None:
-    shard = LargeGathering(assignor=Scripted(fails=ValueError("boom")))
+    shard = LargeShard(assignor=Scripted(fails=ValueError("boom")))
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
     shard.answers()
@@ -388,4 +388,4 @@ def test_an_assignor_that_fails_keeps_nobody_of_a_large_group_waiting() -> None:
     assert reply.error is ErrorCode.NONE
     shard.advance(RETRY_MS)
     assert shard.send(1, "m1").replies == []
-    assert shard.state.gatherings.keys() == {GROUP}
+    assert shard.state.waiting_heartbeats.keys() == {GROUP}

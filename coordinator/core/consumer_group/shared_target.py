@@ -1,0 +1,283 @@
+"""One target assignment for all members that join at about the same time (ADR 21).
+
+If a thousand members join at once and each join computed a target, each target would take away
+again most of what the one before gave out, and that moves at the pace of heartbeats. So a heartbeat
+that finds a target due waits. Its member is in the group and durable, as if the assignment interval
+(KIP-1263) held the target back. The target is computed once no further change of the group has come
+for a while, in a large group in slices (`deferred_target`). Then every waiting heartbeat is
+answered with it, as if its member had sent the next one.
+
+No heartbeat waits for long (`PATIENCE_MS`): if its target takes longer, it is answered without it
+and told to come back soon. A member has one waiting heartbeat. If it sends another one, over
+another connection, the later one counts and both get its answer. Answers go out in slices. How long
+all of this takes is told in `target_limits`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from groupd.coordinator.core.consumer_group import deferred_target, events, target_limits
+from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
+from groupd.coordinator.core.consumer_group.errors import AssignorFailed
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.lookup import existing_group
+from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
+from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
+from groupd.coordinator.core.consumer_group.static import check_epoch, check_instance
+from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
+from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
+from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
+from groupd.coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
+from groupd.coordinator.core.consumer_group.update import Step
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.consumer_group import (
+    ConsumerGroupHeartbeatReply,
+    ConsumerGroupHeartbeatRequest,
+)
+
+
+def wait(
+    state: ShardState,
+    context: RequestContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    step: Step,
+    now: Instant,
+) -> None:
+    """Let the heartbeat wait for the target that it has found due. Writes soft state, by group id:
+    a new group has no object in the state yet."""
+    # The group's own id and not the request's: the deadline keeps it in memory.
+    group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
+    found = state.waiting_heartbeats.get(group_id)
+    if found is None:
+        found = state.waiting_heartbeats[group_id] = WaitingHeartbeats()
+    _schedule_target(state, found, group, bool(step.epoch.causes), now_ms)
+    known = found.by_member.get(member_id)
+    if known is None:
+        one = WaitingHeartbeat(
+            context,
+            request,
+            step.resolved.member,
+            step.subscription_changed,
+            step.epoch.epoch,
+            now_ms,
+        )
+        found.by_member[member_id] = one
+        found.waiting.append(one)
+        if len(found.waiting) == 1:
+            state.deadlines.set((PATIENCE, group_id, ""), now_ms + target_limits.PATIENCE_MS)
+    else:
+        known.earlier.append(known.context.token)
+        known.context, known.request = context, request
+        known.subscription_changed |= step.subscription_changed
+    timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group_id))
+    state.deadlines.set((SESSION, group_id, member_id), now_ms + timeout_ms)
+
+
+def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """A deadline of waiting heartbeats has passed. TARGET: their target has waited for further
+    members long enough. PATIENCE: one of them has waited long enough. ANSWER: the next ones are to
+    be answered."""
+    kind, group_id, _ = key
+    found = state.waiting_heartbeats.get(group_id)
+    if found is None:
+        return Outcome()
+    outcome = Outcome(gate=group_id)
+    if kind == TARGET and _was_halted(state, found, now.monotonic_ms):
+        _wait_once_more(state, found, group_id, now.monotonic_ms)
+    elif kind == TARGET:
+        _compute(state, found, group_id, now, outcome)
+    elif kind == PATIENCE:
+        before_ms = now.monotonic_ms - target_limits.PATIENCE_MS
+        while found.waiting and found.waiting[0].since_ms <= before_ms:
+            found.ready.append(found.waiting.popleft())
+        if found.waiting:
+            until_ms = found.waiting[0].since_ms + target_limits.PATIENCE_MS
+            state.deadlines.set(key, until_ms)
+    else:
+        _answer_some(state, found, now, outcome)
+    if found.ready:
+        state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
+    elif not found.waiting and (TARGET, group_id, "") not in state.deadlines:
+        del state.waiting_heartbeats[group_id]
+    return outcome
+
+
+def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
+    """Do the next slice of a large group's computation, then see whether it was the last one."""
+    outcome = deferred_target.complete(state, task, result, now)
+    _after_slice(state, task.group_id, now)
+    return outcome
+
+
+def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
+    """After the last slice, whose records are in the state already, heartbeats whose target is
+    there are answered; the others ask for the next one. Soft state."""
+    found = state.waiting_heartbeats.get(group_id)
+    group = state.groups.get(group_id)
+    if found is None or not isinstance(group, ConsumerGroup):
+        return
+    if deferred_target.is_under_way(group, now):
+        return
+    waiting = found.waiting
+    # Members of a large group never suffer from its assignor: they stay as they are.
+    has_failed = deferred_target.has_failed(group, now)
+    while waiting and (has_failed or waiting[0].group_epoch <= group.assignment_epoch):
+        found.ready.append(waiting.popleft())
+    if found.ready:
+        state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
+    if waiting and (TARGET, group_id, "") not in state.deadlines:
+        found.end_ms = now.monotonic_ms
+        _set_due(state, found, group_id, now.monotonic_ms)
+
+
+def unload(state: ShardState) -> Outcome:
+    """This coordinator gives the shard up: waiting heartbeats are answered NOT_COORDINATOR."""
+    outcome = Outcome()
+    for group_id in sorted(state.waiting_heartbeats):
+        found = state.waiting_heartbeats[group_id]
+        for one in (*found.ready, *found.waiting):
+            reply = ConsumerGroupHeartbeatReply(error=ErrorCode.NOT_COORDINATOR)
+            outcome.urgent += [(token, reply) for token in one.tokens()]
+    state.waiting_heartbeats.clear()
+    return outcome
+
+
+def _schedule_target(
+    state: ShardState,
+    found: WaitingHeartbeats,
+    group: ConsumerGroup,
+    has_changed: bool,
+    now_ms: int,
+) -> None:
+    """Set when the target is to be computed: each change of the group puts it off, up to an end."""
+    is_first_target = not group.assignment_timestamp_ms
+    is_newly_due = (TARGET, group.group_id, "") not in state.deadlines
+    if is_newly_due:
+        found.since_ms, found.changes = now_ms, 0
+        longest_ms = (
+            target_limits.FIRST_LINGER_MAX_MS if is_first_target else target_limits.LINGER_MAX_MS
+        )
+        found.end_ms = now_ms + longest_ms
+    found.changes += has_changed
+    if not (is_newly_due or has_changed):
+        return
+    linger_ms = state.config.consumer_target_linger_ms
+    if found.changes > 1:
+        lasting_ms = now_ms - found.since_ms
+        linger_ms = max(
+            linger_ms * target_limits.STORM_FACTOR, lasting_ms // target_limits.STORM_SHARE
+        )
+    elif is_first_target:
+        linger_ms *= target_limits.FIRST_FACTOR
+    _set_due(state, found, group.group_id, now_ms + linger_ms)
+
+
+def _set_due(state: ShardState, found: WaitingHeartbeats, group_id: str, until_ms: int) -> None:
+    found.due_ms = min(until_ms, found.end_ms)
+    state.deadlines.set((TARGET, group_id, ""), found.due_ms)
+
+
+def _was_halted(state: ShardState, found: WaitingHeartbeats, now_ms: int) -> bool:
+    """Whether the deadline comes so late that this process did not run when it passed. Heartbeats
+    that came meanwhile have not been read yet."""
+    late_ms = now_ms - found.due_ms
+    return late_ms >= state.config.consumer_target_linger_ms and now_ms < found.end_ms
+
+
+def _wait_once_more(
+    state: ShardState, found: WaitingHeartbeats, group_id: str, now_ms: int
+) -> None:
+    until_ms = now_ms + state.config.consumer_target_linger_ms
+    state.deadlines.set((TARGET, group_id, ""), min(until_ms, found.end_ms))
+    found.due_ms = found.end_ms  # so that it is not late a second time
+
+
+def _compute(
+    state: ShardState, found: WaitingHeartbeats, group_id: str, now: Instant, outcome: Outcome
+) -> None:
+    """Compute the target if it is still due. In a large group the heartbeats go on waiting until
+    the last slice is done, otherwise they are ready now."""
+    group = state.groups.get(group_id)
+    if (
+        isinstance(group, ConsumerGroup)
+        and group.members
+        and is_target_due(state, group, group.group_epoch, now)
+    ):
+        if deferred_target.is_large(state, group):
+            deferred_target.request(group, now, outcome)
+            if not deferred_target.has_failed(group, now):
+                return
+        else:
+            name = preferred_assignor(group.assignor_votes, state.config.consumer_assignors[0])
+            try:
+                install(state, group, group.group_epoch, name, now, outcome)
+            except AssignorFailed as failure:
+                outcome.events.append(events.assignor_failed(group_id, "", failure))
+                _refuse_waiting(found, failure.code, outcome)
+    found.ready.extend(found.waiting)
+    found.waiting.clear()
+
+
+def _refuse_waiting(found: WaitingHeartbeats, code: ErrorCode, outcome: Outcome) -> None:
+    for one in found.waiting:
+        reply = ConsumerGroupHeartbeatReply(error=code)
+        outcome.replies += [(token, reply) for token in one.tokens()]
+        del found.by_member[one.before.member_id]
+    found.waiting.clear()
+
+
+def _answer_some(
+    state: ShardState, found: WaitingHeartbeats, now: Instant, outcome: Outcome
+) -> None:
+    partitions = 0
+    for _ in range(min(target_limits.ANSWER_MEMBERS, len(found.ready))):
+        one = found.ready.popleft()
+        del found.by_member[one.before.member_id]
+        try:
+            after = _go_on(state, one, now, outcome)
+        except ApiError as error:
+            reply = ConsumerGroupHeartbeatReply(error=error.code, error_message=error.message)
+            outcome.replies += [(token, reply) for token in one.tokens()]
+            continue
+        partitions += sum(map(len, after.assigned.values()))
+        if partitions >= target_limits.ANSWER_PARTITIONS:
+            return
+
+
+def _go_on(
+    state: ShardState, one: WaitingHeartbeat, now: Instant, outcome: Outcome
+) -> ConsumerGroupMember:
+    """Reconcile with the stored target and answer. Raises ApiError."""
+    request = one.request
+    group = existing_group(state, request.group_id)
+    member = _check_again(group, one)
+    after = reconcile_stored(
+        state, group, member, one.subscription_changed, request.topic_partitions, outcome
+    )
+    if after is not member:
+        set_rebalance_timer(state, group, after, now)
+    reply = answer(state, one.context, group, request, one.before, after, now, outcome)
+    outcome.replies += [(token, reply) for token in one.earlier]
+    return after
+
+
+def _check_again(group: ConsumerGroup, one: WaitingHeartbeat) -> ConsumerGroupMember:
+    """The member, which may have left or been fenced or replaced while its heartbeat waited."""
+    request, member_id = one.request, one.before.member_id
+    if request.instance_id is not None:
+        check_instance(group, member_id, request.instance_id)
+    member = group.members.get(member_id)
+    if member is None:
+        raise unknown_member(group.group_id, member_id)
+    if member.member_epoch == LEAVE_STATIC_EPOCH:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH, f"Member {member_id} has left for a while meanwhile."
+        )
+    check_epoch(member, request.member_epoch, request.topic_partitions)
+    return member
