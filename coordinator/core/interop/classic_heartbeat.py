@@ -13,8 +13,8 @@ from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGrou
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import FREE
 from groupd.coordinator.core.consumer_group.target_assignment import is_target_due
-from groupd.coordinator.core.interop import timers
-from groupd.coordinator.core.interop.members import classic_member
+from groupd.coordinator.core.interop import classic_members
+from groupd.coordinator.core.interop.classic_members import classic_member
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ErrorCode
@@ -33,11 +33,13 @@ def handle(
         group, request.member_id, request.group_instance_id, request.generation_id
     )
     group_id, member_id = group.group_id, member.member_id
-    timers.arm_session(state, group_id, member_id, classic.session_timeout_ms, now)
+    classic_members.arm_session(state, group_id, member_id, classic.session_timeout_ms, now)
     code = ErrorCode.NONE
     if _must_rejoin(group, member) or _is_stranded(state, group, now):
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        timers.arm_join_if_absent(state, group_id, member_id, member.rebalance_timeout_ms, now)
+        classic_members.arm_join_if_absent(
+            state, group_id, member_id, member.rebalance_timeout_ms, now
+        )
     return Outcome(replies=[(context.token, heartbeat(code))], gate=group_id)
 
 

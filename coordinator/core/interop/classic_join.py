@@ -27,13 +27,13 @@ from groupd.coordinator.core.consumer_group.static import (
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
 from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
 from groupd.coordinator.core.consumer_group.update import Step, update_group
-from groupd.coordinator.core.interop import downgrade, timers
+from groupd.coordinator.core.interop import classic_members, downgrade
+from groupd.coordinator.core.interop.classic_members import supports
 from groupd.coordinator.core.interop.embedded_protocol import (
     classic_metadata,
     owned_partitions,
     subscription_of,
 )
-from groupd.coordinator.core.interop.members import supports
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -205,8 +205,8 @@ def _note(
         group.rejoin_epoch = step.epoch.epoch
     group_id, member_id = group.group_id, after.member_id
     cancel_rebalance(state, group, member_id)
-    timers.arm_session(state, group_id, member_id, request.session_timeout_ms, now)
-    timers.joined(state, group_id, member_id, request.rebalance_timeout_ms, now)
+    classic_members.arm_session(state, group_id, member_id, request.session_timeout_ms, now)
+    classic_members.joined(state, group_id, member_id, request.rebalance_timeout_ms, now)
 
 
 def _inconsistent(message: str) -> ApiError:

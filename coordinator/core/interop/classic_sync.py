@@ -9,9 +9,9 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.interop import timers
+from groupd.coordinator.core.interop import classic_members
+from groupd.coordinator.core.interop.classic_members import classic_member
 from groupd.coordinator.core.interop.embedded_protocol import assignment_bytes, subscription_of
-from groupd.coordinator.core.interop.members import classic_member
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -34,7 +34,9 @@ def handle(
     group_id, member_id = group.group_id, member.member_id
     revokes = member.state == MemberState.UNREVOKED_PARTITIONS
     if group.assignment_epoch > member.member_epoch and not revokes:
-        timers.arm_join_if_absent(state, group_id, member_id, member.rebalance_timeout_ms, now)
+        classic_members.arm_join_if_absent(
+            state, group_id, member_id, member.rebalance_timeout_ms, now
+        )
         reply = SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS)
         return Outcome(replies=[(context.token, reply)], gate=group_id)
     version = subscription_of(classic.supported_protocols).version
@@ -43,8 +45,8 @@ def handle(
         protocol_name=request.protocol_name,
         assignment=assignment_bytes(member.assigned, version, state.image),
     )
-    timers.synced(state, group_id, member_id)
-    timers.arm_session(state, group_id, member_id, classic.session_timeout_ms, now)
+    classic_members.synced(state, group_id, member_id)
+    classic_members.arm_session(state, group_id, member_id, classic.session_timeout_ms, now)
     return Outcome(replies=[(context.token, reply)], gate=group_id)
 
 

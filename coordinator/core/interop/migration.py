@@ -18,9 +18,9 @@ from groupd.coordinator.core.interop import (
     classic_heartbeat,
     classic_join,
     classic_leave,
+    classic_members,
     classic_sync,
     downgrade,
-    timers,
     upgrade,
 )
 from groupd.coordinator.core.interop.appended import appended
@@ -44,7 +44,11 @@ def hosting_classic_members(consumer: GroupType) -> GroupType:
             HeartbeatRequest: classic_heartbeat.handle,
             LeaveGroupRequest: classic_leave.handle,
         },
-        deadlines={**consumer.deadlines, JOIN: timers.expire, SYNC: timers.expire},
+        deadlines={
+            **consumer.deadlines,
+            JOIN: classic_members.expire,
+            SYNC: classic_members.expire,
+        },
         completions={**consumer.completions, downgrade.OWNER: appended},
     )
 
