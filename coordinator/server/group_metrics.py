@@ -7,7 +7,8 @@ Not there: what measures threads and buffers that groupd has not (`background-*`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -15,7 +16,7 @@ from prometheus_client.registry import Collector
 from groupd.coordinator.core.classic_group.type import CLASSIC
 from groupd.coordinator.core.group_type import Meter
 from groupd.coordinator.core.group_types import GROUP_TYPES
-from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.slices import chunks, run_through
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import thread_cpu_s
@@ -23,7 +24,6 @@ from groupd.coordinator.runtime.shard_runtime import ShardState
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.turns import Turns
 from groupd.coordinator.server.families import gauge, labelled, untyped
-from groupd.coordinator.server.group_counts import GroupCounts, count_steps
 from groupd.coordinator.server.rates import Beginning, Rates
 
 PREFIX = "kafka_server_group_coordinator_metrics_"
@@ -130,3 +130,30 @@ def deprecated(groups: int, by_state: Mapping[str, int], offsets: int) -> Iterab
     for state in CLASSIC.states:
         name = f"{DEPRECATED_PREFIX}numgroups{state.lower()}"
         yield gauge(name, f"Classic groups in state {state}.", by_state[state])
+
+
+AT_ONCE = 500
+
+
+class GroupCounts:
+    """`by_state`: (group type, state) -> groups."""
+
+    __slots__ = ("by_state", "offsets")
+
+    def __init__(self) -> None:
+        self.by_state: Counter[tuple[str, str]] = Counter()
+        self.offsets = 0
+
+
+def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
+    """Stops after every few hundred groups. A group counts once, with the state it has when it is
+    come to; with one of those that go meanwhile that is the last one it had."""
+    counts = GroupCounts()
+    for shard in broker.shards:
+        counts.offsets += shard.shard.offset_count()
+        for groups in chunks(list(shard.shard.state.groups.values()), AT_ONCE):
+            counts.by_state.update((group.type_name, group.state_name()) for group in groups)
+            if len(groups) == AT_ONCE:
+                yield
+        yield
+    return counts

@@ -66,8 +66,7 @@ async def _dump(
     types: str | None,
     output: str,
 ) -> None:
-    from groupd.coordinator.logtools.dump import dump_lines
-    from groupd.coordinator.logtools.selection import Selection, parse_types
+    from groupd.coordinator.logtools.dump import Selection, dump_lines, parse_types
     from groupd.coordinator.logtools.sources import SegmentSource, Source, StoreSource
 
     now_ms = time.time_ns() // 1_000_000

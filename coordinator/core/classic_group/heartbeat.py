@@ -9,8 +9,8 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import State
 from groupd.coordinator.core.classic_group.lookup import require_classic
+from groupd.coordinator.core.classic_group.operation import arm_session
 from groupd.coordinator.core.classic_group.steady import SteadyHeartbeat
-from groupd.coordinator.core.classic_group.turn import arm_session
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -12,12 +12,12 @@ from groupd.coordinator.core.classic_group.group import (
     State,
 )
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.operation import JOIN, SYNC
 from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     parse_assignment,
     subscribed_topics,
 )
-from groupd.coordinator.core.classic_group.turn import JOIN, SYNC
 from groupd.coordinator.core.group_type import MemberIdentity, Place
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant

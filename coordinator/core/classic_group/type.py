@@ -8,16 +8,14 @@ from groupd.coordinator.core.classic_group import (
     inspect,
     join,
     leave,
-    lifecycle,
     log_views,
     replay,
     sync,
     timers,
 )
 from groupd.coordinator.core.classic_group.appended import appended
-from groupd.coordinator.core.classic_group.completions import OWNER
 from groupd.coordinator.core.classic_group.group import SESSION, TYPE_NAME, ClassicGroup
-from groupd.coordinator.core.classic_group.turn import JOIN, SYNC
+from groupd.coordinator.core.classic_group.operation import JOIN, OWNER, SYNC
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeClassicGroup
 from groupd.coordinator.core.types import EventKind
@@ -51,8 +49,8 @@ CLASSIC = GroupType(
     replay={GroupMetadataKey: replay.group_metadata},
     deadlines={SESSION: timers.expire, JOIN: timers.expire, SYNC: timers.expire},
     completions={OWNER: appended},
-    on_loaded=lifecycle.on_loaded,
-    unload=lifecycle.unload,
+    on_loaded=timers.on_loaded,
+    unload=timers.unload,
     inspect=inspect.inspect,
     identify=inspect.identify,
     places=inspect.places,

@@ -5,14 +5,20 @@ from __future__ import annotations
 
 from groupd.coordinator.core.consumer_group.acknowledgement import must_tell_again
 from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_requested
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    TARGET,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     MemberState,
     topic_partitions,
 )
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION, TARGET
-from groupd.coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
+from groupd.coordinator.core.consumer_group.timers import (
+    cancel_rebalance,
+    schedule_rebalance,
+)
 from groupd.coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext

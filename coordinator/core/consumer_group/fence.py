@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.core.consumer_group import events, records
-from groupd.coordinator.core.consumer_group.counts import increment
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    REBALANCE,
+    ConsumerGroup,
+)
+from groupd.coordinator.core.consumer_group.indexes import increment
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.timer_keys import cancel_member
+from groupd.coordinator.core.consumer_group.timers import (
+    cancel_member,
+)
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.departures import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 
@@ -103,3 +110,22 @@ def _bump(
     if removed == len(group.members):
         # Timestamp 0: the next first member must not wait for the assignment interval.
         outcome.records.append(records.target_epoch(group.group_id, epoch, 0))
+
+
+def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """A "consumer-session" or "consumer-rebalance" deadline has passed."""
+    kind, group_id, member_id = key
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return Outcome()
+    member = group.members.get(member_id)
+    if member is None:
+        return Outcome()
+    if kind == REBALANCE:
+        # The member moved on: the deadline was for the epoch it is bound to.
+        if group.rebalance_epochs.get(member_id) != member.member_epoch:
+            return Outcome()
+        cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"
+    else:
+        cause = SESSION_EXPIRED
+    return fence_members(state, group, [member], EventKind.MEMBER_FENCED, cause, now)

@@ -12,12 +12,10 @@ from collections.abc import Callable, Container, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import offset_checks, records
-from groupd.coordinator.core.consumer_group.counts import move, move_all
+from groupd.coordinator.core.consumer_group.indexes import ResolvedRegexes, move, move_all
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
-from groupd.coordinator.core.consumer_group.regexes import ResolvedRegexes
 from groupd.coordinator.core.consumer_group.target_state import TargetComputation
-from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant
@@ -26,6 +24,26 @@ from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
 
 TYPE_NAME = "consumer"
+
+SESSION = "consumer-session"
+REBALANCE = "consumer-rebalance"
+JOIN = "consumer-join"
+"""A member on the classic protocol was told to rejoin."""
+SYNC = "consumer-sync"
+"""A member on the classic protocol has joined and is to send its SyncGroup."""
+
+TARGET = "consumer-target"
+"""Of a group (member ""): a target has waited long enough for further members."""
+ANSWER = "consumer-answer"
+"""Of a group: the next waiting heartbeats are to be answered."""
+PATIENCE = "consumer-patience"
+"""Of a group: the oldest waiting heartbeat must not wait any longer."""
+
+GATHERING_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
+"""Of heartbeats that wait for a target, whatever becomes of the group."""
+
+KINDS = (SESSION, REBALANCE, JOIN, SYNC)
+"""All kinds that a member's departure cancels."""
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""

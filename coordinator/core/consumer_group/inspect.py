@@ -8,23 +8,27 @@ from typing import Any
 
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import deferred_target
-from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    JOIN,
+    NO_TARGET,
+    PATIENCE,
+    REBALANCE,
+    SESSION,
+    SYNC,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     MemberState,
 )
-from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
 from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
-from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
-from groupd.coordinator.core.consumer_group.timer_keys import (
-    JOIN,
-    PATIENCE,
-    REBALANCE,
-    SESSION,
-    SYNC,
+from groupd.coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    is_refresh_due,
+    metadata_hash,
 )
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
 from groupd.coordinator.core.group_configs import assignment_interval_ms
 from groupd.coordinator.core.group_type import MemberIdentity, Place
 from groupd.coordinator.core.metadata_image import MetadataImage

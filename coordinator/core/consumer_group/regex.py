@@ -16,8 +16,11 @@ from msgspec import Struct
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.metadata import schedule_refresh
-from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    metadata_hash,
+    schedule_refresh,
+)
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.state import ShardState

@@ -5,17 +5,23 @@ from __future__ import annotations
 from groupd.coordinator.core.consumer_group import (
     deferred_target,
     describe,
+    fence,
     heartbeat,
     inspect,
     log_views,
-    metadata,
     regex,
     replay,
     shared_target,
+    subscription,
     timers,
 )
-from groupd.coordinator.core.consumer_group.group import TYPE_NAME, ConsumerGroup
-from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS, REBALANCE, SESSION
+from groupd.coordinator.core.consumer_group.group import (
+    GATHERING_KINDS,
+    REBALANCE,
+    SESSION,
+    TYPE_NAME,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
@@ -45,13 +51,13 @@ CONSUMER = GroupType(
     },
     replay=replay.APPLIERS,
     deadlines={
-        SESSION: timers.expire,
-        REBALANCE: timers.expire,
+        SESSION: fence.expire,
+        REBALANCE: fence.expire,
         **dict.fromkeys(GATHERING_KINDS, shared_target.expire),
     },
     tasks={regex.TASK_KIND: regex.complete, deferred_target.TASK_KIND: shared_target.task_done},
     on_loaded=timers.on_loaded,
-    on_metadata=metadata.on_metadata,
+    on_metadata=subscription.on_metadata,
     unload=shared_target.unload,
     inspect=inspect.inspect,
     awaited=inspect.awaited,

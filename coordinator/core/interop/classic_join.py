@@ -16,16 +16,18 @@ from groupd.coordinator.core.classic_group.subscription import MalformedSubscrip
 from groupd.coordinator.core.consumer_group import events
 from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
-from groupd.coordinator.core.consumer_group.static import (
+from groupd.coordinator.core.consumer_group.lookup import (
     Resolved,
     check_instance,
     check_size,
     replacement,
 )
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
-from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
+from groupd.coordinator.core.consumer_group.timers import (
+    cancel_rebalance,
+)
 from groupd.coordinator.core.consumer_group.update import Step, update_group
 from groupd.coordinator.core.interop import classic_members, downgrade
 from groupd.coordinator.core.interop.classic_members import supports

@@ -15,10 +15,15 @@ from collections.abc import Iterable
 
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
 from groupd.coordinator.core.consumer_group.fence import fence_members
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.group import (
+    JOIN,
+    SESSION,
+    SYNC,
+    ConsumerGroup,
+    unknown_member,
+)
+from groupd.coordinator.core.consumer_group.lookup import check_instance
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.static import check_instance
-from groupd.coordinator.core.consumer_group.timer_keys import JOIN, SESSION, SYNC
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome

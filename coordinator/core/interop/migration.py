@@ -8,22 +8,23 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    JOIN,
+    SYNC,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.lookup import JoinedGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.timer_keys import JOIN, SYNC
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import GroupType
 from groupd.coordinator.core.interop import (
-    classic_heartbeat,
     classic_join,
-    classic_leave,
     classic_members,
-    classic_sync,
+    classic_requests,
     downgrade,
     upgrade,
 )
-from groupd.coordinator.core.interop.appended import appended
+from groupd.coordinator.core.interop.downgrade import appended
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.messages.classic_group import (
@@ -40,9 +41,9 @@ def hosting_classic_members(consumer: GroupType) -> GroupType:
         consumer,
         hosted={
             JoinGroupRequest: classic_join.handle,
-            SyncGroupRequest: classic_sync.handle,
-            HeartbeatRequest: classic_heartbeat.handle,
-            LeaveGroupRequest: classic_leave.handle,
+            SyncGroupRequest: classic_requests.sync,
+            HeartbeatRequest: classic_requests.heartbeat,
+            LeaveGroupRequest: classic_requests.leave,
         },
         deadlines={
             **consumer.deadlines,

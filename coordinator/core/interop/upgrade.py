@@ -21,19 +21,21 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     Subscription,
     parse_subscription,
 )
-from groupd.coordinator.core.classic_group.turn import Turn
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.errors import ReplayError
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     claim_of,
@@ -77,15 +79,15 @@ class Upgrade(Struct, frozen=True):
         """Soft state: members that wait in the classic group are told to rejoin, and every member
         gets a session of its own length."""
         again = ErrorCode.REBALANCE_IN_PROGRESS
-        turn = Turn(state, self.classic, now)
+        op = GroupOperation(state, self.classic, now)
         for member in self.classic.sorted_members():
-            turn.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
-            turn.answer_sync(member, SyncGroupReply(again))
+            op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
+            op.answer_sync(member, SyncGroupReply(again))
             state.deadlines.set(
                 (SESSION, self.group.group_id, member.member_id),
                 now.monotonic_ms + member.session_timeout_ms,
             )
-        outcome.urgent += turn.outcome.urgent
+        outcome.urgent += op.outcome.urgent
 
 
 def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:

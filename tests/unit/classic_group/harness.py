@@ -14,7 +14,6 @@ from groupd.coordinator.core.classic_group import (
     heartbeat,
     join,
     leave,
-    lifecycle,
     sync,
     timers,
 )
@@ -85,7 +84,7 @@ class Bench:
         self._tokens = count(1)
         for record in self.log:
             apply(self.state, record)
-        self.settle(lifecycle.on_loaded(self.state, self.now))
+        self.settle(timers.on_loaded(self.state, self.now))
 
     # Time and outcomes
 
@@ -152,7 +151,7 @@ class Bench:
         return bench
 
     def unload(self) -> None:
-        self.settle(lifecycle.unload(self.state))
+        self.settle(timers.unload(self.state))
 
     # Requests
 

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.consumer_group import (
+    fence,
     heartbeat,
-    metadata,
     records,
     regex,
+    subscription,
     timers,
 )
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
@@ -223,7 +224,7 @@ class Shard:
         """Everything that is due by now, applied."""
         outcomes = []
         for key in self.state.deadlines.pop_due(self.now.monotonic_ms):
-            self.apply(timers.expire(self.state, key, self.now))
+            self.apply(fence.expire(self.state, key, self.now))
             outcomes.append(self.outcome)
         return outcomes
 
@@ -251,7 +252,7 @@ class Shard:
         image = MetadataImage(topics, version, version if created else old.created_version)
         self.state.image = image
         delta = MetadataDelta(image, created, changed, deleted)
-        metadata.on_metadata(self.state, delta)
+        subscription.on_metadata(self.state, delta)
 
     def reload(self) -> None:
         """A fresh state from the log, as after a restart."""
@@ -282,7 +283,7 @@ class Shard:
         for member_id, target in targets.items():
             self.replay(records.target_member(GROUP, member_id, target))
         self.replay(records.target_epoch(GROUP, epoch, 0))
-        metadata.schedule_refresh(self.group, epoch, self.now)
+        subscription.schedule_refresh(self.group, epoch, self.now)
 
     # What is there
 

@@ -10,14 +10,13 @@ import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.logtools.consumed_json import latest_of_json
-from groupd.coordinator.logtools.dump import dump_lines
+from groupd.coordinator.logtools.dump import Selection, dump_lines
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.exporting import Exported, ExportOptions, export_log
 from groupd.coordinator.logtools.import_plan import ImportPlan, fresh_shard
 from groupd.coordinator.logtools.importing import ImportOptions, plan_import, write_plan
 from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
 from groupd.coordinator.logtools.segments import SegmentWriter
-from groupd.coordinator.logtools.selection import Selection
 from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
 from groupd.coordinator.logtools.topic_ids import described_topics
 from groupd.coordinator.runtime.loader import load_shard
