@@ -79,8 +79,8 @@ bench: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## groupd beside Kafka, kfake
 bench-quick: $(STAMPS)/test $(STAMPS)/oracle bench-peers ## The same with the smallest sizes, to see that it works
 	$(BIN)/python -m tests.bench --quick $(ARGS)
 
-bench-render: $(STAMPS)/test ## What make bench measured, into docs/benchmarks.md
-	$(BIN)/python -m tests.bench --render build/bench/results.json
+bench-render: $(STAMPS)/test ## docs/benchmarks.json, what was measured, as tables and pictures into docs/benchmarks.md
+	$(BIN)/python -m tests.bench --render
 
 bench-self: $(STAMPS)/run ## Throughput and memory of groupd alone, on this machine; ARGS="--help"
 	$(BIN)/python -m tests.bench.self $(ARGS)

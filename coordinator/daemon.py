@@ -36,9 +36,10 @@ from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
+from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
-from groupd.coordinator.topics.shard_count import fix_shard_count
+from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
 from groupd.protocol.messages.cluster import Node
@@ -215,7 +216,7 @@ class Daemon:
         for group, overrides in self._data_plane.group_overrides.all().items():
             self._broker.on_group_configs(group, overrides)
         self._data_plane.broker_configs.follow(self._broker.on_broker_configs)
-        self._broker.serve_data(self._data_plane.handlers)
+        self._broker.serve_data(data_handlers(self._data_plane))
         self._broker.serve_data(transactions.handlers)
         self.requests = Frontend(self._broker, self._data_plane.catalogue.cluster_id)
         if self._hosting is not None:
@@ -245,7 +246,7 @@ class Daemon:
             data_plane.catalogue.show_transactions,
         )
         self._broker.verifier = self._transactions
-        data_plane.verify_with(self._transactions, self._transactions.log)
+        data_plane.verify_with(self._transactions, self._transactions.log.view)
         return TransactionHandlers(
             self._config,
             self._transactions,
@@ -299,14 +300,13 @@ class Daemon:
         from groupd.coordinator.server.admin_routes import AdminRoutes
         from groupd.coordinator.server.scrapes import Scrapes
         from groupd.coordinator.server.telemetry import add_telemetry
-        from groupd.coordinator.topics.ends import LogEnds
 
         parts = (self._broker, self.connections, self._transactions)
         logs = (self._cleaner, self.topic_cleaner, self._stalls)
         scrapes = Scrapes(*parts, *logs, self._host.collectors)
         shown = self._shown_options(address)
         routes = AdminRoutes(self.options.config, shown, scrapes, self._not_ready)
-        ends = LogEnds(self._data_plane.catalogue, self._data_plane.partitions)
+        ends = self._data_plane.partitions.ends
         groups = GroupRoutes(self._broker, ends)
         routes.add("groups", groups)
         routes.add("events", groups.events)

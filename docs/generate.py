@@ -54,7 +54,7 @@ def topic_config_rows() -> str:
     """Topic configs that act, as rows of a Markdown table."""
     return "".join(
         f"| `{name}` | `{entry.default}` | {entry.documentation} |\n"
-        for name, entry in TOPIC_CONFIGS.items()
+        for name, entry in TOPIC_CONFIGS.keys.items()
         if not entry.documentation.startswith("Accepted and shown")
     )
 

@@ -26,7 +26,7 @@ from groupd.pipeline.run import Summary, run_job
 from groupd.pipeline.session import java_version, spark_session, submitted
 from groupd.pipeline.sink import FORMATS
 from groupd.pipeline.small import settings_for
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 
 _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
 """In what Spark says when the data source has refused."""
@@ -58,7 +58,7 @@ class Request(Struct, frozen=True):
 
     def origin(self) -> Origin:
         """Raises PipelineError."""
-        wanted = Wanted(
+        wanted = RowFilter(
             groups=frozenset(self.groups) if self.groups else None,
             from_us=None if self.from_time is None else parse_time(self.from_time),
             until_us=None if self.until_time is None else parse_time(self.until_time),

@@ -22,7 +22,7 @@ from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES, group_o
 from groupd.pipeline.columns import COMMIT, EntryColumns
 from groupd.pipeline.schema import ENTRIES, VALUE_COLUMNS
 from groupd.pipeline.values import LAST_MS, NotHeld, key_columns, micros, topic_id_text, value_of
-from groupd.pipeline.wanted import EVERYTHING, Wanted
+from groupd.pipeline.wanted import EVERYTHING, RowFilter
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
@@ -98,7 +98,7 @@ class EntryRows:
     """Takes records in, gives Arrow batches out. `decoded`: records whose value was decoded,
     `errors`: rows with an error, so far."""
 
-    def __init__(self, columns: Sequence[str] = COLUMNS, wanted: Wanted = EVERYTHING) -> None:
+    def __init__(self, columns: Sequence[str] = COLUMNS, wanted: RowFilter = EVERYTHING) -> None:
         self.schema = arrow_schema(tuple(columns))
         self.decoded = 0
         self.errors = 0
@@ -113,7 +113,7 @@ class EntryRows:
     def __len__(self) -> int:
         return len(self._columns)
 
-    def want(self, wanted: Wanted) -> None:
+    def want(self, wanted: RowFilter) -> None:
         """From here on."""
         self._wanted = wanted
         self._all = wanted.everything
@@ -361,7 +361,7 @@ def record_batches(
     partition: int,
     batches: Iterable[Batch],
     columns: Sequence[str] = COLUMNS,
-    wanted: Wanted = EVERYTHING,
+    wanted: RowFilter = EVERYTHING,
     rows: int = ROWS_A_BATCH,
 ) -> Iterator[pa.RecordBatch]:
     """Arrow batches of about `rows` rows of the batches of one log partition."""

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from groupd.coordinator.logtools.record_types import type_name
 from groupd.pipeline.options import micros_of
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 
 _SETS: dict[str, tuple[str, type, Callable[[Any], Any]]] = {
     "group": ("groups", str, str),
@@ -35,7 +35,7 @@ _RANGES: dict[str, tuple[str, type, Callable[[Any], int]]] = {
 }
 
 
-def push(wanted: Wanted, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
+def push(wanted: RowFilter, filters: Iterable[Filter]) -> tuple[RowFilter, list[Filter]]:
     """What is wanted with the filters, and those that are left for Spark."""
     left = []
     for one in filters:
@@ -47,7 +47,7 @@ def push(wanted: Wanted, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter
     return wanted, left
 
 
-def _limits(one: Filter, wanted: Wanted) -> dict[str, Any] | None:
+def _limits(one: Filter, wanted: RowFilter) -> dict[str, Any] | None:
     path: tuple[str, ...] = getattr(one, "attribute", ())
     name = path[0] if len(path) == 1 else ""
     # The source then keeps rows without a group or a time, which a filter drops.

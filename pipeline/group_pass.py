@@ -18,17 +18,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES
-from groupd.pipeline.fold.entry import KINDS, Entry
+from groupd.pipeline.fold.entry import KINDS, FoldEntry
 from groupd.pipeline.fold.facts import Facts, Row
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.job import Inputs
 from groupd.pipeline.schema import VALUE_COLUMNS
 
 ROWS_A_BATCH = 4096
-Observers = Callable[[Facts, Topics], Sequence[Observer]]
+Observers = Callable[[Facts, Topics], Sequence[FoldObserver]]
 """Makes the observers of one task; called on the executors."""
 
 _PLAIN = (
@@ -64,7 +64,7 @@ COLUMNS = (
 """What a job over this pass reads of the log."""
 
 
-def no_observers(facts: Facts, topics: Topics) -> Sequence[Observer]:
+def no_observers(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
     return ()
 
 
@@ -162,7 +162,7 @@ def _fold(
     yield from rows.add(facts.take(), last=True)
 
 
-def _entries(batch: pa.RecordBatch) -> Iterator[Entry]:
+def _entries(batch: pa.RecordBatch) -> Iterator[FoldEntry]:
     plain = [batch.column(name).to_pylist() for name in _PLAIN]
     values: list[Any] = [None] * batch.num_rows
     for name in _VALUES:
@@ -172,7 +172,7 @@ def _entries(batch: pa.RecordBatch) -> Iterator[Entry]:
                 values[row] = column[row].as_py()
     for row, value in zip(zip(*plain, strict=True), values, strict=True):
         at, offset, at_ms, kind, group, member, topic, number, gone, producer_id, marker = row
-        yield Entry(
+        yield FoldEntry(
             at,
             offset,
             at_ms,

@@ -28,7 +28,7 @@ from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
 from groupd.pipeline.source import FORMAT, GroupdDataSource
 from groupd.pipeline.store import StoreLogs
 from groupd.pipeline.values import topic_id_text
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 
 ENTRIES_TABLE = "entries"
 _ENDS_MAX = 1_000_000
@@ -47,7 +47,7 @@ class Origin(Struct, frozen=True):
     lake: str | None = None
     topics_file: str | None = None
     end_offsets_file: str | None = None
-    wanted: Wanted = field(default_factory=lambda: Wanted(rest=True))
+    wanted: RowFilter = field(default_factory=lambda: RowFilter(rest=True))
     kafka_options: Mapping[str, str] = field(default_factory=dict)
     source_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -118,7 +118,7 @@ def _source(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> Da
     return spark.read.format(FORMAT).options(**options).load()
 
 
-def _restrict(frame: DataFrame, wanted: Wanted) -> DataFrame:
+def _restrict(frame: DataFrame, wanted: RowFilter) -> DataFrame:
     group, time = F.col("group"), F.col("timestamp")
     if wanted.groups is not None:
         frame = frame.where(group.isNull() | group.isin(*sorted(wanted.groups)))

@@ -25,7 +25,7 @@ from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.pipeline.decode import COLUMNS, ROWS_A_BATCH, EntryRows, RecordSource
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.schema import ENTRIES
-from groupd.pipeline.wanted import EVERYTHING, Wanted
+from groupd.pipeline.wanted import EVERYTHING, RowFilter
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _RESOLVED = RecordSource(False, None, None, None)
@@ -40,7 +40,7 @@ def kafka_entries(
     topic: str = OFFSETS_TOPIC,
     *,
     columns: Sequence[str] = COLUMNS,
-    wanted: Wanted = EVERYTHING,
+    wanted: RowFilter = EVERYTHING,
     options: Mapping[str, str] | None = None,
     streaming: bool = False,
 ) -> DataFrame:
@@ -80,7 +80,7 @@ def _missing(spark: SparkSession) -> PipelineError:
 
 
 def _decoder(
-    columns: tuple[str, ...], wanted: Wanted
+    columns: tuple[str, ...], wanted: RowFilter
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = EntryRows(columns, wanted)

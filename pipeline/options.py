@@ -13,7 +13,7 @@ from groupd.coordinator.logtools.record_types import CHOICES
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.store import store_url
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 
 ROWS_PER_PARTITION = 250_000
 """Offsets that one task reads: some seconds of work."""
@@ -46,7 +46,7 @@ class SourceOptions(Struct, frozen=True):
     store: str | None
     segments: str | None
     columns: tuple[str, ...]
-    wanted: Wanted
+    wanted: RowFilter
     rows_per_partition: int = ROWS_PER_PARTITION
     max_rows_per_batch: int | None = None
     fail_on_data_loss: bool = True
@@ -84,7 +84,7 @@ def _columns(text: str | None) -> tuple[str, ...]:
     return names or COLUMNS
 
 
-def _wanted(given: Mapping[str, str]) -> Wanted:
+def _wanted(given: Mapping[str, str]) -> RowFilter:
     groups: set[str] = set()
     if "group" in given:
         groups.add(given["group"])
@@ -99,7 +99,7 @@ def _wanted(given: Mapping[str, str]) -> Wanted:
     types = {part.strip() for part in given.get("types", "").split(",") if part.strip()}
     for name in sorted(types - {*CHOICES, CORRUPT_BATCH}):
         raise PipelineError(f"there is no record type {name}: there are {', '.join(CHOICES)}")
-    return Wanted(
+    return RowFilter(
         groups=frozenset(groups) if groups else None,
         types=frozenset(types) if types else None,
         from_us=None if "from" not in given else parse_time(given["from"]),

@@ -17,7 +17,7 @@ from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.segments import offsets_partitions
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.store import StoreLogs
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 from groupd.storage.log import LogCorrupt, LogState
 
 _RECORDS_PER_CLEANED_ROW = 1000
@@ -44,7 +44,7 @@ class SegmentFile(InputPartition):
     last: bool
 
 
-def store_ranges(logs: StoreLogs, wanted: Wanted, rows: int) -> list[LogRange]:
+def store_ranges(logs: StoreLogs, wanted: RowFilter, rows: int) -> list[LogRange]:
     """A snapshot of the store's logs as they are now, without what cannot be wanted."""
     states = logs.states()
     if not states:
@@ -87,7 +87,7 @@ def ranges(
         start += rows
 
 
-def _partitions(wanted: Wanted, states: dict[int, LogState], count: int | None) -> list[int]:
+def _partitions(wanted: RowFilter, states: dict[int, LogState], count: int | None) -> list[int]:
     """Those that can hold what is wanted: a group is in the partition of its hash."""
     found = set(states)
     if wanted.partitions is not None:
@@ -97,7 +97,7 @@ def _partitions(wanted: Wanted, states: dict[int, LogState], count: int | None) 
     return sorted(found)
 
 
-def _first(logs: StoreLogs, wanted: Wanted, partition: int, state: LogState) -> int | None:
+def _first(logs: StoreLogs, wanted: RowFilter, partition: int, state: LogState) -> int | None:
     """The first offset to be read, None if nothing can be wanted."""
     start = state.start_offset
     if wanted.from_offset is not None:
@@ -111,7 +111,7 @@ def _first(logs: StoreLogs, wanted: Wanted, partition: int, state: LogState) -> 
     return None if found is None else max(start, found)
 
 
-def segment_files(directory: str, wanted: Wanted) -> list[SegmentFile]:
+def segment_files(directory: str, wanted: RowFilter) -> list[SegmentFile]:
     """Raises PipelineError."""
     try:
         logs = offsets_partitions(Path(directory))

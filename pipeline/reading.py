@@ -15,13 +15,13 @@ from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.options import SourceOptions
 from groupd.pipeline.plan import LogRange, SegmentFile
 from groupd.pipeline.store import StoreLogs, add_rows
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 from groupd.protocol.records.batch import CorruptBatch
 from groupd.storage.log import LogCorrupt, LogState
 
 
 def read_partition(
-    options: SourceOptions, partition: InputPartition, out: EntryRows, wanted: Wanted
+    options: SourceOptions, partition: InputPartition, out: EntryRows, wanted: RowFilter
 ) -> Iterator[pa.RecordBatch]:
     """What a task does; works on executors."""
     if isinstance(partition, SegmentFile):

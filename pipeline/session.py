@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+import groupd
 from groupd.pipeline.errors import PipelineError
 
 JAVA_NEEDED = 17
@@ -106,7 +107,7 @@ def spark_session(
     values = RESULTS | TRANSFER
     if not submitted():
         java_version()
-        _let_workers_import()
+        let_workers_import()
         master = master or "local[*]"
         values |= {"spark.master": master, "spark.driver.memory": driver_memory}
         if executor_memory is not None:
@@ -126,11 +127,12 @@ def _cores(master: str) -> int:
     return int(found[1]) if found else os.cpu_count() or 1
 
 
-def _let_workers_import() -> None:
+def let_workers_import() -> None:
     """Python workers are processes of their own: the same Python, and what it can import."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    here = str(Path(__file__).resolve().parents[1])
+    # The directory above the package groupd: its own folders would hide packages of users.
+    here = str(Path(groupd.__file__).resolve().parents[1])
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if here not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([here, *paths])

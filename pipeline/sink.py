@@ -33,7 +33,7 @@ _PACKAGES = {
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
-class Span(Struct, frozen=True):
+class DaySpan(Struct, frozen=True):
     """Days from `first` to `last`, both included; None: without an end."""
 
     first: date | None = None
@@ -48,9 +48,9 @@ class Span(Struct, frozen=True):
         return self.last is None or day <= self.last
 
 
-def span_of(from_us: int | None, until_us: int | None) -> Span:
+def span_of(from_us: int | None, until_us: int | None) -> DaySpan:
     """The days that [from, until) touches."""
-    return Span(
+    return DaySpan(
         None if from_us is None else _day(from_us),
         None if until_us is None else _day(until_us - 1),
     )
@@ -77,13 +77,13 @@ def check_format(spark: SparkSession, kind: str) -> None:
 
 
 def write_table(
-    spark: SparkSession, table: Table, path: str, kind: str = "parquet", span: Span | None = None
+    spark: SparkSession, table: Table, path: str, kind: str = "parquet", span: DaySpan | None = None
 ) -> Callable[[], int]:
     """Writes the rows of a table at `path`; what counts those that there are now of the span,
     which is a query of its own. An optional table that is left without rows is removed (a Delta or
     Iceberg table, which has a history, is kept)."""
     frame = table.frame
-    span = span or Span()
+    span = span or DaySpan()
     if table.time_column is None:
         frame.write.format(kind).mode("overwrite").save(path)
         return lambda: spark.read.format(kind).load(path).count()
@@ -105,7 +105,7 @@ def write_table(
     return count
 
 
-def _condition(span: Span) -> str | None:
+def _condition(span: DaySpan) -> str | None:
     parts = []
     if span.first is not None:
         parts.append(f"{DAY} >= DATE'{span.first}'")
@@ -115,7 +115,7 @@ def _condition(span: Span) -> str | None:
 
 
 def _write_days(
-    spark: SparkSession, frame: DataFrame, path: str, span: Span, *, keep_empty: bool
+    spark: SparkSession, frame: DataFrame, path: str, span: DaySpan, *, keep_empty: bool
 ) -> Callable[[], int]:
     before = directories(spark, path, f"{DAY}=")
     frame.where(_in_span(span)).write.mode("overwrite").option(
@@ -139,7 +139,7 @@ def _write_days(
     return lambda: spark.read.option("basePath", path).parquet(*paths).count()
 
 
-def _in_span(span: Span) -> Any:
+def _in_span(span: DaySpan) -> Any:
     condition = F.lit(True)
     if span.first is not None:
         condition = condition & (F.col(DAY) >= F.lit(span.first))
@@ -148,7 +148,7 @@ def _in_span(span: Span) -> Any:
     return condition
 
 
-def _days(span: Span, directories: dict[str, frozenset[str]]) -> list[str]:
+def _days(span: DaySpan, directories: dict[str, frozenset[str]]) -> list[str]:
     found = []
     for name in directories:
         text = name.removeprefix(f"{DAY}=")

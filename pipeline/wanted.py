@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from groupd.protocol.records.batch import BatchHeader
 
 
-class Wanted(Struct, frozen=True):
+class RowFilter(Struct, frozen=True):
     """None: all. `groups`, `types`: names. Times in microseconds and offsets, the first
     inclusive, the second exclusive. `rest`: also rows that name no group (markers, damage) and
     rows without a time, whatever group and time are wanted."""
@@ -26,7 +26,7 @@ class Wanted(Struct, frozen=True):
 
     @property
     def everything(self) -> bool:
-        return self == Wanted(rest=self.rest)
+        return self == RowFilter(rest=self.rest)
 
     def batch(self, header: BatchHeader) -> bool:
         """False when no record of the batch can be wanted."""
@@ -60,7 +60,7 @@ class Wanted(Struct, frozen=True):
     def type(self, name: str) -> bool:
         return self.types is None or name in self.types
 
-    def also(self, **limits: Any) -> Wanted:
+    def also(self, **limits: Any) -> RowFilter:
         """What both this and `limits` want: sets are intersected, ranges narrowed."""
         merged = {}
         for name, value in limits.items():
@@ -74,4 +74,4 @@ class Wanted(Struct, frozen=True):
         return replace(self, **merged)
 
 
-EVERYTHING = Wanted()
+EVERYTHING = RowFilter()

@@ -10,7 +10,7 @@ shift
 out=build/lowest
 tests=(
     harness/test_plugin.py harness/test_process.py harness/test_with_confluent.py harness/test_with_aiokafka.py
-    unit/storage/test_sqlite.py unit/storage/test_sqlite_loop.py unit/storage/test_postgres_start.py
+    storage/test_sqlite.py storage/test_sqlite_loop.py storage/test_postgres_start.py
     unit/cli/test_health.py unit/cli/test_plain_flags.py unit/cli/test_serve.py unit/server/test_logs.py
 )
 
@@ -31,7 +31,7 @@ cp constraints-lowest.txt $out/installed.txt
 # Only the tests: what they import of groupd is what is installed.
 mkdir -p $out/tree
 tar -cf - --exclude=target --exclude=node_modules --exclude=__pycache__ \
-    tests/conftest.py tests/support tests/harness tests/unit | tar -xf - -C $out/tree
+    tests/conftest.py tests/support tests/harness tests/storage tests/unit | tar -xf - -C $out/tree
 cp tests/lowest.ini $out/tree/pytest.ini
 cd $out/tree
 exec ../venv/bin/python -m pytest -p no:cacheprovider -q "${tests[@]/#/tests/}" "$@"

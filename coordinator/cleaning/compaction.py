@@ -14,7 +14,7 @@ from collections.abc import Callable
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.cleaning.rests import Rests
+from groupd.coordinator.cleaning.rests import Rests, durable_rows
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
 from groupd.coordinator.runtime.shard_log import OwnedLog
@@ -24,7 +24,7 @@ from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.records.compaction import Rules
 from groupd.protocol.records.survey import plain_identity
-from groupd.storage.log import MeasuredLogs, RowExtent
+from groupd.storage.log import MeasuredLogs
 
 log = structlog.get_logger("groupd.compaction")
 
@@ -116,7 +116,7 @@ class TopicCompaction:
             dirty = self._dirty[opened.name] = Dirty(start, start, records=records)
         end = opened.high_watermark
         while dirty.end < end:
-            rows = await self._durable(opened.name, dirty.end, end)
+            rows = await durable_rows(self._logs, opened.name, dirty.end, end)
             if not rows:
                 break
             if dirty.end == dirty.start:
@@ -125,10 +125,6 @@ class TopicCompaction:
             dirty.end = rows[-1].last_offset + 1
             await self._rests.pause()
         return dirty
-
-    async def _durable(self, name: str, from_offset: int, end: int) -> list[RowExtent]:
-        rows = await self._logs.extents(name, from_offset)
-        return [row for row in rows if row.last_offset < end]
 
     def _protected(self, settings: TopicSettings) -> Protected:
         now_ms = self._now().wall_ms
@@ -145,7 +141,7 @@ class TopicCompaction:
         """Up to where rows may be compacted."""
         at, left = dirty.start, dirty.size
         while at < dirty.end:
-            rows = await self._durable(name, at, dirty.end)
+            rows = await durable_rows(self._logs, name, at, dirty.end)
             if not rows:
                 break
             for row in rows:

@@ -1,6 +1,7 @@
-"""Rests between pieces of long work, which do not depend on how fast the machine is.
+"""What retention and compaction share: the rows that count, and rests between pieces of long work.
 
-Under `--record` this work is replayed: the same work has to make the same number of rests.
+Under `--record` this work is replayed, so it has to see the same rows and make the same number of
+rests, however fast the machine is.
 """
 
 from __future__ import annotations
@@ -8,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from groupd.coordinator.runtime.turns import Sleep, T
+from groupd.storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
 
 REST_S = 0.002
 STEPS = 16
 """Steps of a generator between two rests; one is some hundred records at most."""
 
 
+async def durable_rows(
+    logs: MeasuredLogs, name: str, from_offset: int, end_offset: int, rows_max: int = EXTENTS_MAX
+) -> list[RowExtent]:
+    """Rows of a log from `from_offset` on that lie below `end_offset`. An append that is under way
+    does not count, whether the store has it already or not. Raises LogError."""
+    rows = await logs.extents(name, from_offset, rows_max)
+    return [row for row in rows if row.last_offset < end_offset]
+
+
 class Rests:
-    """`runtime.turns.Turns`, by counting."""
+    """As `runtime.turns.Turns`, but steps are counted where those take the time."""
 
     def __init__(self, sleep: Sleep) -> None:
         self._sleep = sleep

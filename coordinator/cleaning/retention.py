@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 import structlog
 from msgspec import Struct
 
-from groupd.coordinator.cleaning.rests import Rests
+from groupd.coordinator.cleaning.rests import Rests, durable_rows
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic_configs import TopicSettings
-from groupd.storage.log import EXTENTS_MAX, MeasuredLogs, RowExtent
+from groupd.storage.log import MeasuredLogs, RowExtent
 
 log = structlog.get_logger("groupd.retention")
 
@@ -36,16 +36,16 @@ class Deleted(Struct):
 
 
 class Limits:
-    """What of the oldest rows goes: newest record before `oldest_ms` (None: no age is too old), or
-    within the `excess` bytes."""
+    """Which of the oldest rows go: those whose newest record is before `oldest_ms` (None: no age is
+    too old), and those within the `excess` bytes."""
 
     def __init__(self, oldest_ms: int | None, excess: int) -> None:
         self._oldest_ms = oldest_ms
         self._excess = excess
 
     def leading(self, rows: Sequence[RowExtent]) -> list[RowExtent]:
-        """The first of `rows` that go. To be asked in the order of the log. Rows of which
-        compaction has left nothing go with the next one that does."""
+        """The first of `rows` that go; call it in the order of the log. A row of which compaction
+        has left nothing goes with the next row that goes."""
         gone = 0
         for count, row in enumerate(rows, 1):
             if not row.size:
@@ -83,7 +83,7 @@ class Retention:
         name = log_name(topic.topic_id, partition)
         known = self._partitions.is_open(topic, partition)
         end = LOG_END if known is None else known.high_watermark
-        oldest = await self._durable(name, end, 1)
+        oldest = await durable_rows(self._logs, name, 0, end, 1)
         limits = await self._limits(name, end, settings)
         if not oldest or (oldest[0].size and not limits.leading(oldest)):
             return
@@ -91,7 +91,7 @@ class Retention:
         limits = await self._limits(name, opened.high_watermark, settings)
         first, deleted = opened.start_offset, Deleted()
         while True:
-            rows = await self._durable(name, opened.high_watermark)
+            rows = await durable_rows(self._logs, name, 0, opened.high_watermark)
             gone = limits.leading(rows)
             if not gone:
                 break
@@ -114,14 +114,6 @@ class Retention:
             to_offset=opened.start_offset,
             bytes=deleted.size,
         )
-
-    async def _durable(
-        self, name: str, end_offset: int, rows_max: int = EXTENTS_MAX
-    ) -> list[RowExtent]:
-        """The oldest rows below `end_offset`. An append that is under way does not count, whether
-        the store has it already or not, so that a replay sees the same rows."""
-        rows = await self._logs.extents(name, 0, rows_max)
-        return [row for row in rows if row.last_offset < end_offset]
 
     async def _limits(self, name: str, end_offset: int, settings: TopicSettings) -> Limits:
         retention_ms = settings.number("retention.ms")

@@ -18,7 +18,7 @@ from groupd.protocol.wire.header import RequestHeader
 from groupd.protocol.wire.registry import Api
 
 
-class Traffic(Protocol):
+class RecordedTraffic(Protocol):
     """What a connection tells. `act` is what it would do by itself."""
 
     def opened(self, connection: RecordedConnection) -> int:
@@ -70,7 +70,7 @@ class RecordedSlot(Slot):
 class RecordedConnection(Connection):
     """`number`: which one it is in the recording. `request`: the input it is working on."""
 
-    def __init__(self, *args: Any, traffic: Traffic) -> None:
+    def __init__(self, *args: Any, traffic: RecordedTraffic) -> None:
         super().__init__(*args)
         self.traffic = traffic
         self._loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from groupd.coordinator.recording.difference import Difference
 from groupd.coordinator.recording.plain import to_tree
 from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
 from groupd.coordinator.recording.replay_world import SLACK_MS
-from groupd.coordinator.recording.replayed import Replayed
+from groupd.coordinator.recording.replayed import ReplayedBroker
 from groupd.coordinator.recording.requests import RequestFacts
 from groupd.coordinator.recording.script import survey
 from groupd.coordinator.server.logs import log_through_stdlib
@@ -51,7 +51,7 @@ class Replay:
         self.torn = self.file.torn
         self.end = self.file.end
         config = _config(self.file, settings or {})
-        self.broker = Replayed(self.file, config, script, self._replied)
+        self.broker = ReplayedBroker(self.file, config, script, self._replied)
         self.compared = 0
         self._got: dict[int, _Reply] = {}
         self._recorded: dict[int, _Reply] = {}

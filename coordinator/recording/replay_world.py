@@ -85,7 +85,7 @@ class ReplayWorld(World):
         return [self._timers.pop(number).fire for _, number in sorted(late)]
 
 
-class Ending(Struct, frozen=True):
+class OperationEnding(Struct, frozen=True):
     """How an operation ended: with an error, or well. `gave`: what it gave, where that was
     recorded: a number, or the next offset by log."""
 
@@ -104,8 +104,8 @@ class ReplayOperations:
         self._store = store
         self._began = began
         self._ended = ended
-        self._over: dict[str, Ending] = {}
-        self._waiting: dict[str, Callable[[Ending], None]] = {}
+        self._over: dict[str, OperationEnding] = {}
+        self._waiting: dict[str, Callable[[OperationEnding], None]] = {}
         self._doubtful: list[Callable[[], object]] = []
         """Appends that failed in the recording, which may have been written all the same."""
 
@@ -121,11 +121,11 @@ class ReplayOperations:
         elif key in self._ended:
             self._waiting[key] = end
         elif key not in self._began:
-            end(Ending())
+            end(OperationEnding())
         # else it had not ended when the recording did
         return await future
 
-    def end(self, key: str, ending: Ending) -> None:
+    def end(self, key: str, ending: OperationEnding) -> None:
         """The recording has it ended."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
@@ -138,7 +138,7 @@ class ReplayOperations:
         key: str,
         future: asyncio.Future[T],
         work: Callable[[], Coroutine[Any, Any, T]],
-        ending: Ending,
+        ending: OperationEnding,
     ) -> None:
         try:
             if ending.error is not None:

@@ -22,7 +22,7 @@ from groupd.coordinator.recording.interventions import Interventions
 from groupd.coordinator.recording.plain import from_tree, to_bytes
 from groupd.coordinator.recording.reader import BadRecording, Entry, RecordingFile
 from groupd.coordinator.recording.replay_world import (
-    Ending,
+    OperationEnding,
     ReplayOperations,
     ReplayWorld,
     error_of,
@@ -67,7 +67,7 @@ class ReplayHost(Host):
         return self._world.new_topic_id()
 
 
-class Replayed:
+class ReplayedBroker:
     """`replied` hears of every reply."""
 
     def __init__(
@@ -298,12 +298,14 @@ def _tell(stage: asyncio.Task[None]) -> None:
         log.error("the broker does not start or stop", reason=str(error))
 
 
-def _ending(entry: Entry) -> Ending:
+def _ending(entry: Entry) -> OperationEnding:
     error = entry.get("error")
     if error is not None:
         kind, text, logs = error
-        return Ending(error_of(str(kind), str(text), [str(name) for name in logs]))
+        return OperationEnding(error_of(str(kind), str(text), [str(name) for name in logs]))
     gave = entry.get("gave")
     if isinstance(gave, dict):
-        return Ending(gave={str(name): int(state["next_offset"]) for name, state in gave.items()})
-    return Ending(gave=gave if isinstance(gave, int) else None)
+        return OperationEnding(
+            gave={str(name): int(state["next_offset"]) for name, state in gave.items()}
+        )
+    return OperationEnding(gave=gave if isinstance(gave, int) else None)

@@ -9,9 +9,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from groupd.coordinator.server.families import gauge, labelled, total
-from groupd.coordinator.transactions import queries
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
-from groupd.coordinator.transactions.states import TransactionState
+from groupd.coordinator.transactions.metadata import TransactionState
 
 PREFIX = "kafka_server_transaction_coordinator_metrics_"
 
@@ -33,7 +32,7 @@ class TransactionMetrics(Collector):
         )
         states = {
             state.shown: count
-            for state, count in queries.counts(state_log.table).items()
+            for state, count in state_log.table.count_states().items()
             if state not in NEVER_AT_REST
         }
         yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)

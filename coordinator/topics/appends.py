@@ -1,13 +1,12 @@
-"""Appends of staged batches: all of one request in one call, tracked until they are settled.
-
-A failed append drops the partitions concerned: their next user reads the store. An append runs on
-when its client hangs up.
+"""How requests write into partitions: in the order of their arrival, and all batches of a request
+in one call. An append that fails drops its partitions: their next user reads the store. An append
+goes on when its client hangs up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
@@ -61,3 +60,54 @@ class Appends:
     def _drop(self, staged: Sequence[Staged]) -> None:
         for log, _ in staged:
             self._partitions.drop(log)
+
+
+class Ticket:
+    """A place in the queues of some keys: `await wait()`, do the work, `leave()` in any case."""
+
+    __slots__ = ("_before", "_keys", "_last", "_left")
+
+    def __init__(self, last: dict[str, asyncio.Future[None]], keys: Iterable[str]) -> None:
+        self._keys = tuple(keys)
+        self._last = last
+        self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._before = {last[key] for key in self._keys if key in last}
+        for key in self._keys:
+            last[key] = self._left
+
+    async def wait(self) -> None:
+        for before in self._before:
+            await asyncio.shield(before)
+
+    def leave(self) -> None:
+        pending = [before for before in self._before if not before.done()]
+        if pending:
+            # Cancelled while waiting: those behind must still wait for those in front.
+            asyncio.gather(*pending).add_done_callback(lambda _: self._finish())
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._left.set_result(None)
+        for key in self._keys:
+            if self._last.get(key) is self._left:
+                del self._last[key]
+
+
+class ArrivalOrder:
+    """Requests for a key are worked on in the order in which they arrived.
+
+    A producer sends several requests before the first is answered. Where a partition must be opened
+    first, later requests for it must not overtake. A request joins all its queues at once, without
+    awaiting, so two requests can never wait for each other. A key without a queue costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, asyncio.Future[None]] = {}
+
+    def busy(self, keys: Iterable[str]) -> bool:
+        """Whether a new request would have to wait."""
+        return any(key in self._last for key in keys)
+
+    def enter(self, keys: Iterable[str]) -> Ticket:
+        return Ticket(self._last, keys)

@@ -15,29 +15,26 @@ from itertools import dropwhile
 import structlog
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
+from groupd.coordinator.config_keys import DELETE, changes_to
 from groupd.coordinator.config_values import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
     SOURCE_STATIC_BROKER,
-    InvalidValue,
-    ValueRule,
-    check_value,
 )
 from groupd.coordinator.settings import ConfigError, setting_text
 from groupd.coordinator.topics.broker_keys import (
+    DYNAMIC_CONFIGS,
     DYNAMIC_KEYS,
     FIXED_KEYS,
-    KEY_SYNONYMS,
     BrokerKey,
     default_text,
-    key_type,
     node_keys,
     own_key,
 )
-from groupd.coordinator.topics.config_changes import DELETE, changed, changes_to
 from groupd.coordinator.topics.layout import Layout
 from groupd.coordinator.topics.overrides import Overrides
+from groupd.coordinator.topics.topic_configs import BROKER_KEY_UNITS
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.topics import (
@@ -80,7 +77,7 @@ class BrokerConfigs(Overrides):
     def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
         """Where the value of a key comes from, the one that counts first. As in Kafka nothing that
         stands before the key's own name counts, so that the list may be empty."""
-        names = KEY_SYNONYMS.get(key, (key,))
+        names = [name for name, _ in BROKER_KEY_UNITS.get(key, ((key, 1),))]
         found = [
             ConfigSynonym(name, self.of(resource)[name], source)
             for resource, source in (
@@ -108,7 +105,7 @@ class BrokerConfigs(Overrides):
     def describe(self, name: str) -> list[ConfigValue]:
         """All keys of a node, or what was set for the cluster. Raises ApiError INVALID_REQUEST."""
         if name == CLUSTER:
-            return [self._default(key) for key in sorted(self.of(CLUSTER))]
+            return [self._cluster_default(key) for key in sorted(self.of(CLUSTER))]
         node = self._node(name, "Broker id must be an integer, but it is: ", " or empty string")
         # All nodes run with the same settings but for this one.
         config = replace(self.config, node_id=node.node_id)
@@ -142,55 +139,48 @@ class BrokerConfigs(Overrides):
             synonyms=synonyms if key.value is not None else (),
         )
 
-    def _default(self, key: str) -> ConfigValue:
-        value = self.of(CLUSTER)[key]
-        return ConfigValue(
-            name=key,
-            value=value,
-            is_default=False,
-            source=SOURCE_DYNAMIC_DEFAULT_BROKER,
-            config_type=key_type(key),
-            documentation=FIELDS_BY_KEY[key].metadata["doc"],
-            synonyms=(ConfigSynonym(key, value, SOURCE_DYNAMIC_DEFAULT_BROKER),),
-        )
+    def _cluster_default(self, key: str) -> ConfigValue:
+        value, source = self.of(CLUSTER)[key], SOURCE_DYNAMIC_DEFAULT_BROKER
+        synonym = ConfigSynonym(key, value, source)
+        return DYNAMIC_CONFIGS.keys[key].described(value, source, (synonym,))
 
-    async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
-        """Raises ApiError (nothing changed), LogError."""
-        if asked.name != CLUSTER:
-            node = self._node(asked.name, "Node id must be an integer, but it is: ", "")
-            if str(node.node_id) != self._own:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"Node {node.node_id} is a worker of node {self._own} and has no configs of "
-                    "its own: alter those of the cluster (empty name).",
-                )
+    def names(self) -> list[str]:
+        """All nodes."""
+        return [str(node_id) for node_id in self._layout.broker_ids]
 
-        def wanted(current: Mapping[str, str]) -> dict[str, str]:
-            changes = changes_to(asked, current)
-            fixed = [
-                change.name
-                for change in changes
-                if change.operation != DELETE and change.name not in DYNAMIC_KEYS
-            ]
-            if fixed:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
-                )
-            result = changed(
-                current,
-                changes,
-                key_type,
-                lambda overrides, key: overrides.get(key) or own_key(self.config, key).value or "",
-                _checked,
+    def check_altered(self, name: str) -> None:
+        if name == CLUSTER:
+            return
+        node = self._node(name, "Node id must be an integer, but it is: ", "")
+        if str(node.node_id) != self._own:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Node {node.node_id} is a worker of node {self._own} and has no configs of its "
+                "own: alter those of the cluster (empty name).",
             )
-            try:
-                with_settings(self._static, result)
-            except ConfigError as error:
-                raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
-            return result
 
-        await self.change(asked.name, wanted, validate_only=validate_only)
+    def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
+        changes = changes_to(asked, current)
+        fixed = [
+            change.name
+            for change in changes
+            if change.operation != DELETE and change.name not in DYNAMIC_KEYS
+        ]
+        if fixed:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+            )
+        result = DYNAMIC_CONFIGS.changed(
+            current,
+            changes,
+            lambda overrides, key: overrides.get(key) or own_key(self.config, key).value or "",
+        )
+        try:
+            with_settings(self._static, result)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        return result
 
     def _apply(self) -> None:
         settings = {**self.of(CLUSTER), **self.of(self._own)}
@@ -214,12 +204,3 @@ class BrokerConfigs(Overrides):
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {ids}{more}, but received {name}",
         )
-
-
-def _checked(key: str, value: str) -> str:
-    meta = FIELDS_BY_KEY[key].metadata
-    rule = ValueRule(key_type(key), meta["low"], meta["high"], choices=meta["choices"])
-    try:
-        return check_value(key, value, rule)
-    except InvalidValue as error:
-        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error

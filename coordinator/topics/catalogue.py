@@ -18,13 +18,15 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config import ConfigError, CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.topics.checks import id_not_hosted
 from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
     COMPACTED_TOPIC,
     COMPACTED_TOPIC_ID,
     INTERNAL_TOPICS,
+    OFFSETS_PARTITIONS,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
     TRANSACTIONS_TOPIC,
@@ -162,7 +164,7 @@ class TopicCatalogue:
     def check_growth(self, topic: Topic, count: int) -> None:
         """May the topic have `count` partitions? Raises ApiError INVALID_PARTITIONS or
         INVALID_TOPIC_EXCEPTION (internal)."""
-        self._refuse_internal(topic)
+        self.refuse_internal(topic)
         if count == topic.partitions:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
@@ -209,12 +211,13 @@ class TopicCatalogue:
     def _existing(self, topic_id: TopicId) -> Topic:
         topic = self._by_id.get(topic_id)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        self._refuse_internal(topic)
+            raise id_not_hosted()
+        self.refuse_internal(topic)
         return topic
 
     @staticmethod
-    def _refuse_internal(topic: Topic) -> None:
+    def refuse_internal(topic: Topic) -> None:
+        """Raises ApiError INVALID_TOPIC_EXCEPTION for a topic of the coordinators."""
         if topic.internal:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -315,3 +318,19 @@ class TopicCatalogue:
         delta = MetadataDelta(self.image, created, changed, deleted)
         for listener in self._listeners:
             listener(delta)
+
+
+async def fix_shard_count(store: Catalogue, config: CoordinatorConfig) -> None:
+    """Remember the number of shards in a new store: groups are found by it. Raises ConfigError if
+    the store was made with another number, and LogError."""
+    wanted = str(config.offsets_topic_num_partitions)
+    for resource, name, key, value in await store.configs():
+        if (resource, name, key) == OFFSETS_PARTITIONS:
+            if value != wanted:
+                raise ConfigError(
+                    f"offsets.topic.num.partitions={wanted}: the store was made with {value}; "
+                    f"set it to {value}, or choose another --data-dir"
+                )
+            return
+    resource, name, key = OFFSETS_PARTITIONS
+    await store.put_config(resource, name, key, wanted)

@@ -3,8 +3,8 @@
 Rules: only data below the high watermark, for READ_COMMITTED below the last stable offset, together
 with the aborted transactions in it; as many bytes as asked for, the last batch cut where a limit
 says so, but the first batch of a reply is whole however large it is. An error, enough bytes, a
-limit that is reached or the end of the wait completes the request. Waiting costs nothing: appends
-set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
+limit that is reached or the end of the wait completes the request. A request that waits costs
+nothing: appends set an event. Fetch sessions: `coordinator.topics.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from collections.abc import Awaitable, Callable
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.epochs import check_leader_epoch, end_of_epoch
-from groupd.coordinator.topics.fetch_sessions import Answer, FetchContext, FetchSessions
-from groupd.coordinator.topics.fetch_target import FetchTarget
-from groupd.coordinator.topics.partition import ReadableLog
+from groupd.coordinator.topics.fetch_sessions import (
+    Answer,
+    FetchContext,
+    FetchSessions,
+    FetchTarget,
+)
+from groupd.coordinator.topics.partition import ReadableLog, check_leader_epoch, end_of_epoch
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
@@ -35,8 +38,9 @@ from groupd.storage.log import LogCorrupt, LogError
 BY_ID_FROM = 13
 """Fetch versions that name topics by id."""
 
+
 Wait = Callable[[asyncio.Event, int], Awaitable[None]]
-"""`wait(event, timeout_ms)`: return when the event is set or the time is over."""
+"""`wait(event, timeout_ms)`: returns when the event is set or the time is over."""
 
 
 async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
@@ -48,25 +52,9 @@ async def wait_for_event(event: asyncio.Event, timeout_ms: int) -> None:
         return
 
 
-class _Pass:
-    """One reading of all partitions of a request."""
-
-    __slots__ = ("allowed", "answers", "exhausted", "immediate", "room", "size", "watched")
-
-    def __init__(self, max_bytes: int) -> None:
-        self.room = max_bytes
-        self.size = 0
-        self.immediate = False
-        self.allowed: dict[str, bool] = {}
-        """By topic."""
-        self.answers: list[Answer] = []
-        self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
-        """Where the reader has seen all of a log, after so many changes."""
-        self.watched: list[tuple[ReadableLog, int]] = []
-        """Logs without an error and the high watermark that was seen."""
-
-
 class Fetch:
+    """`elapsed()` measures how long a request has waited; `wait` is how it waits."""
+
     def __init__(
         self,
         partitions: Partitions,
@@ -82,6 +70,7 @@ class Fetch:
         self._wait = wait
 
     async def handle(self, context: RequestContext, request: FetchRequest) -> FetchReply:
+        """Read all partitions, again and again until there is enough or `max_wait_ms` is over."""
         now_ms = self._elapsed().monotonic_ms
         try:
             by_id = context.api_version >= BY_ID_FROM
@@ -92,100 +81,120 @@ class Fetch:
         enough = min(request.min_bytes, max_bytes)
         deadline_ms = now_ms + min(request.max_wait_ms, self._config.fetch_max_wait_ms)
         while True:
-            reading = await self._read(context, request, asked, max_bytes)
+            reading = _Reading(self._partitions, context, request.isolation_level, max_bytes)
+            await reading.read(asked.targets)
             now_ms = self._elapsed().monotonic_ms
             left_ms = deadline_ms - now_ms
-            if reading.immediate or reading.size >= enough or left_ms <= 0 or not reading.watched:
-                return self._reply(request, asked, reading, now_ms)
-            await self._wait_for_data(reading, left_ms)
+            if reading.complete or reading.size >= enough or left_ms <= 0 or not reading.watched:
+                return _reply(asked, reading, now_ms)
+            await reading.wait_for_data(self._wait, left_ms)
 
-    @staticmethod
-    def _reply(
-        request: FetchRequest, asked: FetchContext, reading: _Pass, now_ms: int
-    ) -> FetchReply:
-        try:
-            session_id, answers = asked.finish(reading.answers, now_ms)
-        except ApiError as error:
-            return FetchReply(error.code, asked.session_id)
-        for target, log, changes in reading.exhausted:
-            target.exhausted(log, changes, request.isolation_level)
-        topics: list[tuple[FetchTarget, list[FetchedPartition]]] = []
-        for target, answer in answers:
-            last = topics[-1][0] if topics else None
-            if last is None or (last.name, last.topic_id) != (target.name, target.topic_id):
-                topics.append((target, []))
-            topics[-1][1].append(answer)
-        return FetchReply(
-            session_id=session_id,
-            topics=tuple(
-                FetchedDataTopic(target.name, target.topic_id, tuple(fetched))
-                for target, fetched in topics
-            ),
-        )
 
-    async def _wait_for_data(self, reading: _Pass, timeout_ms: int) -> None:
-        event = asyncio.Event()
-        for log, _ in reading.watched:
-            log.add_waiter(event)
-        try:
-            # What came between reading and watching would not set the event.
-            if not any(log.closed or log.high_watermark != seen for log, seen in reading.watched):
-                await self._wait(event, timeout_ms)
-        finally:
-            for log, _ in reading.watched:
-                log.remove_waiter(event)
+def _reply(asked: FetchContext, reading: _Reading, now_ms: int) -> FetchReply:
+    try:
+        session_id, answers = asked.finish(reading.answers, now_ms)
+    except ApiError as error:
+        return FetchReply(error.code, asked.session_id)
+    for target, log, changes in reading.exhausted:
+        target.exhausted(log, changes, reading.isolation_level)
+    topics: list[tuple[FetchTarget, list[FetchedPartition]]] = []
+    for target, answer in answers:
+        last = topics[-1][0] if topics else None
+        if last is None or (last.name, last.topic_id) != (target.name, target.topic_id):
+            topics.append((target, []))
+        topics[-1][1].append(answer)
+    return FetchReply(
+        session_id=session_id,
+        topics=tuple(
+            FetchedDataTopic(target.name, target.topic_id, tuple(fetched))
+            for target, fetched in topics
+        ),
+    )
 
-    async def _read(
-        self, context: RequestContext, request: FetchRequest, asked: FetchContext, max_bytes: int
-    ) -> _Pass:
-        reading = _Pass(max_bytes)
-        for target in asked.targets:
-            log = target.unchanged(request.isolation_level)
-            if log is not None and self._allowed(context, reading, target.topic_name):
-                reading.watched.append((log, log.high_watermark))
+
+class _Reading:
+    """One reading of all partitions of a request.
+
+    `complete`: there is no point in waiting for more. `exhausted`: where the reader has seen all of
+    a log, after so many changes. `watched`: logs without an error and the high watermark that was
+    seen; they are worth waiting for.
+    """
+
+    __slots__ = (
+        "_allowed",
+        "_context",
+        "_partitions",
+        "_room",
+        "answers",
+        "complete",
+        "exhausted",
+        "isolation_level",
+        "size",
+        "watched",
+    )
+
+    def __init__(
+        self, partitions: Partitions, context: RequestContext, isolation_level: int, max_bytes: int
+    ) -> None:
+        self._partitions = partitions
+        self._context = context
+        self._room = max_bytes
+        self._allowed: dict[str, bool] = {}  # by topic
+        self.isolation_level = isolation_level
+        self.size = 0
+        self.complete = False
+        self.answers: list[Answer] = []
+        self.exhausted: list[tuple[FetchTarget, ReadableLog, int]] = []
+        self.watched: list[tuple[ReadableLog, int]] = []
+
+    async def read(self, targets: list[FetchTarget]) -> None:
+        for target in targets:
+            log = target.unchanged(self.isolation_level)
+            if log is not None and self._may_read(target.topic_name):
+                self.watched.append((log, log.high_watermark))
                 continue
             try:
-                answer = await self._partition(context, request, target, reading)
-            except ApiError as error:
-                answer = FetchedPartition(target.asked.partition, error.code)
-            except LogError as failed:
-                answer = self._cannot_read(target.asked, failed)
+                answer = await self._partition(target)
+            except (ApiError, LogError) as failed:
+                answer = FetchedPartition(target.asked.partition, self._code(failed))
             if answer.error != ErrorCode.NONE or answer.diverging_epoch is not None:
-                reading.immediate = True
-            reading.answers.append((target, answer))
-        return reading
+                self.complete = True
+            self.answers.append((target, answer))
 
-    def _cannot_read(self, asked: FetchPartition, error: LogError) -> FetchedPartition:
-        """As Kafka: consumers stop at damage with an error, and ask again after a failure."""
-        self._partitions.cannot_read(error)
-        corrupt = isinstance(error, LogCorrupt)
-        code = ErrorCode.CORRUPT_MESSAGE if corrupt else ErrorCode.KAFKA_STORAGE_ERROR
-        return FetchedPartition(asked.partition, code)
+    async def wait_for_data(self, wait: Wait, timeout_ms: int) -> None:
+        event = asyncio.Event()
+        for log, _ in self.watched:
+            log.add_waiter(event)
+        try:
+            # What came between reading and watching has not set the event.
+            if not any(log.closed or log.high_watermark != seen for log, seen in self.watched):
+                await wait(event, timeout_ms)
+        finally:
+            for log, _ in self.watched:
+                log.remove_waiter(event)
 
-    async def _partition(
-        self,
-        context: RequestContext,
-        request: FetchRequest,
-        target: FetchTarget,
-        reading: _Pass,
-    ) -> FetchedPartition:
+    def _code(self, error: ApiError | LogError) -> ErrorCode:
+        """As in Kafka, consumers stop at damage with an error, and ask again after a failure."""
+        code = self._partitions.refusal(error).code
+        return ErrorCode.CORRUPT_MESSAGE if isinstance(error, LogCorrupt) else code
+
+    async def _partition(self, target: FetchTarget) -> FetchedPartition:
         asked = target.asked
-        found = self._authorized(context, reading, target)
-        log = await self._partitions.readable(found, asked.partition)
+        log = await self._partitions.readable(self._topic(target), asked.partition)
         check_leader_epoch(asked.current_leader_epoch)
         start_offset, high_watermark = log.start_offset, log.high_watermark
         stable_offset = log.last_stable_offset
-        committed = request.isolation_level == READ_COMMITTED
+        committed = self.isolation_level == READ_COMMITTED
         end_offset = stable_offset if committed else high_watermark
         diverging = _diverging_epoch(log, asked)
         if not start_offset <= asked.fetch_offset <= log.next_offset and diverging is None:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         records, next_offset = b"", asked.fetch_offset
         if diverging is None and asked.fetch_offset < end_offset:
-            records, next_offset = await self._records(log, asked, end_offset, reading)
+            records, next_offset = await self._records(log, asked, end_offset)
         elif diverging is None and log.changes >= 0:
-            reading.exhausted.append((target, log, log.changes))
-        reading.watched.append((log, high_watermark))
+            self.exhausted.append((target, log, log.changes))
+        self.watched.append((log, high_watermark))
         if committed and asked.fetch_offset < log.start_offset:
             # Deleted while it was read, and with it what is known of aborted transactions.
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -199,20 +208,19 @@ class Fetch:
             diverging_epoch=diverging,
         )
 
-    @staticmethod
     async def _records(
-        log: ReadableLog, asked: FetchPartition, end_offset: int, reading: _Pass
+        self, log: ReadableLog, asked: FetchPartition, end_offset: int
     ) -> tuple[bytes, int]:
         """Batches below `end_offset`, and the offset after the last whole one. As in Kafka a limit
         cuts the batch that does not fit, for which clients are prepared; only the first batch of
         a reply is whole in any case."""
-        first = reading.size == 0
-        limit = max(0, min(asked.partition_max_bytes, reading.room))
+        first = self.size == 0
+        limit = max(0, min(asked.partition_max_bytes, self._room))
         payloads: list[bytes] = []
         size, next_offset = 0, asked.fetch_offset
         while next_offset < end_offset and (size < limit or (first and not payloads)):
             found = await log.read(next_offset, limit - size, min_one=True)
-            # What is not stable yet; nothing to be walked over without open transactions.
+            # Above the end; without open transactions there is nothing of that kind.
             while found and parse_header(found[-1]).base_offset >= end_offset:
                 found.pop()
             if not found:
@@ -221,8 +229,8 @@ class Fetch:
             size += sum(map(len, found))
             next_offset = parse_header(found[-1]).next_offset
         if next_offset < end_offset or size > limit:
-            # A limit cuts it short: there is no point in waiting for more.
-            reading.immediate = True
+            # A limit cuts it short.
+            self.complete = True
         if not payloads or (not first and len(payloads[0]) > limit):
             return b"", asked.fetch_offset
         if size > limit and len(payloads) > 1:
@@ -230,25 +238,25 @@ class Fetch:
             next_offset = parse_header(payloads[-1]).base_offset
             payloads[-1] = payloads[-1][: max(0, limit - whole)]
         records = payloads[0] if len(payloads) == 1 else b"".join(payloads)
-        reading.size += len(records)
-        reading.room -= len(records)
+        self.size += len(records)
+        self._room -= len(records)
         return records, next_offset
 
-    def _authorized(self, context: RequestContext, reading: _Pass, target: FetchTarget) -> Topic:
-        if target.name and not self._allowed(context, reading, target.name):
+    def _topic(self, target: FetchTarget) -> Topic:
+        if target.name and not self._may_read(target.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        found = self._partitions.resolve(target.name, target.topic_id, target.asked.partition)
+        partition = target.asked.partition
+        found = self._partitions.resolve(target.name, target.topic_id, partition)
         target.topic_name = found.name
-        if not self._allowed(context, reading, found.name):
+        if not self._may_read(found.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return found
 
-    @staticmethod
-    def _allowed(context: RequestContext, reading: _Pass, name: str) -> bool:
-        allowed = reading.allowed.get(name)
+    def _may_read(self, name: str) -> bool:
+        allowed = self._allowed.get(name)
         if allowed is None:
-            allowed = context.allows(Operation.READ, Resource.TOPIC, name)
-            reading.allowed[name] = allowed
+            allowed = self._context.allows(Operation.READ, Resource.TOPIC, name)
+            self._allowed[name] = allowed
         return allowed
 
 

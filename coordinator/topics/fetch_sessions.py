@@ -18,11 +18,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.topics.fetch_target import FetchTarget, TargetKey
+from groupd.coordinator.topics.partition import ReadableLog
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.data import (
     FetchDataTopic,
     FetchedPartition,
+    FetchPartition,
     FetchRequest,
     ForgottenTopic,
 )
@@ -38,12 +40,81 @@ PARTITIONS_MAX = 500_000
 """Limit on the partitions of all sessions together. Each takes some 300 bytes."""
 
 _INT_MAX = 2**31 - 1
+_NEVER = -1
+
+TargetKey = tuple[str | TopicId, int]
+"""Topic, by name or by id as the requests have it, and partition."""
+
+
+class FetchTarget:
+    """A partition that a Fetch reads, of one request or of a whole session. `name` or `topic_id` is
+    empty, as in the request. `high_watermark` and `log_start_offset`: what the client has been
+    told last."""
+
+    __slots__ = (
+        "_seen_changes",
+        "_seen_isolation",
+        "_seen_log",
+        "asked",
+        "high_watermark",
+        "log_start_offset",
+        "name",
+        "topic_id",
+        "topic_name",
+    )
+
+    def __init__(self, name: str, topic_id: TopicId, asked: FetchPartition) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.asked = asked
+        self.high_watermark = self.log_start_offset = _NEVER
+        self.topic_name = name
+        self._seen_log: ReadableLog | None = None
+        self._seen_changes = self._seen_isolation = _NEVER
+
+    @property
+    def key(self) -> TargetKey:
+        return self.name or self.topic_id, self.asked.partition
+
+    def read_from(self, asked: FetchPartition) -> None:
+        """The client names the partition again."""
+        self.asked = asked
+        self._seen_log = None
+
+    def update(self, answer: FetchedPartition) -> bool:
+        """Remember what the reply says. False if that is nothing new, so it can be left out."""
+        failed = answer.error is not ErrorCode.NONE
+        is_new = (
+            failed
+            or bool(answer.records)
+            or answer.diverging_epoch is not None
+            or answer.high_watermark != self.high_watermark
+            or answer.log_start_offset != self.log_start_offset
+        )
+        self._seen_log = None
+        # After an error the next reply says everything again.
+        self.high_watermark = _NEVER if failed else answer.high_watermark
+        self.log_start_offset = answer.log_start_offset
+        return is_new
+
+    def exhausted(self, log: ReadableLog, changes: int, isolation: int) -> None:
+        """The client has all that readers of this isolation level could see of `log` after so many
+        changes. Until the log changes it need not be read again."""
+        self._seen_log, self._seen_changes, self._seen_isolation = log, changes, isolation
+
+    def unchanged(self, isolation: int) -> ReadableLog | None:
+        """The log, if it is still as it was when it was exhausted."""
+        log = self._seen_log
+        if log is None or log.closed or log.changes != self._seen_changes:
+            return None
+        return log if isolation == self._seen_isolation else None
+
 
 Answer = tuple[FetchTarget, FetchedPartition]
 
 
 class FetchSession:
-    """`targets`: what is read next, in order; who got records goes to the end."""
+    """`targets`: what is read next, in order; a partition that gave records goes to the end."""
 
     __slots__ = ("by_id", "created_ms", "epoch", "last_used_ms", "session_id", "targets")
 
@@ -197,24 +268,24 @@ class FetchContext:
         """The session id of the reply and what stands in it. Raises ApiError
         INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
         if self._session is not None:
-            return self._session.session_id, self._news(self._session, answers)
+            return self._session.session_id, self._new_answers(self._session, answers)
         if not self._opens:
             return NO_SESSION, answers
         for target, answer in answers:
-            target.told(answer)
+            target.update(answer)
         targets = {target.key: target for target in self.targets}
         return self._sessions.open(targets, by_id=self._by_id, now_ms=now_ms), answers
 
-    def _news(self, session: FetchSession, answers: Sequence[Answer]) -> Sequence[Answer]:
+    def _new_answers(self, session: FetchSession, answers: Sequence[Answer]) -> Sequence[Answer]:
         if session.epoch != self._epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        news = []
+        new = []
         for target, answer in answers:
-            if target.told(answer):
-                news.append((target, answer))
+            if target.update(answer):
+                new.append((target, answer))
                 if answer.records and session.targets.pop(target.key, None) is not None:
                     session.targets[target.key] = target
-        return news
+        return new
 
     @property
     def session_id(self) -> int:

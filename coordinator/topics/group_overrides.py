@@ -13,10 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config_keys import changes_to
 from groupd.coordinator.config_values import SOURCE_GROUP
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
-from groupd.coordinator.topics.config_changes import changes_to
 from groupd.coordinator.topics.overrides import Overrides
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import (
     RESOURCE_GROUP,
     AlterResource,
@@ -59,7 +60,9 @@ class GroupOverrides(Overrides):
         self._functions = functions
 
     def describe(self, group: str) -> Sequence[ConfigValue]:
-        """All settings, with where their values come from."""
+        """All settings, with where their values come from. The group need not exist."""
+        if not group:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         overrides = self.of(group)
         return [
             self._with_synonyms(value, value.name in overrides)
@@ -73,12 +76,11 @@ class GroupOverrides(Overrides):
         source = synonyms[0].source
         return replace(value, source=source, is_default=not own, synonyms=synonyms)
 
-    async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
-        """Raises ApiError (nothing changed), LogError."""
+    def check_altered(self, name: str) -> None:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
-        def wanted(current: Mapping[str, str]) -> dict[str, str]:
-            changes = changes_to(asked, current)
-            triples = [(change.name, change.operation, change.value) for change in changes]
-            return self._functions.alter(self._broker.config, current, triples, group_id=asked.name)
-
-        await self.change(asked.name, wanted, validate_only=validate_only)
+    def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
+        changes = changes_to(asked, current)
+        triples = [(change.name, change.operation, change.value) for change in changes]
+        return self._functions.alter(self._broker.config, current, triples, group_id=asked.name)

@@ -1,20 +1,32 @@
-"""The nodes of the cluster and which of them leads a partition.
+"""The nodes of the cluster, which of them leads a partition, and where new partitions may lie.
 
 One process is one node that leads everything. With workers the shards are spread, and as in Kafka
 the coordinator of a group leads the partition of `__consumer_offsets` that the group is kept in;
 all other partitions are led by the first node.
+
+Rules for new partitions are those of Kafka's controller. Tools that ask for a replication factor of
+2 or 3 get it in words; Metadata shows the one replica that there is. Replicas that a client names
+must be nodes that exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.names import COMPACTED_TOPIC, OFFSETS_TOPIC
+from groupd.coordinator.topics.names import COMPACTED_TOPIC, LEADER_EPOCH, OFFSETS_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node, PartitionInfo
+from groupd.protocol.messages.topics import NewTopic
 
-LEADER_EPOCH = 0
+MAX_REPLICATION_FACTOR = 3
+
+MAX_PARTITIONS_PER_REQUEST = 10000
+"""Kafka's limit on the partitions that one CreateTopics may make."""
+
+REPLICAS_OF_A_PARTITION = 1
+"""What Metadata shows, and so what replicas of further partitions are compared with."""
 
 
 class Layout:
@@ -42,17 +54,122 @@ class Layout:
     def broker_ids(self) -> list[int]:
         return [node.node_id for node in self.nodes] or [self.node_id]
 
-    def check_broker_name(self, name: str) -> None:
-        """Raises ApiError INVALID_REQUEST unless it is the id of one of the nodes."""
-        ids = [str(node_id) for node_id in self.broker_ids]
-        if name not in ids:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id: expected {' or '.join(ids)} or the empty string, "
-                f"but got {name}",
-            )
-
 
 def _info(partition: int, leader: int) -> PartitionInfo:
     here = (leader,)
     return PartitionInfo(partition, leader, LEADER_EPOCH, here, here)
+
+
+# Where new partitions lie ---------------------------------------------------------------------
+
+
+def check_request_size(topics: Iterable[NewTopic], config: CoordinatorConfig) -> None:
+    """Raises ApiError POLICY_VIOLATION, for all topics of the request."""
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        else:
+            total += config.num_partitions if topic.partitions == -1 else max(0, topic.partitions)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+
+
+def place_new_topic(
+    topic: NewTopic, config: CoordinatorConfig, brokers: Collection[int]
+) -> tuple[int, int]:
+    """(partitions, replication factor) that a new topic gets. Raises ApiError INVALID_REQUEST,
+    INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR or INVALID_PARTITIONS."""
+    if topic.assignments:
+        return _by_hand(topic, brokers)
+    factor = topic.replication_factor
+    if factor == 0 or factor < -1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.partitions == 0 or topic.partitions < -1:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if factor > MAX_REPLICATION_FACTOR:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): at most "
+            f"{MAX_REPLICATION_FACTOR} is accepted.",
+        )
+    return (
+        config.num_partitions if topic.partitions == -1 else topic.partitions,
+        config.default_replication_factor if factor == -1 else factor,
+    )
+
+
+def _by_hand(topic: NewTopic, brokers: Collection[int]) -> tuple[int, int]:
+    for given, name in (
+        (topic.replication_factor, "replication factor"),
+        (topic.partitions, "numPartitions"),
+    ):
+        if given != -1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+    factor: int | None = None
+    numbers: set[int] = set()
+    for partition, replicas in topic.assignments:
+        if partition in numbers:
+            raise _refused(f"Found multiple manual partition assignments for partition {partition}")
+        check_replicas(replicas, brokers, factor)
+        numbers.add(partition)
+        factor = len(replicas)
+    if numbers != set(range(len(numbers))):
+        raise _refused("partitions should be a consecutive 0-based integer sequence")
+    return len(numbers), factor or 0
+
+
+def check_added_replicas(
+    assignments: Sequence[tuple[int, ...]], added: int, brokers: Collection[int]
+) -> None:
+    """The replicas, named by hand, of partitions that are added to a topic. Raises ApiError
+    INVALID_REPLICA_ASSIGNMENT."""
+    if len(assignments) != added:
+        raise _refused(
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
+            "assignment(s) were specified."
+        )
+    for replicas in assignments:
+        check_replicas(replicas, brokers, REPLICAS_OF_A_PARTITION)
+
+
+def check_replicas(
+    replicas: tuple[int, ...], brokers: Collection[int], factor: int | None = None
+) -> None:
+    """Replicas of one partition by hand: some, each an existing broker and named once, and as
+    many as `factor`. Raises ApiError INVALID_REPLICA_ASSIGNMENT."""
+    if not replicas:
+        raise _refused("The manual partition assignment includes an empty replica list.")
+    previous: int | None = None
+    for broker in sorted(replicas):
+        if broker not in brokers:
+            raise _refused(
+                f"The manual partition assignment includes broker {broker}, but no such broker is "
+                "registered."
+            )
+        if broker == previous:
+            raise _refused(
+                f"The manual partition assignment includes the broker {broker} more than once."
+            )
+        previous = broker
+    if factor is not None and len(replicas) != factor:
+        raise _refused(
+            f"The manual partition assignment includes a partition with {len(replicas)} "
+            "replica(s), but this is not consistent with previous partitions, which have "
+            f"{factor} replica(s)."
+        )
+
+
+def _refused(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

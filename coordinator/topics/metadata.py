@@ -1,18 +1,19 @@
-"""Metadata (3) and DescribeCluster (60): what clients need to find topics.
+"""Metadata (3), DescribeCluster (60) and DescribeTopicPartitions (75, KIP-966): how clients find
+nodes and topics.
 
-Rules: every partition has one replica, its leader, at leader epoch 0. A topic that an
-auto-creating request names is created before the answer and is in it, so the client need not ask
-again; with groupd.auto.create.topics.at.once=false the answer is UNKNOWN_TOPIC_OR_PARTITION, as
-from Kafka, and the next one has the topic.
-Topics that the principal may not describe look as if only their name were known.
+Rules: every partition has one replica, its leader, at leader epoch 0, and the first node is told as
+the controller. A topic that an auto-creating request names is created before the answer and is in
+it, so the client need not ask again; with groupd.auto.create.topics.at.once=false the answer is
+UNKNOWN_TOPIC_OR_PARTITION, as from Kafka, and the next one has the topic. Of a topic that the
+principal may not describe the reply has the name only.
 """
 
 from __future__ import annotations
 
-from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.topics.catalogue import Topic, TopicCatalogue
-from groupd.coordinator.topics.layout import Layout
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.checks import may_create
+from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.names import (
     CLUSTER_METADATA_TOPIC,
     CLUSTER_NAME,
@@ -24,6 +25,8 @@ from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.cluster import (
     DescribeClusterReply,
     DescribeClusterRequest,
+    DescribeTopicPartitionsReply,
+    DescribeTopicPartitionsRequest,
     MetadataReply,
     MetadataRequest,
     TopicInfo,
@@ -51,10 +54,145 @@ _CLUSTER_OPERATIONS = (
     Operation.IDEMPOTENT_WRITE,
 )
 _BROKERS, _CONTROLLERS = 1, 2
+_MAX_DESCRIBED_PARTITIONS = 2000
 
 
-def topic_operations(context: RequestContext, name: str) -> int:
-    """The bit field of operations that the principal may do on a topic."""
+# Metadata and DescribeCluster ---------------------------------------------------------------
+
+
+async def metadata(
+    plane: DataPlane, context: RequestContext, request: MetadataRequest
+) -> MetadataReply:
+    """Raises ApiError INVALID_REQUEST for a topic with neither name nor id."""
+    with_operations = request.include_topic_authorized_operations
+    if request.topics is None:
+        infos = [
+            _info(plane, context, topic, with_operations)
+            for topic in plane.catalogue.topics()
+            if _may_describe(context, topic.name)
+        ]
+    else:
+        infos = []
+        for name, topic_id in dict.fromkeys(request.topics):
+            found = await _asked(plane, context, request, name, topic_id)
+            if isinstance(found, Topic):
+                found = _info(plane, context, found, with_operations)
+            infos.append(found)
+    return MetadataReply(
+        nodes=tuple(plane.layout.nodes),
+        cluster_id=plane.catalogue.cluster_id,
+        controller_id=plane.config.node_id,
+        topics=tuple(infos),
+        cluster_authorized_operations=_cluster_operations(
+            context, request.include_cluster_authorized_operations
+        ),
+    )
+
+
+async def describe_cluster(
+    plane: DataPlane, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterReply:
+    """The brokers; there is no endpoint of controllers."""
+    if request.endpoint_type != _BROKERS:
+        known = request.endpoint_type == _CONTROLLERS
+        return DescribeClusterReply(
+            error=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if known
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="This endpoint serves brokers, endpoint type 1.",
+            endpoint_type=request.endpoint_type,
+        )
+    return DescribeClusterReply(
+        cluster_id=plane.catalogue.cluster_id,
+        controller_id=plane.config.node_id,
+        nodes=tuple(plane.layout.nodes),
+        cluster_authorized_operations=_cluster_operations(
+            context, request.include_cluster_authorized_operations
+        ),
+    )
+
+
+async def _asked(
+    plane: DataPlane,
+    context: RequestContext,
+    request: MetadataRequest,
+    name: str | None,
+    topic_id: TopicId,
+) -> Topic | TopicInfo:
+    """The topic, or why it is not shown."""
+    if topic_id != NO_TOPIC_ID:
+        topic = plane.catalogue.topic_by_id(topic_id)
+        if topic is None:
+            return TopicInfo(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        if not _may_describe(context, topic.name):
+            return TopicInfo(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return topic
+    if name is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A topic has neither a name nor an id.")
+    if not _may_describe(context, name):
+        return TopicInfo(name, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    topic = plane.catalogue.topic(name)
+    if topic is not None:
+        return topic
+    try:
+        return await _auto_created(plane, context, request, name)
+    except ApiError as error:
+        return TopicInfo(name, error=error.code, internal=name in INTERNAL_TOPICS)
+
+
+async def _auto_created(
+    plane: DataPlane, context: RequestContext, request: MetadataRequest, name: str
+) -> Topic:
+    """Create the topic where that is wanted and allowed. Raises ApiError, which may also mean that
+    the topic is there for the next request (groupd.auto.create.topics.at.once)."""
+    check_topic_name(name)
+    wanted = request.allow_auto_topic_creation and plane.config.auto_create_topics_enable
+    if not wanted or name == CLUSTER_METADATA_TOPIC:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not may_create(context, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    try:
+        created = await plane.catalogue.create(name, plane.config.num_partitions, {})
+    except ApiError as error:
+        topic = plane.catalogue.topic(name)
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or topic is None:
+            raise
+        return topic
+    except LogError as error:
+        # Retriable for every client: it asks again until the store is back.
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from error
+    if not plane.config.auto_create_topics_at_once:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return created
+
+
+def _info(
+    plane: DataPlane,
+    context: RequestContext,
+    topic: Topic,
+    with_operations: bool,
+    first: int = 0,
+    end: int | None = None,
+) -> TopicInfo:
+    """The topic with its partitions from `first` to below `end`."""
+    end = topic.partitions if end is None else min(end, topic.partitions)
+    return TopicInfo(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        internal=topic.internal,
+        partitions=plane.layout.partition_infos(topic, first, end),
+        authorized_operations=_topic_operations(context, topic.name)
+        if with_operations
+        else OPERATIONS_NOT_ASKED,
+    )
+
+
+def _may_describe(context: RequestContext, name: str) -> bool:
+    return context.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+
+
+def _topic_operations(context: RequestContext, name: str) -> int:
+    """The bit field of what the principal may do with a topic."""
     return sum(
         1 << operation
         for operation in _TOPIC_OPERATIONS
@@ -62,8 +200,12 @@ def topic_operations(context: RequestContext, name: str) -> int:
     )
 
 
-def cluster_operations(context: RequestContext) -> int:
-    """The bit field for the cluster."""
+def _cluster_operations(context: RequestContext, asked: bool) -> int:
+    """The bit field of what the principal may do with the cluster, if the request wants it."""
+    if not asked:
+        return OPERATIONS_NOT_ASKED
+    if not context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return 0
     return sum(
         1 << operation
         for operation in _CLUSTER_OPERATIONS
@@ -71,123 +213,62 @@ def cluster_operations(context: RequestContext) -> int:
     )
 
 
-class Metadata:
-    """The first node is told as the controller."""
+# DescribeTopicPartitions --------------------------------------------------------------------
 
-    def __init__(
-        self, catalogue: TopicCatalogue, config: CoordinatorConfig, layout: Layout
-    ) -> None:
-        self._catalogue = catalogue
-        self._config = config
-        self._layout = layout
 
-    async def handle(self, context: RequestContext, request: MetadataRequest) -> MetadataReply:
-        if request.topics is None:
-            infos = [
-                self._info(context, request, topic)
-                for topic in self._catalogue.topics()
-                if context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
-            ]
-        else:
-            infos = [
-                await self._asked(context, request, name, topic_id)
-                for name, topic_id in dict.fromkeys(request.topics)
-            ]
-        operations = OPERATIONS_NOT_ASKED
-        if request.include_cluster_authorized_operations:
-            described = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
-            operations = cluster_operations(context) if described else 0
-        return MetadataReply(
-            nodes=tuple(self._layout.nodes),
-            cluster_id=self._catalogue.cluster_id,
-            controller_id=self._config.node_id,
-            topics=tuple(infos),
-            cluster_authorized_operations=operations,
-        )
-
-    async def describe_cluster(
-        self, context: RequestContext, request: DescribeClusterRequest
-    ) -> DescribeClusterReply:
-        if request.endpoint_type != _BROKERS:
-            known = request.endpoint_type == _CONTROLLERS
-            return DescribeClusterReply(
-                error=ErrorCode.MISMATCHED_ENDPOINT_TYPE
-                if known
-                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-                error_message="This endpoint serves brokers, endpoint type 1.",
-                endpoint_type=request.endpoint_type,
-            )
-        operations = OPERATIONS_NOT_ASKED
-        if request.include_cluster_authorized_operations:
-            described = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
-            operations = cluster_operations(context) if described else 0
-        return DescribeClusterReply(
-            cluster_id=self._catalogue.cluster_id,
-            controller_id=self._config.node_id,
-            nodes=tuple(self._layout.nodes),
-            cluster_authorized_operations=operations,
-        )
-
-    async def _asked(
-        self, context: RequestContext, request: MetadataRequest, name: str | None, topic_id: TopicId
-    ) -> TopicInfo:
-        if topic_id != NO_TOPIC_ID:
-            return self._by_id(context, request, topic_id)
-        if name is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "A topic has neither a name nor an id.")
-        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
-            return TopicInfo(name, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        topic = self._catalogue.topic(name)
+async def describe_topic_partitions(
+    plane: DataPlane, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsReply:
+    """Topics sorted by name, page by page: the reply stops after the asked number of partitions
+    (2000 at most) and `next_cursor` says where to go on. Raises ApiError INVALID_REQUEST for a
+    cursor that fits no topic of the request."""
+    names = _names_from_cursor(plane, request)
+    refused = {name for name in names if not _may_describe(context, name)}
+    room = max(1, min(_MAX_DESCRIBED_PARTITIONS, request.response_partition_limit))
+    infos: list[TopicInfo] = []
+    next_cursor: tuple[str, int] | None = None
+    for name in sorted(names - refused):
+        first = request.cursor[1] if request.cursor and request.cursor[0] == name else 0
+        if room == 0:
+            next_cursor = (name, first)
+            break
+        topic = plane.catalogue.topic(name)
         if topic is None:
-            try:
-                topic = await self._missing(context, request, name)
-            except ApiError as error:
-                return TopicInfo(name, error=error.code, internal=name in INTERNAL_TOPICS)
-        return self._info(context, request, topic)
+            infos.append(_unknown(name))
+            continue
+        info = _info(plane, context, topic, True, first, first + room)
+        infos.append(info)
+        room -= len(info.partitions)
+        end = first + len(info.partitions)
+        if room == 0 and end < topic.partitions:
+            next_cursor = (name, end)
+            break
+    if request.topics:
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        infos += [TopicInfo(name, error=denied) for name in sorted(refused)]
+    return DescribeTopicPartitionsReply(tuple(infos), next_cursor)
 
-    def _by_id(
-        self, context: RequestContext, request: MetadataRequest, topic_id: TopicId
-    ) -> TopicInfo:
-        topic = self._catalogue.topic_by_id(topic_id)
-        if topic is None:
-            return TopicInfo(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        if not context.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name):
-            return TopicInfo(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return self._info(context, request, topic)
 
-    async def _missing(self, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
-        """Create the topic where that is wanted and allowed. Raises ApiError, which may also mean
-        that the topic is there for the next request (groupd.auto.create.topics.at.once)."""
+def _names_from_cursor(plane: DataPlane, request: DescribeTopicPartitionsRequest) -> set[str]:
+    cursor = request.cursor
+    asked = request.topics or tuple(topic.name for topic in plane.catalogue.topics())
+    names = {name for name in asked if cursor is None or name >= cursor[0]}
+    if cursor is not None and request.topics and cursor[0] not in names:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"The topic list should contain the cursor topic: {cursor[0]}",
+        )
+    if cursor is not None and cursor[1] < 0:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"The cursor partition must be valid: {cursor[1]}"
+        )
+    return names
+
+
+def _unknown(name: str) -> TopicInfo:
+    try:
         check_topic_name(name)
-        wanted = request.allow_auto_topic_creation and self._config.auto_create_topics_enable
-        if not wanted or name == CLUSTER_METADATA_TOPIC:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if not (
-            context.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
-            or context.allows(Operation.CREATE, Resource.TOPIC, name)
-        ):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        try:
-            created = await self._catalogue.create(name, self._config.num_partitions, {})
-        except ApiError as error:
-            topic = self._catalogue.topic(name)
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or topic is None:
-                raise
-            return topic
-        except LogError as error:
-            # Retriable for every client: it asks again until the store is back.
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from error
-        if not self._config.auto_create_topics_at_once:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return created
-
-    def _info(self, context: RequestContext, request: MetadataRequest, topic: Topic) -> TopicInfo:
-        return TopicInfo(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            internal=topic.internal,
-            partitions=self._layout.partition_infos(topic, 0, topic.partitions),
-            authorized_operations=topic_operations(context, topic.name)
-            if request.include_topic_authorized_operations
-            else OPERATIONS_NOT_ASKED,
-        )
+    except ApiError as error:
+        return TopicInfo(name, error=error.code)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return TopicInfo(name, error=unknown, internal=name in INTERNAL_TOPICS)

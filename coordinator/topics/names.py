@@ -36,6 +36,9 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 offsets_log_name = partitioning.offsets_log_name
 
+LEADER_EPOCH = 0
+"""Of every partition: it has had one leader."""
+
 CLUSTER_NAME = "kafka-cluster"
 """The resource name of the cluster in access checks."""
 
@@ -73,3 +76,14 @@ def collision_key(name: str) -> str:
 def log_name(topic_id: TopicId, partition: int) -> str:
     """The store's name of a topic partition's log."""
     return f"{topic_id.hex()}-{partition}"
+
+
+def stored_log_name(topic: str, topic_id: TopicId, partition: int) -> str:
+    """As `log_name`, for the topics of the coordinators' logs too."""
+    if topic == OFFSETS_TOPIC:
+        return partitioning.offsets_log_name(partition)
+    if topic == COMPACTED_TOPIC:
+        return partitioning.compacted_log_name(partition)
+    if topic == TRANSACTIONS_TOPIC:
+        return TRANSACTIONS_LOG
+    return log_name(topic_id, partition)

@@ -1,22 +1,27 @@
-"""Configs of one kind of resource that clients have set: in memory over the store.
+"""Configs that clients have set on resources of one kind: in memory over the store.
 
-What may be set is judged by the caller. One change at a time; a write that fails half-way leaves
-memory stale, and the store is read again before the next change.
+One change at a time; a write that fails half-way leaves memory stale, and the store is read again
+before the next change.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 
+from groupd.protocol.messages.topics import AlterResource, ConfigValue
 from groupd.storage.log import Catalogue, LogError
 
 OverridesListener = Callable[[str, Mapping[str, str]], None]
 """(name of the resource, its overrides now)."""
 
 
-class Overrides:
-    """Overrides by resource name. `accepts(key)`: other keys in the store are not overrides."""
+class Overrides(ABC):
+    """Overrides by resource name. Keys in the store that `accepts(key)` denies are something else.
+
+    A subclass says what may be altered (`check_altered`, `altered`), and how it is described.
+    """
 
     def __init__(
         self, store: Catalogue, resource_type: int, accepts: Callable[[str], bool]
@@ -52,20 +57,32 @@ class Overrides:
     def of(self, name: str) -> Mapping[str, str]:
         return self._overrides.get(name, {})
 
-    async def change(
-        self,
-        name: str,
-        wanted_of: Callable[[Mapping[str, str]], dict[str, str]],
-        *,
-        validate_only: bool,
-    ) -> None:
-        """Replace the overrides by `wanted_of(overrides)`. Raises what that raises (nothing has
-        changed then), and LogError."""
+    def names(self) -> list[str]:
+        """The resources that have overrides, sorted."""
+        return sorted(self._overrides)
+
+    @abstractmethod
+    def describe(self, name: str) -> Sequence[ConfigValue]:
+        """All configs of a resource. Raises ApiError."""
+
+    @abstractmethod
+    def check_altered(self, name: str) -> None:
+        """Raises ApiError if no resource of this name may have overrides."""
+
+    @abstractmethod
+    def altered(self, asked: AlterResource, current: Mapping[str, str]) -> dict[str, str]:
+        """The overrides after the changes that are asked for. Raises ApiError."""
+
+    async def alter(self, asked: AlterResource, *, validate_only: bool) -> None:
+        """Apply all changes of the request, or none. Raises ApiError (nothing has changed), and
+        LogError."""
+        name = asked.name
+        self.check_altered(name)
         async with self._lock:
             if self._stale:
                 await self.load()
             current = self.of(name)
-            wanted = wanted_of(current)
+            wanted = self.altered(asked, current)
             if validate_only:
                 return
             await self._write(name, current, wanted)

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.topics.names import log_name
-from groupd.coordinator.topics.stored_rows import read_batches
-from groupd.coordinator.topics.tail_cache import TailCache
+from groupd.coordinator.topics.names import LEADER_EPOCH, log_name
+from groupd.coordinator.topics.stored_batches import TailCache, read_batches
+from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.records.batch import (
     BatchHeader,
@@ -25,7 +25,7 @@ from groupd.protocol.records.batch import (
 )
 from groupd.storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
-LEADER_EPOCH = 0
+NO_EPOCH = -1
 _RECOVERY_READ_BYTES = 4 << 20
 
 
@@ -265,3 +265,23 @@ async def open_partition(
         offset = batches[-1].last_offset + 1
     log.producers.transactions.durable(state.next_offset)
     return log
+
+
+# Leader epochs (KIP-101, KIP-320): this node has led every partition at epoch 0 from the start
+
+
+def check_leader_epoch(current_leader_epoch: int) -> None:
+    """Raises ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client names another epoch
+    of the leader than this one; -1: it names none."""
+    if current_leader_epoch in (NO_EPOCH, LEADER_EPOCH):
+        return
+    raise ApiError(
+        ErrorCode.FENCED_LEADER_EPOCH
+        if current_leader_epoch < LEADER_EPOCH
+        else ErrorCode.UNKNOWN_LEADER_EPOCH
+    )
+
+
+def end_of_epoch(log: ReadableLog, leader_epoch: int) -> tuple[int, int]:
+    """(leader epoch, end offset) of an epoch; (-1, -1) for one that never was."""
+    return (LEADER_EPOCH, log.high_watermark) if leader_epoch == LEADER_EPOCH else (-1, -1)

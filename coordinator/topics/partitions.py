@@ -10,16 +10,21 @@ import structlog
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
+from groupd.coordinator.topics.checks import id_not_hosted, not_hosted, refusal
+from groupd.coordinator.topics.coordinator_logs import (
+    CoordinatorLog,
+    CoordinatorLogView,
+    NoCoordinatorLogs,
+)
 from groupd.coordinator.topics.names import (
     COMPACTED_TOPIC,
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     log_name,
+    stored_log_name,
 )
-from groupd.coordinator.topics.offsets_log import OffsetsLog, OffsetsLogView
 from groupd.coordinator.topics.partition import PartitionLog, ReadableLog, open_partition
-from groupd.coordinator.topics.tail_cache import TailCache
-from groupd.coordinator.topics.transactions_log import TransactionsLog, TransactionsLogView
+from groupd.coordinator.topics.stored_batches import TailCache
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.storage.log import LogCorrupt, LogError, PartitionLogs
@@ -36,16 +41,16 @@ class KnownTopics(Protocol):
 
 
 class Partitions:
-    """Topic and partition of a request -> log."""
+    """Topic and partition of a request -> log. `offsets_view`: the logs of the shards;
+    `transactions_view`: the log of the transaction coordinator, set once there is one."""
 
     def __init__(
-        self, catalogue: KnownTopics, logs: PartitionLogs, offsets_view: OffsetsLogView
+        self, catalogue: KnownTopics, logs: PartitionLogs, offsets_view: CoordinatorLogView
     ) -> None:
         self._catalogue = catalogue
         self._logs = logs
         self._offsets_view = offsets_view
-        self.transactions_view: TransactionsLogView | None = None
-        """There once the transaction coordinator is."""
+        self.transactions_view: CoordinatorLogView = NoCoordinatorLogs()
         self._cache = TailCache()
         self._open: dict[str, PartitionLog] = {}
         self._opening: dict[str, asyncio.Task[PartitionLog]] = {}
@@ -58,12 +63,9 @@ class Partitions:
         ApiError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
         topic = self._catalogue.topic(name) if name else self._catalogue.topic_by_id(topic_id)
         if topic is None and (not name or topic_id != NO_TOPIC_ID):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+            raise id_not_hosted()
         if topic is None or not 0 <= partition < topic.partitions:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                "This server does not host this topic-partition.",
-            )
+            raise not_hosted()
         return topic
 
     def resolve_name(self, name: str, partition: int) -> Topic:
@@ -76,6 +78,13 @@ class Partitions:
     def is_open(self, topic: Topic, partition: int) -> PartitionLog | None:
         """The partition's log if it needs no opening."""
         return self._open.get(log_name(topic.topic_id, partition))
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """(start offset, high watermark) for who only shows them. None: there is no such partition,
+        or no client has used it since the start; opening a log would read all of it."""
+        known = self._catalogue.topic(topic)
+        opened = None if known is None else self.is_open(known, partition)
+        return None if opened is None else (opened.start_offset, opened.high_watermark)
 
     async def open(self, topic: Topic, partition: int) -> PartitionLog:
         """Raises LogError, ApiError when the topic has gone meanwhile."""
@@ -95,17 +104,22 @@ class Partitions:
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
         """As `open`, and the topics of the coordinators' logs too. Raises ApiError
         NOT_LEADER_OR_FOLLOWER for one that is not served now."""
-        if topic.name == TRANSACTIONS_TOPIC:
-            if self.transactions_view is None or self.transactions_view.readable() is None:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return TransactionsLog(self.transactions_view, self._logs)
-        if topic.name in (OFFSETS_TOPIC, COMPACTED_TOPIC):
-            compacted = topic.name == COMPACTED_TOPIC
-            offsets = OffsetsLog(self._offsets_view, self._logs, partition, compacted=compacted)
-            if offsets.closed:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return offsets
-        return await self.open(topic, partition)
+        if not topic.internal:
+            return await self.open(topic, partition)
+        is_transactions = topic.name == TRANSACTIONS_TOPIC
+        history = TRANSACTIONS_TOPIC if is_transactions else OFFSETS_TOPIC
+        log = CoordinatorLog(
+            self.transactions_view if is_transactions else self._offsets_view,
+            self._logs,
+            partition,
+            stored_log_name(history, topic.topic_id, partition),
+            stored_log_name(topic.name, topic.topic_id, partition)
+            if topic.name == COMPACTED_TOPIC
+            else None,
+        )
+        if log.closed:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return log
 
     async def delete_before(self, topic: Topic, partition: int, offset: int) -> PartitionLog:
         """Delete the records below `offset`, which is not above the high watermark. Raises as
@@ -131,12 +145,14 @@ class Partitions:
         if self._open.get(log.name) is log:
             del self._open[log.name]
 
-    def cannot_read(self, error: LogError) -> None:
-        """Tell the operator of damage, once each: clients only see an error code, and come back."""
+    def refusal(self, error: ApiError | LogError) -> ApiError:
+        """What a client is told that asked for a partition. Damage is logged for the operator too,
+        once each: clients only see an error code, and come back."""
         reason = str(error)
         if isinstance(error, LogCorrupt) and reason not in self._damage:
             self._damage.add(reason)
             log.error("a partition is damaged", reason=reason)
+        return refusal(error)
 
     async def close(self) -> None:
         """Wait for what is being opened, close everything; nothing opens again."""

@@ -13,18 +13,17 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
-from groupd.coordinator.topics.appends import Appends
-from groupd.coordinator.topics.arrival_order import ArrivalOrder
+from groupd.coordinator.core.types import Instant, Operation, RequestContext
+from groupd.coordinator.topics.appends import Appends, ArrivalOrder
 from groupd.coordinator.topics.batch_checks import produced_batch
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.checking import BatchChecking
+from groupd.coordinator.topics.checks import DENIED, check_topic_access
 from groupd.coordinator.topics.names import log_name
 from groupd.coordinator.topics.partitions import Partitions
-from groupd.coordinator.topics.produce_entry import ProduceEntry
+from groupd.coordinator.topics.produce_entry import BatchChecking, ProduceEntry
+from groupd.coordinator.topics.produce_transactions import ProduceTransactions
 from groupd.coordinator.topics.topic_configs import TopicSettings
-from groupd.coordinator.topics.verifying import Verifying
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
     ProducedPartition,
@@ -45,13 +44,13 @@ class Produce:
         self,
         partitions: Partitions,
         appends: Appends,
-        verifying: Verifying,
+        transactions: ProduceTransactions,
         broker: BrokerConfigs,
         now: Callable[[], Instant],
     ) -> None:
         self._partitions = partitions
         self._appends = appends
-        self._verifying = verifying
+        self._transactions = transactions
         self._broker = broker
         self._now = now
         self._checking = BatchChecking(broker)
@@ -59,21 +58,21 @@ class Produce:
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
         """None for acks=0. Raises ApiError for transactional batches that nobody may send."""
-        self._verifying.check_access(context, request)
+        self._transactions.check_access(context, request)
         grouped = [
             (topic, [self._admit(context, request, topic, asked) for asked in topic.partitions])
             for topic in request.topics
         ]
         entries = [entry for _, some in grouped for entry in some if not entry.failed]
         unchecked = self._checking.start(entries, self._now().wall_ms)
-        transactional = self._verifying.mark(entries)
+        transactional = self._transactions.mark(entries)
         logs = [_log_name(entry) for entry in entries]
         # A producer waits for its own verification only, not for that of others.
         name = request.transactional_id
         lanes = [] if name is None else [f"{log}/{name}" for log in logs]
         if self._attach(entries) and not unchecked and not self._order.busy(logs):
             logs = []
-        if logs or self._order.busy(lanes) or self._verifying.needed(context, transactional):
+        if logs or self._order.busy(lanes) or self._transactions.needed(context, transactional):
             await self._in_turn(context, request, logs, lanes, entries, unchecked, transactional)
         else:
             await self._append(self._stage(entries))
@@ -108,15 +107,14 @@ class Produce:
                 )
             entry.header = produced_batch(asked.records, context.api_version)
         except ApiError as error:
-            entry.fail(error.code, error.message)
+            entry.fail(error)
         return entry
 
     def _authorized(self, context: RequestContext, topic: ProduceTopic, partition: int) -> Topic:
-        if topic.name and not context.allows(Operation.WRITE, Resource.TOPIC, topic.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        if topic.name:
+            check_topic_access(context, Operation.WRITE, topic.name, DENIED)
         found = self._partitions.resolve(topic.name, topic.topic_id, partition)
-        if not context.allows(Operation.WRITE, Resource.TOPIC, found.name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        check_topic_access(context, Operation.WRITE, found.name, DENIED)
         return found
 
     def _attach(self, entries: list[ProduceEntry]) -> bool:
@@ -153,8 +151,8 @@ class Produce:
                 opening.leave()
             await verifying.wait()
             await self._open_all(entries)
-            if self._verifying.needed(context, transactional):
-                await self._verifying.verify(context, request, transactional)
+            if self._transactions.needed(context, transactional):
+                await self._transactions.verify(context, request, transactional)
                 await self._open_all(entries)
             staged = self._stage(entries)
         finally:
@@ -171,11 +169,8 @@ class Produce:
         assert entry.topic is not None
         try:
             await self._partitions.open(entry.topic, entry.asked.partition)
-        except ApiError as error:
-            entry.fail(error.code, error.message)
-        except LogError as error:
-            self._partitions.cannot_read(error)
-            entry.fail(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        except (ApiError, LogError) as failed:
+            entry.fail(self._partitions.refusal(failed))
 
     def _stage(self, entries: list[ProduceEntry]) -> list[ProduceEntry]:
         """Assign offsets; those that are to be appended. Nothing is awaited in here: order
@@ -205,7 +200,7 @@ class Produce:
         if entry.verified_by not in (None, log):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was opened anew")
         duplicate = log.producers.check(
-            header, entry.verification, enforced=self._verifying.enforced
+            header, entry.verification, enforced=self._transactions.enforced
         )
         if duplicate is not None:
             entry.duplicate_of = duplicate.last_offset
@@ -235,7 +230,7 @@ class Produce:
         )
         if failure is not None:
             for entry in staged:
-                entry.fail(failure.code, failure.message)
+                entry.fail(failure)
 
     @staticmethod
     async def _await_duplicates(entries: list[ProduceEntry]) -> None:
@@ -244,7 +239,9 @@ class Produce:
             if entry.duplicate_of >= 0 and entry.log is not None:
                 durable = await entry.log.wait_durable(entry.duplicate_of)
                 if not durable:
-                    entry.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the first append failed")
+                    entry.fail(
+                        ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the first append failed")
+                    )
 
 
 def _log_name(entry: ProduceEntry) -> str:

@@ -1,10 +1,9 @@
-"""InitProducerId (22) for idempotent producers.
+"""Producer ids, and InitProducerId (22) for producers without a transactional id.
 
 Rules: ids are reserved from the store in blocks and never given twice; those of a block that are
 left at a restart are skipped. Every request gets a new id with epoch 0, whatever id and epoch it
 names, as in Kafka: nothing proves that the id is its own, and two producers with one id would
-have their records taken for duplicates of each other. Transactional ids are for the transaction
-coordinator, which is asked first; without one, a request with such an id fails for good.
+have their records taken for duplicates of each other.
 """
 
 from __future__ import annotations
@@ -42,9 +41,7 @@ class ProducerIds:
     async def init(
         self, context: RequestContext, request: InitProducerIdRequest
     ) -> InitProducerIdReply:
-        if request.transactional_id is not None:
-            # Fatal in every client, where a coordinator error would be retried for ever.
-            return InitProducerIdReply(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        """For a request without a transactional id; the transaction coordinator answers others."""
         if not context.allows(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
             return InitProducerIdReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):

@@ -1,18 +1,15 @@
-"""The topic configs that are known: type, default, bounds.
+"""The topic configs that are known: type, default, bounds, and the broker's key for the default.
 
-Rules: every config of Kafka's topic table is accepted and shown, because tools set and compare
-them; groupd itself acts on those whose documentation says what they do. Defaults that Kafka takes
-from the broker's own config come from ours.
+Every config of Kafka's topic table is accepted and shown, because tools set and compare them;
+groupd itself acts on those whose documentation says what they do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from msgspec import Struct
+from collections.abc import Iterable, Mapping
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_keys import ConfigKey, ConfigTable
 from groupd.coordinator.config_values import (
     BOOLEAN,
     DOUBLE,
@@ -23,9 +20,7 @@ from groupd.coordinator.config_values import (
     SOURCE_STATIC_BROKER,
     SOURCE_TOPIC,
     STRING,
-    InvalidValue,
     ValueRule,
-    check_value,
     split_list,
 )
 from groupd.coordinator.settings import setting_text
@@ -34,20 +29,16 @@ from groupd.protocol.messages.topics import ConfigValue
 
 _LONG_MAX = 2**63 - 1
 
-
-class TopicConfig(Struct, frozen=True):
-    """`broker_keys`: the settings of ours that are the default, with what one of their units is
-    worth: the first that is set counts."""
-
-    name: str
-    rule: ValueRule
-    default: str
-    broker_keys: tuple[tuple[str, int], ...] = ()
-    documentation: str = ""
-
-
-def _table(*entries: TopicConfig) -> Mapping[str, TopicConfig]:
-    return MappingProxyType({entry.name: entry for entry in entries})
+BROKER_KEY_UNITS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    ),
+    "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
+}
+"""Keys of the broker for the same thing in other units, and what one unit is worth in the topic's.
+The first one that is set counts."""
 
 
 def _long(
@@ -55,66 +46,73 @@ def _long(
     default: int,
     low: int | None,
     documentation: str,
-    broker_keys: tuple[tuple[str, int], ...] = (),
-) -> TopicConfig:
-    return TopicConfig(name, ValueRule(LONG, low), str(default), broker_keys, documentation)
+    broker_key: str | None = None,
+) -> ConfigKey:
+    return ConfigKey(name, ValueRule(LONG, low), str(default), documentation, broker_key)
 
 
 def _int(
     name: str,
     default: int,
-    low: int,
+    rule: ValueRule,
     documentation: str,
-    high: int | None = None,
-    or_equal: int | None = None,
-    broker_keys: tuple[tuple[str, int], ...] = (),
-) -> TopicConfig:
-    rule = ValueRule(INT, low, high, or_equal)
-    return TopicConfig(name, rule, str(default), broker_keys, documentation)
+    broker_key: str | None = None,
+) -> ConfigKey:
+    return ConfigKey(name, rule, str(default), documentation, broker_key)
 
 
-def _boolean(name: str, documentation: str) -> TopicConfig:
-    return TopicConfig(name, ValueRule(BOOLEAN), "false", documentation=documentation)
+def _boolean(name: str, documentation: str, broker_key: str | None = None) -> ConfigKey:
+    return ConfigKey(name, ValueRule(BOOLEAN), "false", documentation, broker_key)
 
 
 _STORED = "Accepted and shown; the store has no segment files."
 _TIERED = "Accepted and shown; there is no tiered storage."
+_COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
-TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
-    TopicConfig(
+_KEYS = (
+    ConfigKey(
         "cleanup.policy",
         ValueRule(LIST, choices=("compact", "delete")),
         "delete",
-        broker_keys=(("log.cleanup.policy", 1),),
-        documentation="delete: old records go, by retention.*; compact: the newest record of a "
-        "key stays. Without `delete`, DeleteRecords is refused.",
+        "delete: old records go, by retention.*; compact: the newest record of a key stays. "
+        "Without `delete`, DeleteRecords is refused.",
+        "log.cleanup.policy",
     ),
-    TopicConfig(
+    ConfigKey(
         "compression.type",
-        ValueRule(STRING, choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
+        ValueRule(STRING, choices=_COMPRESSIONS),
         "producer",
-        documentation="Accepted and shown; batches are stored as the producer sent them.",
+        "Accepted and shown; batches are stored as the producer sent them.",
+        "compression.type",
     ),
-    _int("compression.gzip.level", -1, 1, _STORED, 9, or_equal=-1),
-    _int("compression.lz4.level", 9, 1, _STORED, 17),
-    _int("compression.zstd.level", 3, -131072, _STORED, 22),
+    _int("compression.gzip.level", -1, ValueRule(INT, 1, 9, -1), _STORED, "compression.gzip.level"),
+    _int("compression.lz4.level", 9, ValueRule(INT, 1, 17), _STORED, "compression.lz4.level"),
+    _int(
+        "compression.zstd.level",
+        3,
+        ValueRule(INT, -131072, 22),
+        _STORED,
+        "compression.zstd.level",
+    ),
     _long(
         "delete.retention.ms",
         86400000,
         0,
         "How long compaction keeps tombstones and markers of transactions for readers.",
-        (("log.cleaner.delete.retention.ms", 1),),
+        "log.cleaner.delete.retention.ms",
     ),
-    _long("file.delete.delay.ms", 60000, 0, _STORED),
-    _long("flush.messages", _LONG_MAX, 1, "Accepted and shown; every append is flushed."),
+    _long("file.delete.delay.ms", 60000, 0, _STORED, "log.segment.delete.delay.ms"),
+    _long(
+        "flush.messages",
+        _LONG_MAX,
+        1,
+        "Accepted and shown; every append is flushed.",
+        "log.flush.interval.messages",
+    ),
     _long("flush.ms", _LONG_MAX, 0, "Accepted and shown; every append is flushed."),
-    TopicConfig(
-        "follower.replication.throttled.replicas", ValueRule(LIST), "", documentation=_STORED
-    ),
-    _int("index.interval.bytes", 4096, 0, _STORED),
-    TopicConfig(
-        "leader.replication.throttled.replicas", ValueRule(LIST), "", documentation=_STORED
-    ),
+    ConfigKey("follower.replication.throttled.replicas", ValueRule(LIST), documentation=_STORED),
+    _int("index.interval.bytes", 4096, ValueRule(INT, 0), _STORED, "log.index.interval.bytes"),
+    ConfigKey("leader.replication.throttled.replicas", ValueRule(LIST), documentation=_STORED),
     _long("local.retention.bytes", -2, -2, _TIERED),
     _long("local.retention.ms", -2, -2, _TIERED),
     _long(
@@ -122,39 +120,58 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
         _LONG_MAX,
         1,
         "Records that are older are compacted, whatever segment.ms and the dirty ratio say.",
-        (("log.cleaner.max.compaction.lag.ms", 1),),
+        "log.cleaner.max.compaction.lag.ms",
     ),
-    TopicConfig(
+    _int(
         "max.message.bytes",
+        1048588,
         ValueRule(INT, 0),
-        "1048588",
-        broker_keys=(("message.max.bytes", 1),),
-        documentation="Largest record batch, in bytes.",
+        "Largest record batch, in bytes.",
+        "message.max.bytes",
     ),
-    _long("message.timestamp.after.max.ms", 3600000, 0, "How far a record may lie in the future."),
-    _long("message.timestamp.before.max.ms", _LONG_MAX, 0, "How far a record may lie in the past."),
-    TopicConfig(
+    _long(
+        "message.timestamp.after.max.ms",
+        3600000,
+        0,
+        "How far a record may lie in the future.",
+        "log.message.timestamp.after.max.ms",
+    ),
+    _long(
+        "message.timestamp.before.max.ms",
+        _LONG_MAX,
+        0,
+        "How far a record may lie in the past.",
+        "log.message.timestamp.before.max.ms",
+    ),
+    ConfigKey(
         "message.timestamp.type",
         ValueRule(STRING, choices=("CreateTime", "LogAppendTime")),
         "CreateTime",
-        documentation="Whether a record has its producer's time or the time of the append.",
+        "Whether a record has its producer's time or the time of the append.",
+        "log.message.timestamp.type",
     ),
-    TopicConfig(
+    ConfigKey(
         "min.cleanable.dirty.ratio",
         ValueRule(DOUBLE, 0, 1),
         "0.5",
-        documentation="From which part of records that are not compacted yet on a partition is "
-        "compacted; records are counted, not bytes.",
+        "From which part of records that are not compacted yet on a partition is compacted; "
+        "records are counted, not bytes.",
     ),
     _long(
         "min.compaction.lag.ms",
         0,
         0,
         "Records that are younger are not compacted.",
-        (("log.cleaner.min.compaction.lag.ms", 1),),
+        "log.cleaner.min.compaction.lag.ms",
     ),
-    _int("min.insync.replicas", 1, 1, "Accepted and shown; there is one replica."),
-    _boolean("preallocate", _STORED),
+    _int(
+        "min.insync.replicas",
+        1,
+        ValueRule(INT, 1),
+        "Accepted and shown; there is one replica.",
+        "min.insync.replicas",
+    ),
+    _boolean("preallocate", _STORED, "log.preallocate"),
     _boolean("remote.log.copy.disable", _TIERED),
     _boolean("remote.log.delete.on.disable", _TIERED),
     _boolean("remote.storage.enable", _TIERED),
@@ -163,28 +180,24 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
         -1,
         None,
         "The oldest batches go as long as the partition keeps this many bytes; -1 = no limit.",
-        (("log.retention.bytes", 1),),
+        "log.retention.bytes",
     ),
     _long(
         "retention.ms",
         604800000,
         -1,
         "Batches whose newest record is older go, oldest first; -1 = never.",
-        (
-            ("log.retention.ms", 1),
-            ("log.retention.minutes", 60_000),
-            ("log.retention.hours", 3_600_000),
-        ),
+        "log.retention.ms",
     ),
     _int(
         "segment.bytes",
         1073741824,
-        1048576,
+        ValueRule(INT, 1048576),
         "There are no segments. The newest records up to this size are not compacted, as Kafka's "
         "active segment.",
-        broker_keys=(("log.segment.bytes", 1),),
+        "log.segment.bytes",
     ),
-    _int("segment.index.bytes", 10485760, 4, _STORED),
+    _int("segment.index.bytes", 10485760, ValueRule(INT, 4), _STORED, "log.index.size.max.bytes"),
     _long("segment.jitter.ms", 0, 0, _STORED),
     _long(
         "segment.ms",
@@ -192,29 +205,38 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = _table(
         1,
         "There are no segments. Records that are younger are not compacted, as Kafka's active "
         "segment.",
-        (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
+        "log.roll.ms",
     ),
-    _boolean("unclean.leader.election.enable", "Accepted and shown; there is one replica."),
+    _boolean(
+        "unclean.leader.election.enable",
+        "Accepted and shown; there is one replica.",
+        "unclean.leader.election.enable",
+    ),
+)
+
+TOPIC_CONFIGS = ConfigTable(
+    _KEYS,
+    unknown=(ErrorCode.INVALID_CONFIG, "Unknown topic config name: "),
+    invalid=ErrorCode.INVALID_CONFIG,
 )
 
 
-def topic_config_type(name: str) -> int:
-    """Raises ApiError INVALID_CONFIG for an unknown name."""
-    return _entry(name).rule.config_type
+def new_topic_configs(given: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """The overrides of a new topic. Raises ApiError INVALID_CONFIG, also for null values."""
+    configs = {name: value for name, value in given if value is not None}
+    missing = [name for name, value in given if value is None]
+    if missing:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(missing)}",
+        )
+    return {name: TOPIC_CONFIGS.checked(name, value) for name, value in configs.items()}
 
 
-def check_topic_config(name: str, value: str) -> str:
-    """The value in its stored form. Raises ApiError INVALID_CONFIG."""
-    try:
-        return check_value(name, value, _entry(name).rule)
-    except InvalidValue as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-
-
-def check_topic_configs_together(overrides: Mapping[str, str]) -> None:
+def check_configs_together(overrides: Mapping[str, str]) -> None:
     """Rules between the configs of a topic. Raises ApiError INVALID_CONFIG."""
     least, most = (
-        int(overrides.get(name, TOPIC_CONFIGS[name].default))
+        int(overrides.get(name, TOPIC_CONFIGS.keys[name].default))
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     if least > most:
@@ -223,13 +245,6 @@ def check_topic_configs_together(overrides: Mapping[str, str]) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({least}) > "
             f"max.compaction.lag.ms ({most})",
         )
-
-
-def _entry(name: str) -> TopicConfig:
-    entry = TOPIC_CONFIGS.get(name)
-    if entry is None:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-    return entry
 
 
 class TopicSettings:
@@ -257,32 +272,29 @@ class TopicSettings:
 
     def inherited(self, name: str) -> tuple[str, int]:
         """(value, source) without the topic's own override."""
-        entry = TOPIC_CONFIGS[name]
-        for key, unit in entry.broker_keys:
-            value = getattr(self._config, FIELDS_BY_KEY[key].name)
+        key = TOPIC_CONFIGS.keys[name]
+        for broker_key, unit in _units(key):
+            field = FIELDS_BY_KEY.get(broker_key)
+            value = None if field is None else getattr(self._config, field.name)
             if value is None:
                 continue
-            if unit != 1 and value >= 0:
-                value *= unit
-            text = setting_text(value)
-            if text != entry.default:
-                return text, SOURCE_STATIC_BROKER
-            break
-        return entry.default, SOURCE_DEFAULT
+            text = setting_text(value * unit if unit != 1 and value >= 0 else value)
+            return text, SOURCE_DEFAULT if text == key.default else SOURCE_STATIC_BROKER
+        return key.default, SOURCE_DEFAULT
 
     def describe(self) -> tuple[ConfigValue, ...]:
-        """All configs, sorted by name."""
-        return tuple(self._describe(entry) for _, entry in sorted(TOPIC_CONFIGS.items()))
+        """All configs, sorted by name, as CreateTopics shows them."""
+        described = []
+        for name, key in sorted(TOPIC_CONFIGS.keys.items()):
+            value, source = self.inherited(name)
+            if name in self._overrides:
+                value, source = self._overrides[name], SOURCE_TOPIC
+            described.append(key.described(value, source))
+        return tuple(described)
 
-    def _describe(self, entry: TopicConfig) -> ConfigValue:
-        value, source = self.inherited(entry.name)
-        if entry.name in self._overrides:
-            value, source = self._overrides[entry.name], SOURCE_TOPIC
-        return ConfigValue(
-            name=entry.name,
-            value=value,
-            is_default=source == SOURCE_DEFAULT,
-            source=source,
-            config_type=entry.rule.config_type,
-            documentation=entry.documentation,
-        )
+
+def _units(key: ConfigKey) -> Iterable[tuple[str, int]]:
+    """The broker's keys that set the default, with what one of their units is worth."""
+    if key.broker_key is None:
+        return ()
+    return BROKER_KEY_UNITS.get(key.broker_key, ((key.broker_key, 1),))

@@ -19,23 +19,22 @@ from groupd.coordinator.runtime.alarm import Alarm
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.writer import LogWriter
-from groupd.coordinator.transactions import queries
 from groupd.coordinator.transactions.markers import MarkerSender
-from groupd.coordinator.transactions.metadata import EPOCH_BUMPS
+from groupd.coordinator.transactions.metadata import (
+    EPOCH_BUMPS,
+    PREPARED,
+    Answer,
+    Change,
+    NeedsProducerId,
+    Step,
+    TransactionState,
+)
 from groupd.coordinator.transactions.state_log import StateLog
-from groupd.coordinator.transactions.states import PREPARED, TransactionState
-from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.coordinator.transactions.trimmer import CHUNK, Trimmer
-from groupd.coordinator.transactions.turns import Turns
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
-from groupd.protocol.messages.transactions import (
-    DescribedTransaction,
-    EndTxnRequest,
-    ListTransactionsReply,
-    ListTransactionsRequest,
-)
+from groupd.protocol.messages.transactions import EndTxnRequest
 from groupd.storage.log import LogError, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
@@ -71,7 +70,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._next_producer_id = next_producer_id
         self._on_first_id = on_first_id
-        self._turns = Turns(clock)
+        self._change_waiters = _ChangeWaiters(clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._abort_alarm = Alarm(clock, self._abort_timed_out)
         self._expire_alarm = Alarm(clock, self._expire)
@@ -88,7 +87,7 @@ class TransactionCoordinator:
         self.log.close()
         self._abort_alarm.cancel()
         self._expire_alarm.cancel()
-        self._turns.wake_all()
+        self._change_waiters.wake_all()
         await self.log.closed()
         await self.markers.close()
         for task in list(self._tasks):
@@ -99,6 +98,10 @@ class TransactionCoordinator:
     @property
     def active(self) -> bool:
         return self.log.state is ShardState.ACTIVE
+
+    def now_ms(self) -> int:
+        """Wall clock: what is persisted is counted by it."""
+        return self._clock.now().wall_ms
 
     def _loaded(self) -> None:
         if self.log.durable_offset:
@@ -116,7 +119,7 @@ class TransactionCoordinator:
             if self.active:  # else the next start does it
                 self.markers.begin(change.transactional_id)
         else:
-            self._turns.wake(change.transactional_id)
+            self._change_waiters.wake(change.transactional_id)
         if state is TransactionState.COMPLETE_COMMIT:
             self.counts["committed"] += 1
         elif state is TransactionState.COMPLETE_ABORT:
@@ -200,7 +203,7 @@ class TransactionCoordinator:
                 codes = self.check(transactional_id, producer_id, producer_epoch, partitions)
             if ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
                 break
-            if not await self._turns.wait(transactional_id, until_ms):
+            if not await self._change_waiters.wait(transactional_id, until_ms):
                 break
         return {
             partition: ErrorCode.INVALID_PRODUCER_EPOCH
@@ -208,16 +211,6 @@ class TransactionCoordinator:
             else code
             for partition, code in codes.items()
         }
-
-    def describe(self, transactional_id: str) -> DescribedTransaction:
-        try:
-            return queries.describe(self.log.serving(), transactional_id)
-        except ApiError as error:
-            return DescribedTransaction(transactional_id, error.code)
-
-    def list(self, request: ListTransactionsRequest) -> ListTransactionsReply:
-        """Raises ApiError."""
-        return queries.list_transactions(self.log.serving(), request, self._clock.now().wall_ms)
 
     async def _step(self, decide: Callable[[TransactionTable, int, int | None], Step]) -> Answer:
         fresh_id: int | None = None
@@ -282,3 +275,39 @@ class TransactionCoordinator:
             for change in table.expired(some, self._clock.now().wall_ms):
                 self.log.append(change)
             await asyncio.sleep(0)
+
+
+class _ChangeWaiters:
+    """Requests that wait, not for long, until their transactional id takes changes again."""
+
+    __slots__ = ("_clock", "_waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    async def wait(self, transactional_id: str, until_ms: int) -> bool:
+        """True after `wake`, False at `until_ms` (monotonic) or if that has passed."""
+        if self._clock.now().monotonic_ms >= until_ms:
+            return False
+        over = asyncio.Event()
+        waiting = self._waiting.setdefault(transactional_id, set())
+        waiting.add(over)
+        timer = self._clock.call_at(until_ms, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+            waiting.discard(over)
+            # After `wake` others may wait anew, in a set of their own.
+            if not waiting and self._waiting.get(transactional_id) is waiting:
+                del self._waiting[transactional_id]
+        return self._clock.now().monotonic_ms < until_ms
+
+    def wake(self, transactional_id: str) -> None:
+        for event in self._waiting.pop(transactional_id, set()):
+            event.set()
+
+    def wake_all(self) -> None:
+        for transactional_id in list(self._waiting):
+            self.wake(transactional_id)

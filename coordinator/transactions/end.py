@@ -18,13 +18,18 @@ NeedsProducerId, before any effect.
 from __future__ import annotations
 
 from groupd.coordinator.transactions.metadata import (
+    AT_REST,
     EPOCH_BUMPS,
     LAST_EPOCH,
     NO_PRODUCER_ID,
+    PREPARED,
+    Answer,
+    Change,
+    NeedsProducerId,
+    Step,
     TransactionMetadata,
+    TransactionState,
 )
-from groupd.coordinator.transactions.states import AT_REST, PREPARED, TransactionState
-from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.transactions import EndTxnRequest
 

@@ -15,11 +15,13 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
 from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
-from groupd.coordinator.transactions.metadata import EPOCH_BUMPS
+from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, PREPARED, STATES_BY_NAME
+from groupd.coordinator.transactions.table import Entry, TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.protocol.messages.transactions import (
@@ -35,8 +37,10 @@ from groupd.protocol.messages.transactions import (
     DescribeTransactionsRequest,
     EndTxnReply,
     EndTxnRequest,
+    ListedTransaction,
     ListTransactionsReply,
     ListTransactionsRequest,
+    TxnTopic,
 )
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
@@ -187,7 +191,10 @@ class TransactionHandlers:
             return DescribedTransaction(
                 transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             )
-        found = self._coordinator.describe(transactional_id)
+        try:
+            found = describe_transaction(self._coordinator.log.serving(), transactional_id)
+        except ApiError as error:
+            return DescribedTransaction(transactional_id, error.code)
         visible = tuple(
             topic
             for topic in found.topics
@@ -198,7 +205,8 @@ class TransactionHandlers:
     async def list(
         self, context: RequestContext, request: ListTransactionsRequest
     ) -> ListTransactionsReply:
-        reply = self._coordinator.list(request)
+        table = self._coordinator.log.serving()
+        reply = list_transactions(table, request, self._coordinator.now_ms())
         visible = tuple(
             transaction
             for transaction in reply.transactions
@@ -229,3 +237,65 @@ def _added(
         for name, indexes in by_topic(frozenset(codes))
     )
     return AddedTransaction(transaction.transactional_id, topics)
+
+
+# DescribeTransactions and ListTransactions (KIP-664), read from the table ---------------------
+
+
+def describe_transaction(table: TransactionTable, transactional_id: str) -> DescribedTransaction:
+    """One transactional id; an error stands in the answer."""
+    if not transactional_id:
+        return DescribedTransaction(transactional_id, ErrorCode.INVALID_REQUEST)
+    entry = table.entries.get(transactional_id)
+    if entry is None:
+        return DescribedTransaction(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    metadata = entry.metadata
+    shown = entry.unmarked if metadata.state in PREPARED else metadata.partitions
+    return DescribedTransaction(
+        transactional_id,
+        state=metadata.state.shown,
+        timeout_ms=metadata.timeout_ms,
+        start_time_ms=metadata.start_ms,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        topics=tuple(TxnTopic(topic, partitions) for topic, partitions in by_topic(shown)),
+    )
+
+
+def list_transactions(
+    table: TransactionTable, request: ListTransactionsRequest, now_ms: int
+) -> ListTransactionsReply:
+    """Those that pass all filters, by id. Raises ApiError INVALID_REGULAR_EXPRESSION."""
+    states = frozenset(STATES_BY_NAME[name] for name in request.states if name in STATES_BY_NAME)
+    unknown = tuple(dict.fromkeys(name for name in request.states if name not in STATES_BY_NAME))
+    pattern = _compile(request.pattern)
+    producer_ids = frozenset(request.producer_ids)
+    found = []
+    for transactional_id, entry in sorted(table.entries.items()):
+        if (
+            (not producer_ids or entry.metadata.producer_id in producer_ids)
+            and (not request.states or entry.metadata.state in states)
+            and _runs_longer(entry, request.duration_ms, now_ms)
+            and (pattern is None or pattern.fullmatch(transactional_id))
+        ):
+            metadata = entry.metadata
+            found.append(
+                ListedTransaction(transactional_id, metadata.producer_id, metadata.state.shown)
+            )
+    return ListTransactionsReply(tuple(found), unknown)
+
+
+def _runs_longer(entry: Entry, duration_ms: int, now_ms: int) -> bool:
+    return duration_ms < 0 or now_ms - entry.metadata.start_ms > duration_ms
+
+
+def _compile(pattern: str | None) -> Pattern | None:
+    if not pattern:
+        return None
+    try:
+        return compile_pattern(pattern)
+    except BadPattern as error:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"Transaction ID pattern `{pattern}` is not a valid regular expression: {error}",
+        ) from error

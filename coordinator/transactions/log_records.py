@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from groupd.coordinator.producers.transactions import TopicPartition
-from groupd.coordinator.transactions.metadata import TransactionMetadata
-from groupd.coordinator.transactions.states import TransactionState
+from groupd.coordinator.transactions.metadata import TransactionMetadata, TransactionState
 from groupd.protocol.records.codec import CorruptRecord
 from groupd.protocol.records.transaction_records import (
     TransactionLogValue,

@@ -14,9 +14,12 @@ import structlog
 
 from groupd.coordinator.producers.transactions import Marker, MarkerTarget, TopicPartition
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.transactions.metadata import EPOCH_BUMPS, TransactionMetadata
+from groupd.coordinator.transactions.metadata import (
+    EPOCH_BUMPS,
+    TransactionMetadata,
+    TransactionState,
+)
 from groupd.coordinator.transactions.state_log import StateLog
-from groupd.coordinator.transactions.states import TransactionState
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 

@@ -1,4 +1,4 @@
-"""TransactionMetadata: what is durable about one transactional id, and how it may change.
+"""What is durable about one transactional id, how it may change, and what a request leads to.
 
 Values are frozen; every method that changes something returns the next value, which becomes true
 once its record is durable. Epochs: the largest that a producer ever gets is `LAST_EPOCH`; one more
@@ -9,14 +9,14 @@ prepared and takes effect when it is complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.producers.transactions import TopicPartition
-from groupd.coordinator.transactions.states import PREPARED, TransactionState
 from groupd.protocol.errors import ApiError, ErrorCode
 
 EPOCH_MAX = 2**15 - 1
@@ -25,6 +25,41 @@ NO_EPOCH = -1
 NO_PRODUCER_ID = -1
 EPOCH_BUMPS = 2
 """The transaction version from which every transaction ends with a new epoch."""
+
+
+class TransactionState(IntEnum):
+    """The states of a transactional id, with Kafka's codes and names. The codes stand in the log.
+    `Dead` and `PrepareEpochFence` never do: the first is an id that is being deleted, the second is
+    passed through within one step."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def shown(self) -> str:
+        """The name in DescribeTransactions and ListTransactions."""
+        return _NAMES[self]
+
+
+_NAMES: Mapping[TransactionState, str] = {
+    state: "".join(part.title() for part in state.name.split("_")) for state in TransactionState
+}
+
+STATES_BY_NAME: Mapping[str, TransactionState] = {name: state for state, name in _NAMES.items()}
+
+PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+"""The end is decided; the markers are being written."""
+
+AT_REST = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
+"""No transaction is open: a new one may begin, and the id may expire."""
 
 
 class TransactionMetadata(Struct, frozen=True):
@@ -158,3 +193,31 @@ class TransactionMetadata(Struct, frozen=True):
 
     def _changed(self, **changes: Any) -> TransactionMetadata:
         return replace(self, previous_producer_id=self.producer_id, **changes)
+
+
+# What a request leads to --------------------------------------------------------------------
+
+
+class NeedsProducerId(Exception):
+    """The request needs a new producer id: get one and ask again. Nothing has happened."""
+
+
+class Answer(Struct, frozen=True):
+    """An error, or NONE with id and epoch where the request has room for them."""
+
+    error: ErrorCode = ErrorCode.NONE
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH
+
+
+class Change(Struct, frozen=True):
+    """`metadata` (None: the id goes) is to be made durable; then `answer` may leave. Until then
+    the id takes no other change."""
+
+    transactional_id: str
+    metadata: TransactionMetadata | None
+    answer: Answer = Answer()
+
+
+Step = Answer | Change
+"""A request that changes nothing is answered at once."""

@@ -15,6 +15,7 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Completion
+from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.journal import (
     BATCH_OVERHEAD_BYTES,
@@ -22,18 +23,18 @@ from groupd.coordinator.runtime.journal import (
     Journal,
     measured,
 )
-from groupd.coordinator.runtime.loader import LoadFailed
+from groupd.coordinator.runtime.loader import LoadFailed, check_batches
 from groupd.coordinator.runtime.reload import BACKOFF_MS, Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import TRANSACTIONS_LOG
-from groupd.coordinator.transactions.loader import load_table
-from groupd.coordinator.transactions.log_records import to_record
-from groupd.coordinator.transactions.metadata import TransactionMetadata
-from groupd.coordinator.transactions.states import TransactionState
-from groupd.coordinator.transactions.steps import Change
+from groupd.coordinator.transactions.log_records import from_value, to_record
+from groupd.coordinator.transactions.metadata import Change, TransactionMetadata, TransactionState
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
+from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
+from groupd.protocol.records.transaction_records import decode_key
 from groupd.storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
@@ -41,6 +42,7 @@ log = structlog.get_logger("groupd.transactions")
 LOG_NAME = TRANSACTIONS_LOG
 _FIRST_OWNER_EPOCH = 1
 _OWNER = "transactions"
+_READ_BYTES = 1024 * 1024
 
 HEADROOM_BYTES = 64
 """What an open transaction leaves free, so that the records of its end always fit."""
@@ -74,7 +76,9 @@ class StateLog:
         self._taken_from = self._journal
         self._reload = Reload(clock, self._load_again, "reload-transactions")
         self._flush_waiters: list[asyncio.Future[None]] = []
-        self._readers: set[asyncio.Event] = set()
+        self.readers: set[asyncio.Event] = set()
+        """Set whenever the high watermark moves or the state changes."""
+        self.view = StateLogView(self)
 
     @property
     def coordinator_epoch(self) -> int:
@@ -113,7 +117,7 @@ class StateLog:
         started_ms = self._clock.now().monotonic_ms
         opened: LogState = await self._logs.open(LOG_NAME)
         table = TransactionTable(self._config)
-        loaded = await load_table(table, self._logs, opened)
+        loaded = await _load_table(table, self._logs, opened)
         if self.state is ShardState.CLOSED:
             return
         self.table = table
@@ -190,23 +194,8 @@ class StateLog:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        for event in self._readers:
+        for event in self.readers:
             event.set()
-
-    # Readers, see `coordinator.topics.transactions_log` ------------------------------------
-
-    def readable(self) -> tuple[int, int] | None:
-        """(start offset, high watermark); None while the log is not served."""
-        if self.state is not ShardState.ACTIVE:
-            return None
-        return self.start_offset, self.durable_offset
-
-    def add_waiter(self, event: asyncio.Event) -> None:
-        """Set `event` whenever the high watermark moves or the state changes."""
-        self._readers.add(event)
-
-    def remove_waiter(self, event: asyncio.Event) -> None:
-        self._readers.discard(event)
 
     def _accept(
         self,
@@ -264,3 +253,70 @@ def _looked_at(future: asyncio.Future[None]) -> None:
     """Whoever waited may have gone; the failure is in the log already."""
     if not future.cancelled():
         future.exception()
+
+
+async def _load_table(table: TransactionTable, logs: PartitionLogs, state: LogState) -> int:
+    """Replay the log into a fresh `table`; how many records were applied. Raises LogError, and
+    LoadFailed for what cannot be decoded: skipping a decision would undo it."""
+    offset, applied = state.start_offset, 0
+    while offset < state.next_offset:
+        batches = await logs.read(state.name, offset, _READ_BYTES)
+        if not batches:
+            raise LoadFailed(
+                f"{state.name}: nothing at offset {offset}, log end {state.next_offset}"
+            )
+        for stored in batches:
+            try:
+                check_batches(stored)
+                applied += _replay_batch(table, stored.payload)
+            except (CorruptRecord, CorruptBatch, ValueError) as error:
+                raise LoadFailed(f"{state.name} at offset {stored.base_offset}: {error}") from error
+            offset = stored.last_offset + 1
+        await asyncio.sleep(0)
+    return applied
+
+
+def _replay_batch(table: TransactionTable, payload: bytes) -> int:
+    applied = 0
+    for batch in iter_batches(payload):
+        if batch.header.is_control:
+            continue
+        for record in iter_records(batch):
+            if record.key is None:
+                continue
+            try:
+                transactional_id = decode_key(record.key)
+            except UnknownRecordType as unknown:
+                log.warning("unknown record type skipped", type=unknown.record_type)
+                continue
+            metadata = None if record.value is None else from_value(record.value)
+            table.replay(transactional_id, metadata, record.offset)
+            applied += 1
+    return applied
+
+
+class StateLogView:
+    """What of the log may be read, as `coordinator.topics.coordinator_logs` asks for it. It is the
+    one partition of `__transaction_state`."""
+
+    def __init__(self, log: StateLog) -> None:
+        self._log = log
+        self._producers = ProducerStates()
+
+    def state(self, partition: int) -> tuple[int, int] | None:
+        """(start offset, high watermark); None while the log is not served."""
+        active = self._log.state is ShardState.ACTIVE
+        return (self._log.start_offset, self._log.durable_offset) if active else None
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        return 0, 0
+
+    def producers(self, partition: int) -> ProducerStates:
+        """None ever: the coordinator writes without a producer id."""
+        return self._producers
+
+    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
+        self._log.readers.add(event)
+
+    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
+        self._log.readers.discard(event)

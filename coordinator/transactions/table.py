@@ -17,13 +17,18 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.producers.transactions import TopicPartition
 from groupd.coordinator.transactions.end import end_v1, end_v2, fence
 from groupd.coordinator.transactions.metadata import (
+    AT_REST,
     EPOCH_BUMPS,
     LAST_EPOCH,
     NO_EPOCH,
+    PREPARED,
+    Answer,
+    Change,
+    NeedsProducerId,
+    Step,
     TransactionMetadata,
+    TransactionState,
 )
-from groupd.coordinator.transactions.states import AT_REST, PREPARED, TransactionState
-from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
@@ -177,6 +182,13 @@ class TransactionTable:
         if entry is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return entry
+
+    def count_states(self) -> dict[TransactionState, int]:
+        """How many ids are in each state."""
+        found = dict.fromkeys(TransactionState, 0)
+        for entry in self.entries.values():
+            found[entry.metadata.state] += 1
+        return found
 
     # Time ---------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ are forwarded (`worker_frontend`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
@@ -19,13 +20,15 @@ from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.topics.broker_keys import LOG_DIR
 from groupd.coordinator.topics.catalogue import Topic
-from groupd.coordinator.topics.describe_producers import DescribeProducers
 from groupd.coordinator.topics.fetch import Fetch
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
-from groupd.coordinator.topics.leader_epoch import OffsetForLeaderEpoch
-from groupd.coordinator.topics.list_offsets import ListOffsets
-from groupd.coordinator.topics.markers import WriteTxnMarkers
+from groupd.coordinator.topics.markers import write_txn_markers
 from groupd.coordinator.topics.partition import PartitionLog
+from groupd.coordinator.topics.partition_queries import (
+    describe_producers,
+    list_offsets,
+    offsets_for_leader_epochs,
+)
 from groupd.coordinator.topics.partitions import KnownTopics, Partitions
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import (
@@ -69,10 +72,10 @@ def offsets_handlers(
         FetchRequest: Fetch(
             partitions, FetchSessions(config, new_id), config, broker.clock.now
         ).handle,
-        ListOffsetsRequest: ListOffsets(partitions).handle,
-        OffsetForLeaderEpochRequest: OffsetForLeaderEpoch(partitions).handle,
-        DescribeProducersRequest: DescribeProducers(partitions).handle,
-        WriteTxnMarkersRequest: WriteTxnMarkers(OffsetsMarkers(broker)).handle,
+        ListOffsetsRequest: partial(list_offsets, partitions),
+        OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions),
+        DescribeProducersRequest: partial(describe_producers, partitions),
+        WriteTxnMarkersRequest: partial(write_txn_markers, OffsetsMarkers(broker)),
         ProduceRequest: not_leader,
         DeleteRecordsRequest: not_leader,
         AddPartitionsToTxnRequest: not_coordinator,

@@ -32,7 +32,7 @@ class GroupSummary(TypedDict):
     state: str
 
 
-class Deadline(TypedDict):
+class PendingDeadline(TypedDict):
     """A timer that runs. `member_id` "": it is the group's."""
 
     kind: str
@@ -92,7 +92,7 @@ class GroupDescription(TypedDict):
     state: str
     members: list[Member]
     config_overrides: dict[str, str]
-    deadlines: list[Deadline]
+    deadlines: list[PendingDeadline]
     # Of consumer groups
     group_epoch: NotRequired[int]
     assignment_epoch: NotRequired[int]

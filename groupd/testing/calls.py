@@ -20,7 +20,7 @@ EXPECTED = (HarnessError, WaitTimeout, InvariantViolation, CannotStart, ConfigEr
 """What tests are told; anything else is a bug of groupd."""
 
 
-class Host(Protocol):
+class BrokerHost(Protocol):
     """Where the broker runs."""
 
     def start(self) -> Future[Any]: ...
@@ -49,7 +49,7 @@ def on_a_loop() -> bool:
 class Coroutines:
     """`Operations` from another loop, by name."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: BrokerHost) -> None:
         self._host = host
 
     def __getattr__(self, name: str) -> Any:

@@ -41,7 +41,7 @@ from groupd.testing.clients import Clients
 from groupd.testing.controlled_clock import ControlledClock
 from groupd.testing.history import History
 from groupd.testing.invariants import Invariants
-from groupd.testing.observer import Observer
+from groupd.testing.observer import ClientObserver
 from groupd.testing.store import WatchedStore
 from groupd.testing.watch import Watch
 
@@ -88,7 +88,7 @@ class Engine:
         self.liveness = Liveness(lambda: self.broker)
         self.faults = FaultTable(self.watch.changed)
         self.history = History()
-        self._observer = Observer(self.history, self.clock.now, self._catalogue, self._owns)
+        self._observer = ClientObserver(self.history, self.clock.now, self._catalogue, self._owns)
         self.clients = Clients(SOCKET_CLOCK.now, self._observer.asked)
         self.invariants = Invariants(
             self.group, lambda group: timeline_text(self.history.of(group))

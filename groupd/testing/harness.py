@@ -18,7 +18,7 @@ from typing import Any, Protocol, Unpack, cast
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.arguments import check_arguments
-from groupd.testing.calls import Coroutines, Host, on_a_loop, result_of
+from groupd.testing.calls import BrokerHost, Coroutines, on_a_loop, result_of
 from groupd.testing.child_process import ChildProcess
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
 from groupd.testing.engine import HarnessOptions
@@ -35,7 +35,7 @@ __tracebackhide__ = True
 """pytest: a failure ends in the line of the test, not in here."""
 
 
-class Clock:
+class HarnessClock:
     """The coordinator's time; the modes are described in docs/testing.md."""
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
@@ -74,10 +74,10 @@ class GroupCoordinator:
     """
 
     def __init__(self, options: HarnessOptions, *, process: bool = False) -> None:
-        self._host: Host = ChildProcess(options) if process else LoopThread(options)
+        self._host: BrokerHost = ChildProcess(options) if process else LoopThread(options)
         self._addresses = (("", 0), ("", 0))
         self._closed = False
-        self.clock = Clock(self)
+        self.clock = HarnessClock(self)
         self.faults = Faults(self._call)
         self.recipes = RecipeCalls(self._call)
         self.aio = cast(Operations, Coroutines(self._host))

@@ -28,7 +28,7 @@ GROUPS_OF_A_CLIENT = 20
 Commit = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
-class Observer:
+class ClientObserver:
     """`owns(group, topic, partition)`: whether a member of the group owns the partition."""
 
     def __init__(

@@ -24,7 +24,7 @@ class StartOptions(TypedDict, total=False):
     record: str | PathLike[str] | None
 
 
-class Broker(Protocol):
+class Startable(Protocol):
     """What `Starting` asks of what it has started."""
 
     aio: Any
@@ -32,7 +32,7 @@ class Broker(Protocol):
     async def close_async(self) -> None: ...
 
 
-B = TypeVar("B", bound=Broker)
+B = TypeVar("B", bound=Startable)
 
 
 class Starting(Generic[B]):

@@ -19,9 +19,18 @@ from groupd.pipeline.fold.entry import (
     REGEX,
     TARGET_MEMBER,
     TARGET_METADATA,
-    Entry,
+    FoldEntry,
 )
-from groupd.pipeline.fold.state import AWAY, REVOKING, STABLE, WAITING, Cause, Group, Life, Place
+from groupd.pipeline.fold.state import (
+    AWAY,
+    REVOKING,
+    STABLE,
+    WAITING,
+    Cause,
+    GroupState,
+    Life,
+    Place,
+)
 from groupd.pipeline.fold.tracker import Tracker
 
 _FIRST_EPOCH = 2
@@ -31,13 +40,13 @@ _LEAVE_STATIC_EPOCH = -2
 _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
 
 
-def apply(tracker: Tracker, group: Group, entry: Entry) -> None:
+def apply(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     """One record of a consumer group but the group's tombstone, which is the caller's."""
     assert entry.kind is not None
     _APPLIERS[entry.kind](tracker, group, entry)
 
 
-def forget(group: Group) -> None:
+def forget(group: GroupState) -> None:
     """The group's tombstone: what comes next under its id is another group."""
     group.target.clear()
     group.target_of.clear()
@@ -50,7 +59,7 @@ def forget(group: Group) -> None:
     group.complete = True
 
 
-def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
+def _group_epoch(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     value = entry.value or {}
     tracker.flush(group)
     causes = [cause for cause in group.causes if cause.at_ms == entry.at_ms]
@@ -82,7 +91,7 @@ def _group_epoch(tracker: Tracker, group: Group, entry: Entry) -> None:
     rebalance.complete = group.complete and before in (-1, epoch - 1)
 
 
-def _note_joined(group: Group, causes: Iterable[Cause]) -> None:
+def _note_joined(group: GroupState, causes: Iterable[Cause]) -> None:
     """Members of which it was not clear yet whether they joined or were there before."""
     joined = {cause.member_id for cause in causes if cause.trigger == "join"}
     for member_id, life in group.members.items():
@@ -91,7 +100,7 @@ def _note_joined(group: Group, causes: Iterable[Cause]) -> None:
             group.joined_since.append(member_id)
 
 
-def _member_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
+def _member_metadata(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     if entry.value is None:
         tracker.depart(group, entry.member, entry.at_ms)
         return
@@ -114,7 +123,9 @@ def _member_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
     life.heard_ms = entry.at_ms
 
 
-def _newcomer(tracker: Tracker, group: Group, entry: Entry, instance_id: str | None) -> Life:
+def _newcomer(
+    tracker: Tracker, group: GroupState, entry: FoldEntry, instance_id: str | None
+) -> Life:
     departed = group.departing.pop(entry.member, None)
     if departed is not None:
         return tracker.succeed(group, departed, entry, entry.member, CONVERTED)
@@ -137,7 +148,9 @@ def _inherit(life: Life, old: Life) -> None:
     life.topics, life.regex, life.assignor = old.topics, old.regex, old.assignor
 
 
-def _note_changes(group: Group, life: Life, entry: Entry, value: Mapping[str, Any]) -> None:
+def _note_changes(
+    group: GroupState, life: Life, entry: FoldEntry, value: Mapping[str, Any]
+) -> None:
     if any(cause.trigger == "join" and cause.member_id == entry.member for cause in group.causes):
         return
     if life.log_offset == entry.offset and life.began_by == CONVERTED:
@@ -153,7 +166,7 @@ def _note_changes(group: Group, life: Life, entry: Entry, value: Mapping[str, An
             group.causes.append(Cause(entry.at_ms, trigger, entry.member))
 
 
-def _target_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
+def _target_metadata(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     if entry.value is None:
         return
     rebalances.install(tracker, group, entry.at_ms)
@@ -163,7 +176,7 @@ def _target_metadata(tracker: Tracker, group: Group, entry: Entry) -> None:
         group.released.clear()
 
 
-def _target_member(tracker: Tracker, group: Group, entry: Entry) -> None:
+def _target_member(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     life = group.members.get(entry.member) or group.departing.get(entry.member)
     if life is None and entry.value is not None:
         life = tracker.begin(group, entry, entry.member, None)
@@ -182,7 +195,7 @@ def _target_member(tracker: Tracker, group: Group, entry: Entry) -> None:
         group.target_of[entry.member] = after
 
 
-def _current_member(tracker: Tracker, group: Group, entry: Entry) -> None:
+def _current_member(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     value = entry.value
     if value is None:
         return  # its metadata goes next, and tells more
@@ -210,7 +223,7 @@ def _current_member(tracker: Tracker, group: Group, entry: Entry) -> None:
     rebalances.complete_if_stable(tracker, group, entry.at_ms)
 
 
-def _regex(tracker: Tracker, group: Group, entry: Entry) -> None:
+def _regex(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     value = entry.value
     if value is None or entry.tombstone:
         return  # nobody has it any more; the change of its last member is the cause
@@ -227,7 +240,7 @@ def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[Place]:
     return {(one["topic_id"], number) for one in topics or () for number in one["partitions"] or ()}
 
 
-_APPLIERS: dict[int, Callable[[Tracker, Group, Entry], None]] = {
+_APPLIERS: dict[int, Callable[[Tracker, GroupState, FoldEntry], None]] = {
     CONSUMER_GROUP: _group_epoch,
     MEMBER_METADATA: _member_metadata,
     TARGET_METADATA: _target_metadata,

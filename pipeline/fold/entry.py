@@ -23,7 +23,7 @@ KINDS = (0, 1, 2, 3, 5, 6, 7, 8, 16)
 """Record type numbers that tell of groups."""
 
 
-class Entry(NamedTuple):
+class FoldEntry(NamedTuple):
     """`kind`: record type number, None for the end of a transaction (`marker`: commit or abort).
     `value` None with `tombstone`. `producer_id`: -1 outside of transactions."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.pipeline.fold import classic, consumer, rebalances
-from groupd.pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, Entry
+from groupd.pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, FoldEntry
 from groupd.pipeline.fold.facts import Facts
-from groupd.pipeline.fold.observer import Observer
-from groupd.pipeline.fold.state import CLASSIC, CONSUMER, Group, Life, Place, Settings
+from groupd.pipeline.fold.observer import FoldObserver
+from groupd.pipeline.fold.state import CLASSIC, CONSUMER, GroupState, Life, Place, Settings
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.fold.tracker import Tracker
 
@@ -22,12 +22,12 @@ class GroupsFold:
         facts: Facts,
         topics: Topics,
         settings: Settings | None = None,
-        observers: Sequence[Observer] = (),
+        observers: Sequence[FoldObserver] = (),
     ) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, GroupState] = {}
         self._tracker = Tracker(facts, topics, settings or Settings(), observers)
 
-    def feed(self, entry: Entry) -> None:
+    def feed(self, entry: FoldEntry) -> None:
         """The next entry of the partition. Kinds that tell nothing of groups are ignored."""
         if entry.kind is None:
             for observer in self._tracker.observers:
@@ -46,7 +46,7 @@ class GroupsFold:
         for observer in self._tracker.observers:
             observer.finished(self.groups)
 
-    def _offset(self, entry: Entry) -> None:
+    def _offset(self, entry: FoldEntry) -> None:
         topic_id = None if entry.value is None else entry.value["topic_id"]
         self._tracker.topics.learn(topic_id, entry.topic)
         group = self.groups.get(entry.group)
@@ -58,12 +58,12 @@ class GroupsFold:
         for observer in self._tracker.observers:
             observer.committed(group, entry, holder)
 
-    def _holder(self, group: Group, entry: Entry, topic_id: str | None) -> Life | None:
+    def _holder(self, group: GroupState, entry: FoldEntry, topic_id: str | None) -> Life | None:
         place = place_of(group.protocol, self._tracker.topics, entry, topic_id)
         holding = None if place is None else group.holders.get(place)
         return None if holding is None else group.members.get(holding.owner.member_id)
 
-    def _group_record(self, entry: Entry) -> None:
+    def _group_record(self, entry: FoldEntry) -> None:
         group = self.groups.get(entry.group)
         protocol = CLASSIC if entry.kind == CLASSIC_GROUP else CONSUMER
         if entry.tombstone and entry.kind in (CLASSIC_GROUP, CONSUMER_GROUP):
@@ -73,7 +73,9 @@ class GroupsFold:
         if group is None:
             if entry.tombstone:
                 return
-            group = self.groups[entry.group] = Group(entry.group, entry.log_partition, protocol)
+            group = self.groups[entry.group] = GroupState(
+                entry.group, entry.log_partition, protocol
+            )
         group.last_ms = entry.at_ms
         if group.departing and group.departing_ms != entry.at_ms:
             self._tracker.flush(group)
@@ -85,7 +87,7 @@ class GroupsFold:
             consumer.apply(self._tracker, group, entry)
         _note_emptiness(group, entry.at_ms)
 
-    def _deleted(self, group: Group, entry: Entry) -> None:
+    def _deleted(self, group: GroupState, entry: FoldEntry) -> None:
         """A tombstone: the end of the group, or the first half of a conversion."""
         group.last_ms = entry.at_ms
         for member_id in sorted(group.members):
@@ -99,12 +101,14 @@ class GroupsFold:
             for observer in self._tracker.observers:
                 observer.group_deleted(group.group_id)
 
-    def _converted(self, group: Group, entry: Entry, protocol: str) -> Group:
+    def _converted(self, group: GroupState, entry: FoldEntry, protocol: str) -> GroupState:
         """The group goes on in the other protocol, with the members that come along."""
         for member_id in sorted(group.members):
             self._tracker.depart(group, member_id, entry.at_ms)
         rebalances.close(self._tracker, group)
-        converted = self.groups[entry.group] = Group(entry.group, entry.log_partition, protocol)
+        converted = self.groups[entry.group] = GroupState(
+            entry.group, entry.log_partition, protocol
+        )
         converted.departing, converted.departing_ms = group.departing, entry.at_ms
         converted.holders = group.holders
         converted.complete = True
@@ -115,7 +119,7 @@ class GroupsFold:
         return converted
 
 
-def place_of(protocol: str, topics: Topics, entry: Entry, topic_id: str | None) -> Place | None:
+def place_of(protocol: str, topics: Topics, entry: FoldEntry, topic_id: str | None) -> Place | None:
     """The partition of an offset as the group's records name it; None if that is not known."""
     if protocol == CLASSIC:
         return (entry.topic, entry.partition)
@@ -123,7 +127,7 @@ def place_of(protocol: str, topics: Topics, entry: Entry, topic_id: str | None) 
     return None if topic_id is None else (topic_id, entry.partition)
 
 
-def _note_emptiness(group: Group, at_ms: int) -> None:
+def _note_emptiness(group: GroupState, at_ms: int) -> None:
     if group.members:
         group.empty_since_ms = None
     elif group.empty_since_ms is None:

@@ -10,14 +10,14 @@ from msgspec import Struct, field
 
 from groupd.pipeline.fold.checkup import checkup
 from groupd.pipeline.fold.endings import REPLACED, Ending
-from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.episodes import Episode
 from groupd.pipeline.fold.facts import Facts, Row
 from groupd.pipeline.fold.findings import MANY, duration, finding, times
 from groupd.pipeline.fold.groups import place_of
-from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.offsets import NamedPlace, Offsets
-from groupd.pipeline.fold.state import Group, Life, Place, Rebalance
+from groupd.pipeline.fold.state import GroupState, Life, Place, Rebalance
 from groupd.pipeline.fold.storms import Storms
 from groupd.pipeline.fold.thresholds import (
     CONFLICT,
@@ -39,7 +39,7 @@ class _Watch(Struct):
     zombies: dict[NamedPlace, Episode] = field(default_factory=dict)
 
 
-class Health(Observer):
+class HealthFold(FoldObserver):
     """Adds rows to `findings`, and one a group to `group_states`. `end_offsets`: the last known
     ones; `now_ms`: the instant as of which the end of the log is judged."""
 
@@ -59,7 +59,7 @@ class Health(Observer):
         self._offsets = Offsets()
         self._watches: dict[str, _Watch] = {}
 
-    def committed(self, group: Group | None, entry: Entry, holder: Life | None) -> None:
+    def committed(self, group: GroupState | None, entry: FoldEntry, holder: Life | None) -> None:
         self._offsets.apply(entry)
         if group is None or entry.value is None or holder is not None:
             return
@@ -73,7 +73,7 @@ class Health(Observer):
         episode.recent = episode.recent[:1]
         episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
 
-    def _zombie_kind(self, group: Group, place: Place, at_ms: int) -> tuple[str, str] | None:
+    def _zombie_kind(self, group: GroupState, place: Place, at_ms: int) -> tuple[str, str] | None:
         """What is wrong with a commit for a place that nobody holds, and who held it before."""
         grace_ms = self._limits.zombie_grace_ms
         if not group.members:
@@ -88,10 +88,10 @@ class Health(Observer):
             return "not-owned", ""
         return ("not-owned", since[1].member_id) if at_ms - since[0] >= grace_ms else None
 
-    def transaction_ended(self, entry: Entry) -> None:
+    def transaction_ended(self, entry: FoldEntry) -> None:
         self._offsets.end(entry)
 
-    def life_ended(self, group: Group, life: Life, at_ms: int, ending: Ending) -> None:
+    def life_ended(self, group: GroupState, life: Life, at_ms: int, ending: Ending) -> None:
         watch = self._watch(group)
         watch.storms.life_ended(life, at_ms, ending)
         if ending.by != REPLACED or life.instance_id is None:
@@ -104,7 +104,7 @@ class Health(Observer):
             episode = conflicts[life.instance_id] = Episode()
         episode.note(at_ms, window_ms, life.member_id)
 
-    def rebalance_opened(self, group: Group, rebalance: Rebalance) -> None:
+    def rebalance_opened(self, group: GroupState, rebalance: Rebalance) -> None:
         watch, at_ms = self._watch(group), rebalance.written_ms
         watch.storms.rebalance_opened(group, rebalance)
         for client in rebalance.flapping:
@@ -114,7 +114,7 @@ class Health(Observer):
                 episode = watch.flapping[client] = Episode()
             episode.note(at_ms, self._limits.flapping_window_ms, rebalance.epoch)
 
-    def rebalance_over(self, group: Group, rebalance: Rebalance) -> None:
+    def rebalance_over(self, group: GroupState, rebalance: Rebalance) -> None:
         self._unowned(group, rebalance)
         if rebalance.status == "unfinished":
             self._unfinished(group, rebalance)
@@ -124,7 +124,7 @@ class Health(Observer):
         if watch is not None:
             self._report(group_id, watch)
 
-    def finished(self, groups: dict[str, Group]) -> None:
+    def finished(self, groups: dict[str, GroupState]) -> None:
         for group_id in sorted(self._watches):
             self._report(group_id, self._watches[group_id])
         for group_id in sorted(groups.keys() | self._offsets.by_group.keys()):
@@ -134,7 +134,7 @@ class Health(Observer):
                 self._found(row)
             self._facts.add("group_states", _state(group_id, group, self._offsets))
 
-    def _watch(self, group: Group) -> _Watch:
+    def _watch(self, group: GroupState) -> _Watch:
         watch = self._watches.get(group.group_id)
         if watch is None:
             storms = Storms(group.group_id, self._limits, self._found)
@@ -219,7 +219,7 @@ class Health(Observer):
         )
         self._found(row)
 
-    def _unowned(self, group: Group, rebalance: Rebalance) -> None:
+    def _unowned(self, group: GroupState, rebalance: Rebalance) -> None:
         limit_ms = self._limits.unowned_after_ms
         long = [
             (one.unowned_ms, one)
@@ -246,7 +246,7 @@ class Health(Observer):
         )
         self._found(row)
 
-    def _unfinished(self, group: Group, rebalance: Rebalance) -> None:
+    def _unfinished(self, group: GroupState, rebalance: Rebalance) -> None:
         limits, since_ms = self._limits, rebalance.written_ms
         if self._now_ms - since_ms < limits.unfinished_after_ms:
             return
@@ -271,7 +271,7 @@ class Health(Observer):
         self._found(row)
 
 
-def _state(group_id: str, group: Group | None, offsets: Offsets) -> dict[str, object]:
+def _state(group_id: str, group: GroupState | None, offsets: Offsets) -> dict[str, object]:
     """A row of `group_states`."""
     last_ms = max(group.last_ms if group else 0, offsets.last_ms.get(group_id, 0))
     state = "Offsets"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from groupd.pipeline.fold.entry import Entry, Value
+from groupd.pipeline.fold.entry import FoldEntry, Value
 
 NamedPlace = tuple[str, int]
 """Topic name and partition."""
@@ -30,9 +30,9 @@ class Offsets:
     def __init__(self) -> None:
         self.by_group: dict[str, dict[NamedPlace, Committed]] = {}
         self.last_ms: dict[str, int] = {}
-        self._open: dict[int, list[Entry]] = {}
+        self._open: dict[int, list[FoldEntry]] = {}
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: FoldEntry) -> None:
         """A commit or its tombstone."""
         self.last_ms[entry.group] = entry.at_ms
         if entry.value is None:
@@ -46,7 +46,7 @@ class Offsets:
         else:
             self._commit(entry, entry.value, entry.at_ms)
 
-    def end(self, entry: Entry) -> None:
+    def end(self, entry: FoldEntry) -> None:
         """A marker."""
         for one in self._open.pop(entry.producer_id, ()):
             if entry.marker == "commit" and one.value is not None:
@@ -55,7 +55,7 @@ class Offsets:
     def of(self, group_id: str) -> Iterator[tuple[NamedPlace, Committed]]:
         yield from sorted(self.by_group.get(group_id, {}).items())
 
-    def _commit(self, entry: Entry, value: Value, at_ms: int) -> None:
+    def _commit(self, entry: FoldEntry, value: Value, at_ms: int) -> None:
         group = self.by_group.setdefault(entry.group, {})
         place = (entry.topic, entry.partition)
         before, offset = group.get(place), int(value["offset"])

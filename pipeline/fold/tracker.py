@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from groupd.pipeline.fold.endings import REPLACED, TRIGGERS, Ending, ending_of
-from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.facts import Facts, Row
-from groupd.pipeline.fold.observer import Observer
-from groupd.pipeline.fold.state import AWAY, Cause, Group, Holding, Life, Owner, Place, Settings
+from groupd.pipeline.fold.observer import FoldObserver
+from groupd.pipeline.fold.state import (
+    AWAY,
+    Cause,
+    GroupState,
+    Holding,
+    Life,
+    Owner,
+    Place,
+    Settings,
+)
 from groupd.pipeline.fold.topics import Topics
 
 
@@ -19,7 +28,7 @@ class Tracker:
     __slots__ = ("facts", "observers", "settings", "topics")
 
     def __init__(
-        self, facts: Facts, topics: Topics, settings: Settings, observers: Sequence[Observer]
+        self, facts: Facts, topics: Topics, settings: Settings, observers: Sequence[FoldObserver]
     ) -> None:
         self.facts = facts
         self.topics = topics
@@ -28,7 +37,9 @@ class Tracker:
 
     # Members
 
-    def begin(self, group: Group, entry: Entry, member_id: str, began_by: str | None) -> Life:
+    def begin(
+        self, group: GroupState, entry: FoldEntry, member_id: str, began_by: str | None
+    ) -> Life:
         life = Life(
             member_id,
             group.protocol,
@@ -42,7 +53,9 @@ class Tracker:
         group.members[member_id] = life
         return life
 
-    def enter(self, group: Group, life: Life, entry: Entry, epoch: int, state: str) -> None:
+    def enter(
+        self, group: GroupState, life: Life, entry: FoldEntry, epoch: int, state: str
+    ) -> None:
         """A member has an epoch and a state, maybe the same ones."""
         if (life.epoch, life.state) == (epoch, state):
             return
@@ -55,7 +68,7 @@ class Tracker:
         life.epoch, life.state = epoch, state
         life.state_since_ms, life.state_offset = entry.at_ms, entry.offset
 
-    def depart(self, group: Group, member_id: str, at_ms: int) -> None:
+    def depart(self, group: GroupState, member_id: str, at_ms: int) -> None:
         """Its records are gone; `flush` or a successor will end it."""
         life = group.members.pop(member_id, None)
         if life is not None:
@@ -64,13 +77,13 @@ class Tracker:
             group.departing[member_id] = life
             group.departing_ms = at_ms
 
-    def flush(self, group: Group) -> None:
+    def flush(self, group: GroupState) -> None:
         """The operation is over in which members departed: end them."""
         for life in group.departing.values():
             self.end(group, life, group.departing_ms, None)
         group.departing.clear()
 
-    def end(self, group: Group, life: Life, at_ms: int, ending: Ending | None) -> None:
+    def end(self, group: GroupState, life: Life, at_ms: int, ending: Ending | None) -> None:
         """`ending` None: found out here."""
         ending = ending or ending_of(life, at_ms, self.settings)
         by = "removed" if ending.successor is None else ending.by
@@ -87,7 +100,7 @@ class Tracker:
             observer.life_ended(group, life, at_ms, ending)
 
     def succeed(
-        self, group: Group, old: Life, entry: Entry, member_id: str, by: str = REPLACED
+        self, group: GroupState, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
     ) -> Life:
         """Another life in the place of a departed one; it holds nothing yet."""
         words = f"instance {old.instance_id} came back as another member"
@@ -98,7 +111,7 @@ class Tracker:
         life.replaces = old.member_id if by == REPLACED else None
         return life
 
-    def _note_flapping(self, group: Group, life: Life, at_ms: int) -> None:
+    def _note_flapping(self, group: GroupState, life: Life, at_ms: int) -> None:
         settings = self.settings
         if life.began_by != "joined" or at_ms - life.joined_ms > settings.flap_life_ms:
             return
@@ -110,7 +123,7 @@ class Tracker:
 
     # Partitions
 
-    def hold(self, group: Group, place: Place, life: Life, entry: Entry) -> None:
+    def hold(self, group: GroupState, place: Place, life: Life, entry: FoldEntry) -> None:
         before = group.holders.get(place)
         if before is not None:
             # Only a client-side assignor gives a partition to two: the later one counts.
@@ -125,7 +138,7 @@ class Tracker:
             move.taken_ms = entry.at_ms
         group.released.pop(place, None)
 
-    def release(self, group: Group, place: Place, life: Life, at_ms: int, by: str) -> None:
+    def release(self, group: GroupState, place: Place, life: Life, at_ms: int, by: str) -> None:
         holding = group.holders.get(place)
         if holding is not None and holding.owner.member_id == life.member_id:
             self._ownership_row(group, place, holding, life, at_ms, by)
@@ -134,7 +147,12 @@ class Tracker:
                 group.released[place] = (at_ms, holding.owner)
 
     def set_held(
-        self, group: Group, life: Life, entry: Entry, assigned: set[Place], pending: set[Place]
+        self,
+        group: GroupState,
+        life: Life,
+        entry: FoldEntry,
+        assigned: set[Place],
+        pending: set[Place],
     ) -> None:
         """What a member holds from now on."""
         before, after = life.held(), assigned | pending
@@ -151,7 +169,7 @@ class Tracker:
 
     # Rows
 
-    def close(self, group: Group) -> None:
+    def close(self, group: GroupState) -> None:
         """The end of the log: what is still going on, with open ends."""
         self.flush(group)
         for member_id in sorted(group.members):
@@ -164,7 +182,7 @@ class Tracker:
             holder = group.members.get(holding.owner.member_id)
             self._ownership_row(group, place, holding, holder, None, None)
 
-    def _epoch_row(self, group: Group, life: Life, until_ms: int | None) -> None:
+    def _epoch_row(self, group: GroupState, life: Life, until_ms: int | None) -> None:
         if life.state == AWAY and until_ms is not None:
             life.away_ms += until_ms - life.state_since_ms
         if until_ms == life.state_since_ms:
@@ -190,7 +208,7 @@ class Tracker:
 
     def _ownership_row(
         self,
-        group: Group,
+        group: GroupState,
         place: Place,
         holding: Holding,
         life: Life | None,
@@ -215,7 +233,7 @@ class Tracker:
         self.facts.add("ownership", row)
 
     def _member_row(
-        self, group: Group, life: Life, at_ms: int | None, ending: Ending | None
+        self, group: GroupState, life: Life, at_ms: int | None, ending: Ending | None
     ) -> Row:
         now_away = at_ms is None and life.state == AWAY
         return {

@@ -14,7 +14,14 @@ from msgspec import Struct
 from groupd.coordinator.core.classic_group.subscription import Assignment, encode_assignment
 from groupd.pipeline.generator.consumer_members import encoded
 from groupd.pipeline.generator.names import classic_member_id, client_host
-from groupd.pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, World
+from groupd.pipeline.generator.script import (
+    Act,
+    EncodedRecord,
+    GeneratedWorld,
+    GroupPlan,
+    Op,
+    ScriptStep,
+)
 from groupd.protocol.records.primitives import INT16, INT32, string
 from groupd.protocol.records.schema import (
     GroupMetadataKey,
@@ -40,7 +47,7 @@ class _Client(Struct, frozen=True):
 class ClassicMembers:
     """See `members.Members`."""
 
-    def __init__(self, plan: GroupPlan, world: World, rng: Random) -> None:
+    def __init__(self, plan: GroupPlan, world: GeneratedWorld, rng: Random) -> None:
         self._plan = plan
         self._rng = rng
         self._names = {number: world.topics[number].name for number, _ in plan.places}
@@ -52,13 +59,13 @@ class ClassicMembers:
         """When the rebalance that goes on will have found its end."""
         self._assigned: tuple[int, ...] = (-1,) * len(plan.places)
 
-    def apply(self, op: Op) -> Iterator[Step]:
+    def apply(self, op: Op) -> Iterator[ScriptStep]:
         if op.act is Act.MUTE:
             self._silent.add(op.member)
-            yield Step(op.at_ms, (), self._owners())
+            yield ScriptStep(op.at_ms, (), self._owners())
             return
         if op.act is Act.DELETE:
-            yield Step(op.at_ms, ((_key(self._plan.name), None),), self._owners())
+            yield ScriptStep(op.at_ms, ((_key(self._plan.name), None),), self._owners())
             return
         if op.act is Act.JOIN:
             self._silent.discard(op.member)
@@ -66,22 +73,22 @@ class ClassicMembers:
         elif op.act is Act.AWAY:
             # A static member that goes says nothing; its session runs on.
             self._silent.add(op.member)
-            yield Step(op.at_ms, (), self._owners())
+            yield ScriptStep(op.at_ms, (), self._owners())
             return
         else:
             del self._clients[op.member]
         # Members hear of it at their next heartbeat and join again; the slowest one counts.
         self._done_ms = op.at_ms + 300 + self._rng.randrange(200, 900) * (1 + len(self._clients))
         self._assigned = (-1,) * len(self._plan.places)
-        yield Step(op.at_ms, (), self._assigned)
+        yield ScriptStep(op.at_ms, (), self._assigned)
 
-    def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
+    def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
         if self._done_ms is None or self._done_ms >= until_ms:
             return
         at_ms, self._done_ms = self._done_ms, None
         self._generation += 1
         self._assigned = _range(self._plan, self._names, sorted(self._clients))
-        yield Step(at_ms, (self._record(at_ms),), self._owners())
+        yield ScriptStep(at_ms, (self._record(at_ms),), self._owners())
 
     def close(self) -> None:
         """Nothing to let go of."""

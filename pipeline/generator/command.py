@@ -23,7 +23,7 @@ from groupd.pipeline.generator.generate import (
     generate,
     plan_world,
 )
-from groupd.pipeline.generator.script import GroupPlan, World
+from groupd.pipeline.generator.script import GeneratedWorld, GroupPlan
 from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, Sink, StoreSink
 from groupd.storage.log import LogError
 from groupd.storage.open import create_store, database_file
@@ -124,7 +124,7 @@ def _collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
-async def _generate(world: World, plans: Sequence[GroupPlan], place: Place) -> Generated:
+async def _generate(world: GeneratedWorld, plans: Sequence[GroupPlan], place: Place) -> Generated:
     bar = Progress(
         TextColumn("generating"),
         BarColumn(),

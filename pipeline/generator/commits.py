@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from random import Random
 from struct import Struct
 
-from groupd.pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, Turn, World
+from groupd.pipeline.generator.script import (
+    Act,
+    EncodedRecord,
+    GeneratedWorld,
+    GroupPlan,
+    Op,
+    ScriptStep,
+    ScriptTurn,
+)
 from groupd.protocol.records.batch import TRANSACTIONAL, encode_batch, encode_marker, pack_batch
 from groupd.protocol.records.batch_records import zigzag
 from groupd.protocol.records.codec import encode_key
@@ -31,7 +39,7 @@ _NO_SEQUENCE = -1
 class Commits:
     """The commits of one group; used once."""
 
-    def __init__(self, plan: GroupPlan, world: World, rng: Random) -> None:
+    def __init__(self, plan: GroupPlan, world: GeneratedWorld, rng: Random) -> None:
         self._plan = plan
         self._world = world
         self._rng = rng
@@ -64,10 +72,12 @@ class Commits:
         self._interval_ms = 0.0
         self._laps = 0
 
-    def turns(self, steps: Sequence[Step], records: int, *, exactly: bool) -> list[Turn]:
+    def turns(
+        self, steps: Sequence[ScriptStep], records: int, *, exactly: bool
+    ) -> list[ScriptTurn]:
         """All of the group's writes, those of `steps` among them; about `records` of them are
         commits and markers, or as many as that if `exactly`."""
-        turns: list[Turn] = []
+        turns: list[ScriptTurn] = []
         left = records
         ends = [step.at_ms for step in steps[1:]] + [self._world.end_ms]
         yields = [self._records_a_tick(step.owners) for step in steps]
@@ -78,7 +88,7 @@ class Commits:
         for number, (step, until_ms) in enumerate(zip(steps, ends, strict=True)):
             if step.records:
                 payload = encode_batch(0, 0, step.at_ms, step.records)
-                turns.append(Turn(step.at_ms, len(step.records), payload))
+                turns.append(ScriptTurn(step.at_ms, len(step.records), payload))
             if step.op is not None:
                 turns += self._act(step.op)
             owners = step.owners
@@ -106,7 +116,9 @@ class Commits:
         return owned / len(set(owners) - {-1}) + 1  # one member at a time, and its marker
 
     @staticmethod
-    def _later(steps: Sequence[Step], ends: Sequence[int], yields: Sequence[float]) -> list[float]:
+    def _later(
+        steps: Sequence[ScriptStep], ends: Sequence[int], yields: Sequence[float]
+    ) -> list[float]:
         """By step, what ticks in every millisecond after it would come to."""
         found = [0.0]
         for step, end_ms, records in zip(steps[:0:-1], ends[:0:-1], yields[:0:-1], strict=True):
@@ -119,7 +131,9 @@ class Commits:
         bases, rates, topic_of = self._bases, self._rates, self._topic_of
         return [bases[place] + int(rates[place] * busy[topic_of[place]]) for place in places]
 
-    def _tick(self, at_ms: int, owned: list[int], owners: Sequence[int], room: int) -> list[Turn]:
+    def _tick(
+        self, at_ms: int, owned: list[int], owners: Sequence[int], room: int
+    ) -> list[ScriptTurn]:
         """Everybody commits; in a group with transactions one member ends one of its own."""
         if self._plan.producer_id >= 0 and room > 1:
             present = sorted({owners[place] for place in owned})
@@ -139,7 +153,9 @@ class Commits:
                 reach = position + int(speeds[place] * seconds) + 1
                 positions[place] = reach if reach < end else end
 
-    def _batch(self, at_ms: int, places: Sequence[int], member: int, producer_id: int = -1) -> Turn:
+    def _batch(
+        self, at_ms: int, places: Sequence[int], member: int, producer_id: int = -1
+    ) -> ScriptTurn:
         """`member`: who commits; 0 where all do so at once."""
         self._advance(at_ms, places, member)
         self._committed.update(places)
@@ -163,9 +179,9 @@ class Commits:
             producer_epoch=0 if transactional else -1,
             base_sequence=_NO_SEQUENCE,
         )
-        return Turn(at_ms, len(places), pack_batch(header, b"".join(parts)))
+        return ScriptTurn(at_ms, len(places), pack_batch(header, b"".join(parts)))
 
-    def _transaction(self, at_ms: int, member: int, places: Sequence[int]) -> list[Turn]:
+    def _transaction(self, at_ms: int, member: int, places: Sequence[int]) -> list[ScriptTurn]:
         before = [self._positions[place] for place in places]
         known = set(self._committed)
         producer_id = self._plan.producer_id + member
@@ -179,9 +195,9 @@ class Commits:
         delay_ms = min(self._rng.randrange(*_MARKER_DELAY_MS), int(self._interval_ms / 2))
         marker_ms = min(at_ms + delay_ms, self._world.end_ms - 1)
         marker = encode_marker(0, 0, marker_ms, producer_id, 0, 0, commit=commit)
-        return [batch, Turn(marker_ms, 1, marker)]
+        return [batch, ScriptTurn(marker_ms, 1, marker)]
 
-    def _act(self, op: Op) -> list[Turn]:
+    def _act(self, op: Op) -> list[ScriptTurn]:
         """An act on committed offsets."""
         places = list(op.places) or list(range(len(self._plan.places)))
         if op.act is Act.STICK:
@@ -194,7 +210,7 @@ class Commits:
             tombstones: list[EncodedRecord] = [(self._keys[place], None) for place in gone]
             if tombstones:
                 payload = encode_batch(0, 0, op.at_ms, tombstones)
-                return [Turn(op.at_ms, len(tombstones), payload)]
+                return [ScriptTurn(op.at_ms, len(tombstones), payload)]
         else:
             for place, end in zip(places, self._ends(op.at_ms, places), strict=True):
                 back = max(0, self._positions[place] - op.amount)

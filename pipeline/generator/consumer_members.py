@@ -19,7 +19,14 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.pipeline.generator.names import client_host, member_uuid
-from groupd.pipeline.generator.script import Act, EncodedRecord, GroupPlan, Op, Step, World
+from groupd.pipeline.generator.script import (
+    Act,
+    EncodedRecord,
+    GeneratedWorld,
+    GroupPlan,
+    Op,
+    ScriptStep,
+)
 from groupd.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     ConsumerGroupHeartbeatRequest,
@@ -52,7 +59,7 @@ class _Client:
 class ConsumerMembers:
     """See `members.Members`."""
 
-    def __init__(self, plan: GroupPlan, world: World, rng: Random) -> None:
+    def __init__(self, plan: GroupPlan, world: GeneratedWorld, rng: Random) -> None:
         self._plan = plan
         self._rng = rng
         used = [world.topics[number] for number in sorted({p.topic for p in plan.places})]
@@ -74,7 +81,7 @@ class ConsumerMembers:
         self._silent: set[int] = set()
         self._written = 0
 
-    def apply(self, op: Op) -> Iterator[Step]:
+    def apply(self, op: Op) -> Iterator[ScriptStep]:
         if op.act is Act.JOIN:
             self._silent.discard(op.member)
             client = _Client(op.member, member_uuid(self._rng), op.at_ms)
@@ -82,7 +89,7 @@ class ConsumerMembers:
             yield self._beat(client, op.at_ms)
         elif op.act is Act.MUTE:
             self._silent.add(op.member)
-            yield Step(op.at_ms, (), self._owners())
+            yield ScriptStep(op.at_ms, (), self._owners())
         elif op.act is Act.DELETE:
             request = DeleteGroupsRequest((self._plan.name,))
             yield self._step(self._shard.handle(self._context(0), request, _at(op.at_ms)), op.at_ms)
@@ -95,7 +102,7 @@ class ConsumerMembers:
                 epoch = AWAY_EPOCH if op.act is Act.AWAY else LEAVE_EPOCH
                 yield self._step(self._send(client, epoch, op.at_ms), op.at_ms)
 
-    def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
+    def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
         """Heartbeats until every member has what it shall have, or until time is up."""
         clients = [c for c in self._clients.values() if c.number not in self._silent]
         for client in clients:
@@ -127,7 +134,7 @@ class ConsumerMembers:
             for member in members
         )
 
-    def _beat(self, client: _Client, at_ms: int) -> Step:
+    def _beat(self, client: _Client, at_ms: int) -> ScriptStep:
         outcome = self._send(client, client.epoch, at_ms)
         ((_, reply),) = outcome.replies
         assert isinstance(reply, ConsumerGroupHeartbeatReply)
@@ -161,12 +168,12 @@ class ConsumerMembers:
     def _context(self, number: int) -> RequestContext:
         return RequestContext(0, 1, f"{self._plan.name}-{number}", client_host(number))
 
-    def _step(self, outcome: Outcome, at_ms: int) -> Step:
+    def _step(self, outcome: Outcome, at_ms: int) -> ScriptStep:
         records = list(self._replayed(outcome))
         for task in outcome.tasks:
             done = self._shard.task_done(task, task.run(), _at(at_ms))
             records += self._replayed(done)
-        return Step(at_ms, tuple(records), self._owners())
+        return ScriptStep(at_ms, tuple(records), self._owners())
 
     def _replayed(self, outcome: Outcome) -> Iterator[EncodedRecord]:
         for record in outcome.records:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from random import Random
 
 from groupd.pipeline.generator.profiles import DAY_MS, HOUR_MS, MINUTE_MS, SESSION_MS
-from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
-from groupd.pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
+from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
 
 SEED = 848
 DAYS = 2
@@ -33,11 +33,13 @@ _TOPICS = (("orders", 12, 40.0), ("views", 6, 110.0), ("invoices", 8, 6.0), ("st
 ORDERS, VIEWS, INVOICES, STOCK = range(4)
 
 
-def demo_world(until_ms: int) -> tuple[World, list[GroupPlan]]:
+def demo_world(until_ms: int) -> tuple[GeneratedWorld, list[GroupPlan]]:
     """The demo, which ends at `until_ms`."""
     rng = Random(SEED)
     topics = [_topic(name, partitions, rate, rng) for name, partitions, rate in _TOPICS]
-    world = World(topics, until_ms - DAYS * DAY_MS, until_ms, PARTITIONS, SEED, _END_POINTS)
+    world = GeneratedWorld(
+        topics, until_ms - DAYS * DAY_MS, until_ms, PARTITIONS, SEED, _END_POINTS
+    )
     start = world.start_ms
     plans = [
         _group(
@@ -66,17 +68,17 @@ def demo_world(until_ms: int) -> tuple[World, list[GroupPlan]]:
     return world, plans
 
 
-def _topic(name: str, partitions: int, rate: float, rng: Random) -> Topic:
+def _topic(name: str, partitions: int, rate: float, rng: Random) -> GeneratedTopic:
     rates = tuple(rate * rng.uniform(0.8, 1.25) for _ in range(partitions))
     bases = tuple(rng.randrange(1_000_000, 2_000_000) for _ in rates)
-    return Topic(name, rng.randbytes(16), rates, bases, 0.7, rng.uniform(12, 16) * 3600)
+    return GeneratedTopic(name, rng.randbytes(16), rates, bases, 0.7, rng.uniform(12, 16) * 3600)
 
 
 def _group(
     name: str,
     kind: Kind,
     topic: int,
-    topics: list[Topic],
+    topics: list[GeneratedTopic],
     ops: Iterator[Op],
     capacity: float,
     *,
@@ -87,7 +89,7 @@ def _group(
     return GroupPlan(
         name,
         kind,
-        tuple(Place(topic, partition) for partition in range(topics[topic].partitions)),
+        tuple(TopicPartition(topic, partition) for partition in range(topics[topic].partitions)),
         tuple(sorted(ops, key=lambda op: op.at_ms)),
         records,
         capacity,

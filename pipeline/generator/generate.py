@@ -11,7 +11,7 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.pipeline.generator.commits import Commits
 from groupd.pipeline.generator.members import steps_of
 from groupd.pipeline.generator.profiles import DAY_MS, plan_groups
-from groupd.pipeline.generator.script import GroupPlan, Turn, World
+from groupd.pipeline.generator.script import GeneratedWorld, GroupPlan, ScriptTurn
 from groupd.pipeline.generator.sinks import PlacedBatch, Sink
 from groupd.pipeline.generator.traffic import end_offsets, make_topics
 from groupd.protocol.records.batch import HEADER_BYTES
@@ -48,17 +48,17 @@ class Generated(Struct, frozen=True):
     topics: int
 
 
-def plan_world(options: Options) -> tuple[World, list[GroupPlan]]:
+def plan_world(options: Options) -> tuple[GeneratedWorld, list[GroupPlan]]:
     """Topics and groups, nothing of which has happened yet."""
     rng = Random(f"{options.seed}/world")
     topics = make_topics(max(3, options.groups // _GROUPS_A_TOPIC), rng)
     start_ms = options.until_ms - int(options.days * DAY_MS)
-    world = World(topics, start_ms, options.until_ms, options.partitions, options.seed)
+    world = GeneratedWorld(topics, start_ms, options.until_ms, options.partitions, options.seed)
     return world, list(plan_groups(options.groups, options.records, world, rng))
 
 
 async def generate(
-    world: World, plans: Sequence[GroupPlan], sink: Sink, progress: Progress | None = None
+    world: GeneratedWorld, plans: Sequence[GroupPlan], sink: Sink, progress: Progress | None = None
 ) -> Generated:
     """Exactly as many records as the plans say in all. Raises GeneratorError, LogError."""
     used = max((plan.producer_id for plan in plans), default=-1) + PRODUCERS_A_GROUP
@@ -72,7 +72,7 @@ async def generate(
     order = sorted(by_partition.items(), key=lambda entry: (last in entry[1], entry[0]))
     owed = records = batches = 0
     for partition, mine in order:
-        turns: list[Turn] = []
+        turns: list[ScriptTurn] = []
         for plan in sorted(mine, key=lambda plan: plan is last):
             made = turns_of(plan, world, owed, exactly=plan is last)
             owed += plan.records - sum(turn.records for turn in made)
@@ -88,7 +88,9 @@ async def generate(
     return Generated(records, batches, len(plans), len(world.topics))
 
 
-def turns_of(plan: GroupPlan, world: World, owed: int, *, exactly: bool = False) -> list[Turn]:
+def turns_of(
+    plan: GroupPlan, world: GeneratedWorld, owed: int, *, exactly: bool = False
+) -> list[ScriptTurn]:
     """All writes of one group, not in order; `owed`: records to make more than planned."""
     rng = Random(f"{world.seed}/group/{plan.name}")
     steps = steps_of(plan, world, rng)
@@ -96,7 +98,7 @@ def turns_of(plan: GroupPlan, world: World, owed: int, *, exactly: bool = False)
     return Commits(plan, world, rng).turns(steps, commits, exactly=exactly)
 
 
-def _placed(turns: list[Turn]) -> list[PlacedBatch]:
+def _placed(turns: list[ScriptTurn]) -> list[PlacedBatch]:
     """The turns by time, each at its offset."""
     turns.sort(key=lambda turn: turn.at_ms)
     placed = []

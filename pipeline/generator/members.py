@@ -8,7 +8,7 @@ from typing import Protocol
 
 from groupd.pipeline.generator.classic_members import ClassicMembers
 from groupd.pipeline.generator.consumer_members import ConsumerMembers
-from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, Step, World
+from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op, ScriptStep
 
 _OF_MEMBERS = frozenset({Act.JOIN, Act.LEAVE, Act.FENCE, Act.MUTE, Act.AWAY})
 
@@ -16,11 +16,11 @@ _OF_MEMBERS = frozenset({Act.JOIN, Act.LEAVE, Act.FENCE, Act.MUTE, Act.AWAY})
 class Members(Protocol):
     """The members of one group."""
 
-    def apply(self, op: Op) -> Iterator[Step]:
+    def apply(self, op: Op) -> Iterator[ScriptStep]:
         """What an act of a member, or the deletion of the group, writes at once."""
         ...
 
-    def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
+    def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
         """What follows from it before `until_ms`."""
         ...
 
@@ -35,23 +35,23 @@ class _Nobody:
     def __init__(self, plan: GroupPlan) -> None:
         self._owners = (0,) * len(plan.places)
 
-    def apply(self, op: Op) -> Iterator[Step]:
+    def apply(self, op: Op) -> Iterator[ScriptStep]:
         """Of the deletion nothing but its offsets is in the log: the group had no record."""
-        yield Step(op.at_ms, (), (-1,) * len(self._owners))
+        yield ScriptStep(op.at_ms, (), (-1,) * len(self._owners))
 
-    def settle(self, from_ms: int, until_ms: int) -> Iterator[Step]:
+    def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
         return iter(())
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def begin(self, at_ms: int) -> Step:
-        return Step(at_ms, (), self._owners)
+    def begin(self, at_ms: int) -> ScriptStep:
+        return ScriptStep(at_ms, (), self._owners)
 
 
-def steps_of(plan: GroupPlan, world: World, rng: Random) -> list[Step]:
+def steps_of(plan: GroupPlan, world: GeneratedWorld, rng: Random) -> list[ScriptStep]:
     """The life of a group without its commits, by time."""
-    steps: list[Step] = []
+    steps: list[ScriptStep] = []
     members: Members
     if plan.kind is Kind.CONSUMER:
         members = ConsumerMembers(plan, world, rng)
@@ -68,10 +68,10 @@ def steps_of(plan: GroupPlan, world: World, rng: Random) -> list[Step]:
         else:
             if op.act is Act.DELETE:
                 # Offsets first: the group's own records end what the log knows of it.
-                steps.append(Step(op.at_ms, (), nobody_owns, op._replace(act=Act.FORGET)))
+                steps.append(ScriptStep(op.at_ms, (), nobody_owns, op._replace(act=Act.FORGET)))
                 steps += members.apply(op)
                 continue
-            steps.append(Step(op.at_ms, (), steps[-1].owners if steps else nobody_owns, op))
+            steps.append(ScriptStep(op.at_ms, (), steps[-1].owners if steps else nobody_owns, op))
         # Also after an act on offsets: it may have come into an unfinished rebalance.
         steps += members.settle(op.at_ms, following)
     members.close()

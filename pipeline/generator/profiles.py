@@ -11,8 +11,8 @@ from random import Random
 
 from msgspec import Struct
 
-from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
-from groupd.pipeline.generator.traffic import Place
+from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
+from groupd.pipeline.generator.traffic import TopicPartition
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SESSION_MS = 45_000
@@ -24,10 +24,10 @@ _LIFECYCLE_SHARE = 0.15
 _PRODUCERS_A_GROUP = 100
 _FIRST_PRODUCER_ID = 1000
 
-Incident = Callable[["Slot"], Iterator[Op]]
+Incident = Callable[["IncidentSlot"], Iterator[Op]]
 
 
-class Slot(Struct, frozen=True):
+class IncidentSlot(Struct, frozen=True):
     """Room for one incident. `rewind`: records of ten minutes."""
 
     start_ms: int
@@ -42,7 +42,7 @@ class Slot(Struct, frozen=True):
         return int(self.rng.uniform(low_s, high_s) * 1000)
 
 
-def _restart(slot: Slot) -> Iterator[Op]:
+def _restart(slot: IncidentSlot) -> Iterator[Op]:
     """A deployment: one member after the other."""
     at_ms = slot.start_ms
     for member in range(slot.members):
@@ -51,7 +51,7 @@ def _restart(slot: Slot) -> Iterator[Op]:
         at_ms += slot.soon(30, 60)
 
 
-def _bounce(slot: Slot) -> Iterator[Op]:
+def _bounce(slot: IncidentSlot) -> Iterator[Op]:
     """A deployment of static members, who keep what they read."""
     at_ms = slot.start_ms
     for member in range(slot.members):
@@ -60,7 +60,7 @@ def _bounce(slot: Slot) -> Iterator[Op]:
         at_ms += slot.soon(25, 40)
 
 
-def _rolling_start(slot: Slot) -> Iterator[Op]:
+def _rolling_start(slot: IncidentSlot) -> Iterator[Op]:
     """The whole application stops; later its members start one after the other."""
     for member in range(slot.members):
         yield Op(slot.start_ms + member * 1500, Act.LEAVE, member)
@@ -70,14 +70,14 @@ def _rolling_start(slot: Slot) -> Iterator[Op]:
         at_ms += slot.soon(20, 50)
 
 
-def _crash(slot: Slot) -> Iterator[Op]:
+def _crash(slot: IncidentSlot) -> Iterator[Op]:
     member = slot.rng.randrange(slot.members)
     yield Op(slot.start_ms, Act.MUTE, member)
     yield Op(slot.start_ms + SESSION_MS, Act.FENCE, member)
     yield Op(slot.start_ms + SESSION_MS + slot.soon(5, 240), Act.JOIN, member)
 
 
-def _scale(slot: Slot) -> Iterator[Op]:
+def _scale(slot: IncidentSlot) -> Iterator[Op]:
     more = slot.rng.randrange(1, 3)
     for number in range(more):
         yield Op(slot.start_ms + number * slot.soon(3, 9), Act.JOIN, slot.members + number)
@@ -86,7 +86,7 @@ def _scale(slot: Slot) -> Iterator[Op]:
         yield Op(end_ms + number * 10_000, Act.LEAVE, slot.members + number)
 
 
-def _storm(slot: Slot) -> Iterator[Op]:
+def _storm(slot: IncidentSlot) -> Iterator[Op]:
     """Members that are thrown out and come back, again and again."""
     at_ms = slot.start_ms
     for lap in range(slot.rng.randrange(8, 20)):
@@ -97,19 +97,19 @@ def _storm(slot: Slot) -> Iterator[Op]:
         at_ms += SESSION_MS + slot.soon(20, 60)
 
 
-def _stuck(slot: Slot) -> Iterator[Op]:
+def _stuck(slot: IncidentSlot) -> Iterator[Op]:
     places = (slot.rng.randrange(slot.places),)
     yield Op(slot.start_ms, Act.STICK, places=places)
     yield Op(slot.start_ms + slot.length_ms * 4 // 5, Act.FREE, places=places)
 
 
-def _rewind(slot: Slot) -> Iterator[Op]:
+def _rewind(slot: IncidentSlot) -> Iterator[Op]:
     """The consumer itself seeks back."""
     places = tuple(sorted(slot.rng.sample(range(slot.places), max(1, slot.places // 3))))
     yield Op(slot.start_ms, Act.REWIND, 0, places, slot.rewind)
 
 
-def _reset(slot: Slot) -> Iterator[Op]:
+def _reset(slot: IncidentSlot) -> Iterator[Op]:
     """An operator stops the group and moves its offsets."""
     for member in range(slot.members):
         yield Op(slot.start_ms + member * 1500, Act.LEAVE, member)
@@ -120,7 +120,7 @@ def _reset(slot: Slot) -> Iterator[Op]:
         yield Op(at_ms + slot.soon(30, 60) + member * 2000, Act.JOIN, member)
 
 
-def _forget(slot: Slot) -> Iterator[Op]:
+def _forget(slot: IncidentSlot) -> Iterator[Op]:
     yield Op(slot.start_ms, Act.FORGET, places=(slot.rng.randrange(slot.places),))
 
 
@@ -177,7 +177,9 @@ PROFILES = (
 _TEAMS = ("billing", "search", "fraud", "mail", "reports", "stock", "web", "crm", "ml", "ops")
 
 
-def plan_groups(count: int, records: int, world: World, rng: Random) -> Iterator[GroupPlan]:
+def plan_groups(
+    count: int, records: int, world: GeneratedWorld, rng: Random
+) -> Iterator[GroupPlan]:
     """`count` groups whose plans come to `records` in all; the last one is steady."""
     shares = [profile.share for profile in PROFILES]
     kinds = [*rng.choices(PROFILES, shares, k=count - 1), PROFILES[0]]
@@ -192,12 +194,14 @@ def plan_groups(count: int, records: int, world: World, rng: Random) -> Iterator
         yield _group(number, profile, mine, world, Random(f"{world.seed}/plan/{number}"))
 
 
-def _group(number: int, profile: Profile, records: int, world: World, rng: Random) -> GroupPlan:
+def _group(
+    number: int, profile: Profile, records: int, world: GeneratedWorld, rng: Random
+) -> GroupPlan:
     topics = rng.sample(range(len(world.topics)), min(len(world.topics), rng.choice((1, 1, 1, 2))))
     # A small budget must not be gone with the first commits.
     room = max(1, records // 20)
     places = tuple(
-        Place(topic, partition)
+        TopicPartition(topic, partition)
         for topic in sorted(topics)
         for partition in range(world.topics[topic].partitions)
     )[:room]
@@ -231,7 +235,7 @@ def _incidents(
     members: int,
     places: int,
     rewind: int,
-    world: World,
+    world: GeneratedWorld,
     rng: Random,
 ) -> Iterator[Op]:
     first = world.start_ms + 10 * MINUTE_MS
@@ -253,4 +257,4 @@ def _incidents(
         incident = rng.choices(choices, odds)[0]
         if kind is Kind.SIMPLE and incident not in (_rewind, _forget):
             continue
-        yield from incident(Slot(start, slot_ms // 2, members, places, rewind, rng))
+        yield from incident(IncidentSlot(start, slot_ms // 2, members, places, rewind, rng))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from groupd.pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
 
 EncodedRecord = tuple[bytes, bytes | None]
 
@@ -67,7 +67,7 @@ class GroupPlan(Struct, frozen=True):
 
     name: str
     kind: Kind
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
     ops: tuple[Op, ...]
     records: int
     capacity: float = 2.0
@@ -78,7 +78,7 @@ class GroupPlan(Struct, frozen=True):
     assignor: str | None = None
 
 
-class Step(NamedTuple):
+class ScriptStep(NamedTuple):
     """A write of the coordinator, or only a change of who reads what. `owners`: by place the
     member's number, -1 for nobody."""
 
@@ -88,7 +88,7 @@ class Step(NamedTuple):
     op: Op | None = None
 
 
-class Turn(NamedTuple):
+class ScriptTurn(NamedTuple):
     """One batch of a shard's log, at offset 0 until it has its place."""
 
     at_ms: int
@@ -96,11 +96,11 @@ class Turn(NamedTuple):
     payload: bytes
 
 
-class World(Struct, frozen=True):
+class GeneratedWorld(Struct, frozen=True):
     """What the groups of a log share. `partitions`: of `__consumer_offsets`. `end_points`: how
     often the ends of topics are written down."""
 
-    topics: Sequence[Topic]
+    topics: Sequence[GeneratedTopic]
     start_ms: int
     end_ms: int
     partitions: int

@@ -13,7 +13,7 @@ from groupd.coordinator.core.partitioning import offsets_log_name
 from groupd.coordinator.logtools.segments import SegmentWriter
 from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.generator.traffic import EndOffset, Topic
+from groupd.pipeline.generator.traffic import EndOffset, GeneratedTopic
 from groupd.protocol.records.batch import parse_header
 from groupd.protocol.records.rebuild import bare_header, rebuild_batch
 from groupd.storage.log import Append, Store, StoredTopic
@@ -44,7 +44,9 @@ class GeneratorError(PipelineError):
 class Sink(Protocol):
     """Takes one log, made of whole partitions."""
 
-    async def begin(self, partitions: int, topics: Sequence[Topic], producer_ids: int) -> None:
+    async def begin(
+        self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
+    ) -> None:
         """Raises GeneratorError when something is there already. `producer_ids`: the first one
         that the log does not use."""
         ...
@@ -53,7 +55,7 @@ class Sink(Protocol):
         """All batches of one partition of `__consumer_offsets`, in order."""
         ...
 
-    async def ends(self, topics: Sequence[Topic], ends: Sequence[EndOffset]) -> None:
+    async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
         """What was produced to the topics, by topic, partition and time."""
         ...
 
@@ -64,7 +66,9 @@ class StoreSink:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def begin(self, partitions: int, topics: Sequence[Topic], producer_ids: int) -> None:
+    async def begin(
+        self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
+    ) -> None:
         resource, name, key = _OFFSETS_PARTITIONS
         known = {(entry[0], entry[2]) for entry in await self._store.configs()}
         if (resource, key) in known or await self._store.topics():
@@ -79,7 +83,7 @@ class StoreSink:
         name = offsets_log_name(partition)
         await self._append(name, batches)
 
-    async def ends(self, topics: Sequence[Topic], ends: Sequence[EndOffset]) -> None:
+    async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
         """Bare batches, as if compaction had taken what was in them: offsets and times stay."""
         ids = {topic.name: topic.topic_id for topic in topics}
         by_log: dict[str, list[PlacedBatch]] = {}
@@ -118,7 +122,9 @@ class SegmentSink:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    async def begin(self, partitions: int, topics: Sequence[Topic], producer_ids: int) -> None:
+    async def begin(
+        self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
+    ) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
         if any(self._root.iterdir()):
             raise GeneratorError(f"{self._root}: is not empty: a log is generated into a new one")
@@ -133,7 +139,7 @@ class SegmentSink:
             for batch in batches:
                 writer.write(parse_header(batch.payload), batch.payload)
 
-    async def ends(self, topics: Sequence[Topic], ends: Sequence[EndOffset]) -> None:
+    async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
         with (self._root / END_OFFSETS_FILE).open("w") as file:
             for end in ends:
                 time = datetime.fromtimestamp(end.time_ms / 1000, UTC)

@@ -32,14 +32,14 @@ _THEMES = (
 _KINDS = ("created", "updated", "events", "changes", "raw")
 
 
-class Place(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic: `topic` is the topic's number in its world."""
 
     topic: int
     partition: int
 
 
-class Topic(Struct, frozen=True):
+class GeneratedTopic(Struct, frozen=True):
     """`rates`: records a second by partition; `bases`: where partitions ended when time began.
     `wave`: how much busier than the mean the busiest hour is, below 1; `peak_s`: when that is."""
 
@@ -67,19 +67,19 @@ class Topic(Struct, frozen=True):
         return self.bases[partition] + int(made)
 
 
-def make_topics(count: int, rng: Random) -> list[Topic]:
+def make_topics(count: int, rng: Random) -> list[GeneratedTopic]:
     """Different names and ids; a few are much busier than the rest."""
     return [_topic(number, rng) for number in range(count)]
 
 
-def _topic(number: int, rng: Random) -> Topic:
+def _topic(number: int, rng: Random) -> GeneratedTopic:
     theme, kind = _THEMES[number % 10], _KINDS[number // 10 % 5]
     name = theme if number < 10 else f"{theme}.{kind}"
     if number >= 50:
         name += f".{number // 50}"
     mean = 10 ** rng.uniform(-0.5, 1.8)
     rates = tuple(mean * rng.uniform(0.7, 1.4) for _ in range(rng.choice(_PARTITION_COUNTS)))
-    return Topic(
+    return GeneratedTopic(
         name,
         rng.randbytes(16),
         rates,
@@ -99,7 +99,7 @@ class EndOffset(NamedTuple):
 
 
 def end_offsets(
-    topics: list[Topic], start_ms: int, end_ms: int, points: int
+    topics: list[GeneratedTopic], start_ms: int, end_ms: int, points: int
 ) -> Iterator[EndOffset]:
     """Ends at `points` instants, the last one just before `end_ms`; by topic, partition, time."""
     times = [start_ms + (end_ms - start_ms) * number // (points - 1) for number in range(points)]

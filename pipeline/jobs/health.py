@@ -10,8 +10,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
 from groupd.pipeline.fold.facts import Facts
-from groupd.pipeline.fold.health import Health
-from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.health import HealthFold
+from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.offsets import NamedPlace
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.fold.thresholds import SEVERITIES, Thresholds, read_thresholds
@@ -77,8 +77,8 @@ def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
 
 
 def _observers(limits: Thresholds, ends: Mapping[NamedPlace, int], now_ms: int) -> Observers:
-    def make(facts: Facts, topics: Topics) -> Sequence[Observer]:
-        return [Health(facts, topics, limits, ends, now_ms)]
+    def make(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
+        return [HealthFold(facts, topics, limits, ends, now_ms)]
 
     return make
 

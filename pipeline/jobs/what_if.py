@@ -14,7 +14,7 @@ from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.fold.facts import Facts
-from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.fold.what_if import OK, WhatIf
@@ -48,7 +48,7 @@ def _load(name: str) -> PartitionAssignor:
 
 
 def _observers(name: str, default_ms: float) -> Observers:
-    def make(facts: Facts, topics: Topics) -> Sequence[Observer]:
+    def make(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
         return [WhatIf(facts, topics, _load(name), default_ms)]
 
     return make

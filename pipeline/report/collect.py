@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from groupd.pipeline.report.details import details_of
-from groupd.pipeline.report.limits import DEFAULT_LIMITS, Limits
-from groupd.pipeline.report.model import Finding, GroupRow, Report
+from groupd.pipeline.report.limits import DEFAULT_LIMITS, ReportLimits
+from groupd.pipeline.report.model import GroupRow, Report, ReportFinding
 from groupd.pipeline.report.shrink import fewer_values
 
 TABLES = (
@@ -36,7 +36,7 @@ _TREND_STEPS = 48
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
 
-class Extent(Struct, frozen=True):
+class ReportExtent(Struct, frozen=True):
     """The time of a report, in windows of `progress`."""
 
     start_ms: int
@@ -53,7 +53,10 @@ def millis(column: str) -> Any:
 
 
 def collect_report(
-    tables: Mapping[str, DataFrame], source: str, step_ms: int, limits: Limits = DEFAULT_LIMITS
+    tables: Mapping[str, DataFrame],
+    source: str,
+    step_ms: int,
+    limits: ReportLimits = DEFAULT_LIMITS,
 ) -> Report:
     """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
     extent = _extent(tables, step_ms)
@@ -94,7 +97,7 @@ def _sum(frame: DataFrame, column: str) -> int:
     return int(frame.agg(f.sum(column)).collect()[0][0] or 0)
 
 
-def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> Extent:
+def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> ReportExtent:
     """From the first to the last thing that any table knows, in whole windows."""
     found: list[int] = []
     for name, columns in (
@@ -106,13 +109,13 @@ def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> Extent:
         row = tables[name].agg(f.unix_millis(f.min(first)), f.unix_millis(f.max(last))).collect()[0]
         found += [value for value in row if value is not None]
     if not found:
-        return Extent(0, step_ms, step_ms)
+        return ReportExtent(0, step_ms, step_ms)
     start = min(found) // step_ms * step_ms
-    return Extent(start, max(-(-max(found) // step_ms) * step_ms, start + step_ms), step_ms)
+    return ReportExtent(start, max(-(-max(found) // step_ms) * step_ms, start + step_ms), step_ms)
 
 
 def _group_rows(
-    tables: Mapping[str, DataFrame], extent: Extent, limits: Limits
+    tables: Mapping[str, DataFrame], extent: ReportExtent, limits: ReportLimits
 ) -> tuple[list[GroupRow], int]:
     """Groups by rank of their findings, then by lag; and how many did not fit."""
     lag = (
@@ -162,7 +165,7 @@ def _group_row(row: Row, rank: int, trends: Mapping[str, Sequence[float | None]]
 
 
 def _trends(
-    progress: DataFrame, extent: Extent, groups: Sequence[str]
+    progress: DataFrame, extent: ReportExtent, groups: Sequence[str]
 ) -> dict[str, list[float | None]]:
     """Of the lag, in few steps."""
     step = -(-extent.steps // _TREND_STEPS)
@@ -183,7 +186,7 @@ def _trends(
     return {group: fewer_values(values, _TREND_STEPS) for group, values in trends.items()}
 
 
-def _findings(frame: DataFrame) -> list[Finding]:
+def _findings(frame: DataFrame) -> list[ReportFinding]:
     """The worst ones."""
     order = f.when(f.col("severity") == "critical", 0).when(f.col("severity") == "warning", 1)
     rows = (
@@ -201,9 +204,9 @@ def _findings(frame: DataFrame) -> list[Finding]:
     return [_finding(row) for row in rows]
 
 
-def _finding(row: Row) -> Finding:
+def _finding(row: Row) -> ReportFinding:
     evidence = json.loads(row.evidence or "{}")
-    return Finding(
+    return ReportFinding(
         row.group,
         row.finding,
         row.severity if row.severity in _ORDER else "info",
@@ -220,7 +223,7 @@ def _finding(row: Row) -> Finding:
     )
 
 
-def _rewinds(frame: DataFrame) -> list[Finding]:
+def _rewinds(frame: DataFrame) -> list[ReportFinding]:
     """Not wrong as such, but worth knowing: the farthest ones, one for all partitions that went
     back at the same time by the same hand."""
     one = (
@@ -238,11 +241,11 @@ def _rewinds(frame: DataFrame) -> list[Finding]:
     return [_rewind(row) for row in rows.collect()]
 
 
-def _rewind(row: Row) -> Finding:
+def _rewind(row: Row) -> ReportFinding:
     many = row.partitions > 1
     what = f"{row.partitions} partitions" if many else f"{row.topic}-{row.partition}"
     how = "reset without members" if row.evidence == "reset" else "moved back"
-    return Finding(
+    return ReportFinding(
         row.group,
         REWOUND,
         "info",
@@ -259,7 +262,7 @@ def _rewind(row: Row) -> Finding:
     )
 
 
-def _with_rewinds(row: GroupRow, findings: Sequence[Finding]) -> GroupRow:
+def _with_rewinds(row: GroupRow, findings: Sequence[ReportFinding]) -> GroupRow:
     mine = sum(one.group == row.name and one.kind == REWOUND for one in findings)
     if not mine:
         return row

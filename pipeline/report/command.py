@@ -26,7 +26,7 @@ from groupd.pipeline.arguments import (
     Topics,
     Until,
 )
-from groupd.pipeline.report.limits import Limits
+from groupd.pipeline.report.limits import ReportLimits
 
 if TYPE_CHECKING:
     from groupd.pipeline.command import Request
@@ -93,11 +93,11 @@ def report_command(
         jars=jars,
         conf=tuple(conf or ()),
     )
-    _make(request, out, Limits(min(top, groups), groups), title, tables)
+    _make(request, out, ReportLimits(min(top, groups), groups), title, tables)
 
 
 def _make(
-    request: Request, out: Path, limits: Limits, title: str | None, tables: Path | None
+    request: Request, out: Path, limits: ReportLimits, title: str | None, tables: Path | None
 ) -> None:
     from groupd.pipeline.command import running_spark
     from groupd.pipeline.progress import shown

@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as f
 
 from groupd.pipeline.report.model import (
-    Finding,
+    EpochSpan,
     GroupDetail,
     GroupRow,
-    Holding,
-    Life,
-    Rebalance,
+    HoldingBar,
+    LifeBar,
+    RebalanceBar,
+    ReportFinding,
     Series,
-    Span,
 )
 from groupd.pipeline.report.shrink import (
     LifeRow,
@@ -28,7 +28,7 @@ from groupd.pipeline.report.shrink import (
 )
 
 if TYPE_CHECKING:
-    from groupd.pipeline.report.collect import Extent
+    from groupd.pipeline.report.collect import ReportExtent
 
 LINES_MAX = 8
 LIVES_MAX = 500
@@ -44,9 +44,9 @@ Rows = Mapping[str, list[Row]]
 
 def details_of(
     tables: Mapping[str, DataFrame],
-    extent: Extent,
+    extent: ReportExtent,
     groups: Sequence[GroupRow],
-    findings: Sequence[Finding],
+    findings: Sequence[ReportFinding],
 ) -> list[GroupDetail]:
     """In the order of `groups`."""
     names = [row.name for row in groups]
@@ -137,12 +137,12 @@ def _marks(frame: DataFrame) -> DataFrame:
 # Series -------------------------------------------------------------------------------------
 
 
-def _nothing(extent: Extent) -> Series:
+def _nothing(extent: ReportExtent) -> Series:
     return Series([None] * extent.steps)
 
 
 def _series(
-    progress: DataFrame, extent: Extent, findings: Sequence[Finding]
+    progress: DataFrame, extent: ReportExtent, findings: Sequence[ReportFinding]
 ) -> dict[str, tuple[Series, Series]]:
     """Lag and rate: all partitions, and as lines those with most lag and those with findings."""
     totals = progress.groupBy("group", "window_start").agg(
@@ -181,7 +181,7 @@ def _series(
 Values = list[float | None]
 
 
-def _totals(frame: DataFrame, extent: Extent) -> dict[str, tuple[Values, Values]]:
+def _totals(frame: DataFrame, extent: ReportExtent) -> dict[str, tuple[Values, Values]]:
     found: dict[str, tuple[Values, Values]] = {}
     for row in _at_steps(frame, extent, ("group",)):
         _put(found.setdefault(row.group, ([None] * extent.steps, [None] * extent.steps)), row)
@@ -189,7 +189,7 @@ def _totals(frame: DataFrame, extent: Extent) -> dict[str, tuple[Values, Values]
 
 
 def _lines(
-    progress: DataFrame, extent: Extent, chosen: Mapping[str, Sequence[tuple[str, int]]]
+    progress: DataFrame, extent: ReportExtent, chosen: Mapping[str, Sequence[tuple[str, int]]]
 ) -> dict[tuple[str, str, int], tuple[Values, Values]]:
     rows = [(group, *place) for group, places in chosen.items() for place in places]
     found: dict[tuple[str, str, int], tuple[Values, Values]] = {
@@ -206,7 +206,7 @@ def _lines(
     return found
 
 
-def _at_steps(frame: DataFrame, extent: Extent, keys: Sequence[str]) -> Iterable[Row]:
+def _at_steps(frame: DataFrame, extent: ReportExtent, keys: Sequence[str]) -> Iterable[Row]:
     at = ((f.unix_millis("window_start") - extent.start_ms) / extent.step_ms).cast("int")
     return frame.select(*keys, at.alias("at"), "lag", f.round("rate", 3).alias("rate")).collect()
 
@@ -233,16 +233,16 @@ def _life_row(row: Row) -> LifeRow:
     )
 
 
-def _with_spans(lives: list[Life], rows: Iterable[Row]) -> list[Life]:
+def _with_spans(lives: list[LifeBar], rows: Iterable[Row]) -> list[LifeBar]:
     """Spans belong to the life of their member in which they begin."""
     by_member: dict[str, list[int]] = {}
     for number, life in enumerate(lives):
         by_member.setdefault(life.member_id, []).append(number)
-    spans: dict[int, list[Span]] = {}
+    spans: dict[int, list[EpochSpan]] = {}
     for row in rows:
         life_at = _life_at(lives, by_member.get(row.member_id, ()), row.since)
         if life_at is not None:
-            span = Span(row.since, row.until, row.state, row.epoch or 0, row.partitions or 0)
+            span = EpochSpan(row.since, row.until, row.state, row.epoch or 0, row.partitions or 0)
             spans.setdefault(life_at, []).append(span)
     return [
         replace(life, spans=sorted(spans.get(number, ()), key=lambda span: span.since_ms))
@@ -250,15 +250,15 @@ def _with_spans(lives: list[Life], rows: Iterable[Row]) -> list[Life]:
     ]
 
 
-def _life_at(lives: Sequence[Life], numbers: Sequence[int], at_ms: int) -> int | None:
+def _life_at(lives: Sequence[LifeBar], numbers: Sequence[int], at_ms: int) -> int | None:
     """The last one that had begun by then."""
     begun = [number for number in numbers if lives[number].joined_ms <= at_ms]
     return begun[-1] if begun else (numbers[0] if numbers else None)
 
 
 def _holdings(
-    rows: Sequence[Row], lives: Sequence[Life], extent: Extent
-) -> tuple[list[tuple[str, int]], list[Holding]]:
+    rows: Sequence[Row], lives: Sequence[LifeBar], extent: ReportExtent
+) -> tuple[list[tuple[str, int]], list[HoldingBar]]:
     places = sorted({(row.topic or row.topic_id or "", row.partition) for row in rows})[:PLACES_MAX]
     numbers = {place: number for number, place in enumerate(places)}
     by_member: dict[str, list[int]] = {}
@@ -269,12 +269,12 @@ def _holdings(
         place = numbers.get((row.topic or row.topic_id or "", row.partition))
         life_at = _life_at(lives, by_member.get(row.member_id, ()), row.since)
         if place is not None and life_at is not None:
-            found.append(Holding(place, life_at, row.since, row.until))
+            found.append(HoldingBar(place, life_at, row.since, row.until))
     return places, fewer_holdings(found, HOLDINGS_MAX, finest_ms(extent.start_ms, extent.end_ms))
 
 
-def _rebalance(row: Row) -> Rebalance:
-    return Rebalance(
+def _rebalance(row: Row) -> RebalanceBar:
+    return RebalanceBar(
         row.epoch,
         row.started if row.started is not None else row.written_at,
         row.duration_ms,
@@ -290,7 +290,7 @@ def _rebalance(row: Row) -> Rebalance:
 
 
 def _notes(
-    row: GroupRow, lives: Sequence[Row], rebalances: Sequence[Rebalance], holdings: Sequence[Row]
+    row: GroupRow, lives: Sequence[Row], rebalances: Sequence[RebalanceBar], holdings: Sequence[Row]
 ) -> list[str]:
     """What the limits have left out."""
     notes = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupd.pipeline.report.markup import Element, data, tag
-from groupd.pipeline.report.model import GroupDetail, Rebalance, Report
+from groupd.pipeline.report.model import GroupDetail, RebalanceBar, Report
 from groupd.pipeline.report.pieces import count, finding_list, length, scrolled, when
 
 _SLOW_MS = 60_000
@@ -156,7 +156,7 @@ def _rebalances(section: str, detail: GroupDetail) -> Element:
     )
 
 
-def _rebalance(one: Rebalance) -> Element:
+def _rebalance(one: RebalanceBar) -> Element:
     members = f"{count(one.members_before)} → {count(one.members_after)}"
     slow = (one.unowned_max_ms or 0) > _SLOW_MS or (one.duration_ms or 0) > _SLOW_MS
     return tag(

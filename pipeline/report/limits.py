@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Limits(Struct, frozen=True):
+class ReportLimits(Struct, frozen=True):
     """`details`: groups with charts; `rows`: groups in the list."""
 
     details: int = 30
     rows: int = 1000
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ReportLimits()

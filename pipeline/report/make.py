@@ -25,7 +25,7 @@ from groupd.pipeline.job import Job
 from groupd.pipeline.registry import job_named
 from groupd.pipeline.report import groups
 from groupd.pipeline.report.collect import TABLES, collect_report
-from groupd.pipeline.report.limits import DEFAULT_LIMITS, Limits
+from groupd.pipeline.report.limits import DEFAULT_LIMITS, ReportLimits
 from groupd.pipeline.report.page import render
 from groupd.pipeline.run import Watch, run_job
 
@@ -50,7 +50,7 @@ def make_report(
     out: Path,
     *,
     work: Path | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ReportLimits = DEFAULT_LIMITS,
     title: str | None = None,
     watch: Watch = lambda _: nullcontext(),
 ) -> int:

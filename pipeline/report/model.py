@@ -11,7 +11,7 @@ SEVERITIES = ("critical", "warning", "info")
 """The worst first."""
 
 
-class Finding(Struct, frozen=True):
+class ReportFinding(Struct, frozen=True):
     """`table`: the job's table that has the evidence; `since_ms`, `until_ms`: when it was."""
 
     group: str
@@ -39,7 +39,7 @@ class Series(Struct, frozen=True):
     others: int = 0
 
 
-class Span(Struct, frozen=True):
+class EpochSpan(Struct, frozen=True):
     """A time in which a member had one epoch and state. `until_ms` None: to the end."""
 
     since_ms: int
@@ -49,7 +49,7 @@ class Span(Struct, frozen=True):
     partitions: int
 
 
-class Life(Struct, frozen=True):
+class LifeBar(Struct, frozen=True):
     """A member under one id. `lane`: members that follow each other as the same process share
     one. `ended_by`: None while it lives."""
 
@@ -61,10 +61,10 @@ class Life(Struct, frozen=True):
     ended_ms: int | None
     ended_by: str | None
     ended_why: str | None
-    spans: Sequence[Span] = ()
+    spans: Sequence[EpochSpan] = ()
 
 
-class Holding(Struct, frozen=True):
+class HoldingBar(Struct, frozen=True):
     """A partition in the hands of a member: `place` and `life` are positions in the lists of
     their group."""
 
@@ -74,7 +74,7 @@ class Holding(Struct, frozen=True):
     until_ms: int | None
 
 
-class Rebalance(Struct, frozen=True):
+class RebalanceBar(Struct, frozen=True):
     """`started_ms` is when its first record was written where the beginning is not known."""
 
     epoch: int
@@ -113,10 +113,10 @@ class GroupDetail(Struct, frozen=True):
     row: GroupRow
     lag: Series
     rate: Series
-    lives: Sequence[Life]
+    lives: Sequence[LifeBar]
     places: Sequence[tuple[str, int]]
-    holdings: Sequence[Holding]
-    rebalances: Sequence[Rebalance]
+    holdings: Sequence[HoldingBar]
+    rebalances: Sequence[RebalanceBar]
     rebalance_marks: Sequence[tuple[int, int]]
     """(start, end) of all rebalances, for the charts."""
 
@@ -134,7 +134,7 @@ class Report(Struct, frozen=True):
     steps: int
     counts: Mapping[str, int]
     severities: Mapping[str, int]
-    findings: Sequence[Finding]
+    findings: Sequence[ReportFinding]
     findings_left_out: int
     groups: Sequence[GroupRow]
     groups_left_out: int

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from groupd.pipeline.report.markup import Element, tag
-from groupd.pipeline.report.model import Finding, Report
+from groupd.pipeline.report.model import Report, ReportFinding
 
 _SYMBOLS = {"critical": "◆ critical", "warning": "■ warning", "info": "● info", "good": "● fine"}
 _SECTIONS = {
@@ -111,7 +111,7 @@ def spark(values: Sequence[float | None]) -> Element | None:
     )
 
 
-def finding_list(report: Report, findings: Iterable[Finding], *, with_group: bool) -> Element:
+def finding_list(report: Report, findings: Iterable[ReportFinding], *, with_group: bool) -> Element:
     ids = section_ids(report)
     return tag(
         "ol",
@@ -120,7 +120,7 @@ def finding_list(report: Report, findings: Iterable[Finding], *, with_group: boo
     )
 
 
-def _finding(finding: Finding, section: str | None, *, with_group: bool) -> Element:
+def _finding(finding: ReportFinding, section: str | None, *, with_group: bool) -> Element:
     what = [
         tag("b", finding.kind.replace("-", " ").capitalize()),
         " ",
@@ -138,7 +138,7 @@ def _finding(finding: Finding, section: str | None, *, with_group: bool) -> Elem
     )
 
 
-def _evidence(finding: Finding, section: str | None) -> Element:
+def _evidence(finding: ReportFinding, section: str | None) -> Element:
     if section is None:
         return tag("span")
     return tag(
@@ -152,7 +152,7 @@ def _evidence(finding: Finding, section: str | None) -> Element:
     )
 
 
-def _about(finding: Finding) -> str:
+def _about(finding: ReportFinding) -> str:
     parts = []
     if finding.since_ms is not None:
         until = (
@@ -172,7 +172,7 @@ def _about(finding: Finding) -> str:
     return " · ".join(parts)
 
 
-def _facts(finding: Finding) -> list[tuple[str, Any]]:
+def _facts(finding: ReportFinding) -> list[tuple[str, Any]]:
     plain = [
         (str(name), value)
         for name, value in finding.facts.items()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from groupd.pipeline.report.model import Holding, Life
+from groupd.pipeline.report.model import HoldingBar, LifeBar
 
 LANES_MAX = 40
 _FINEST_PARTS = 1500
@@ -30,7 +30,7 @@ class LifeRow(NamedTuple):
     ended_why: str | None
 
 
-def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[Life]:
+def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[LifeBar]:
     """Lives by time, in lanes: members of one name that follow each other are taken for the same
     process. Beyond `LANES_MAX` lanes the rest share the last one."""
     lives: list[tuple[str, int, LifeRow]] = []
@@ -56,7 +56,7 @@ def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[Life]:
         if lane == LANES_MAX:
             label = f"{rest} more members"
         found.append(
-            Life(
+            LifeBar(
                 row.member_id,
                 lane,
                 label,
@@ -82,7 +82,7 @@ def finest_ms(start_ms: int, end_ms: int) -> int:
     return max(1, (end_ms - start_ms) // _FINEST_PARTS)
 
 
-def fewer_holdings(holdings: Iterable[Holding], most: int, finest: int) -> list[Holding]:
+def fewer_holdings(holdings: Iterable[HoldingBar], most: int, finest: int) -> list[HoldingBar]:
     """By place and time. If there are more than `most`: those shorter than `finest` become part
     of the one before, and gaps shorter than that are closed, coarser and coarser until they are
     few enough."""
@@ -93,8 +93,8 @@ def fewer_holdings(holdings: Iterable[Holding], most: int, finest: int) -> list[
     return found
 
 
-def _coarser(holdings: Sequence[Holding], finest: int) -> list[Holding]:
-    found: list[Holding] = []
+def _coarser(holdings: Sequence[HoldingBar], finest: int) -> list[HoldingBar]:
+    found: list[HoldingBar] = []
     for one in holdings:
         last = found[-1] if found and found[-1].place == one.place else None
         end = None if last is None else last.until_ms

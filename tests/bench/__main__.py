@@ -1,8 +1,9 @@
 """`python -m tests.bench`: the benchmark suite, groupd and its peers side by side in one run.
 
-Every workload is printed as soon as it is measured, and kept in DIR/results.json. With --quick the
-smallest sizes run once, to see that everything works: such figures mean nothing, and are kept in
-DIR/results-quick.json. --render writes the generated part of docs/benchmarks.md and its plots.
+Every workload is printed as soon as it is measured, and kept in docs/benchmarks.json. With --quick
+the smallest sizes run once, to see that everything works: such figures mean nothing, and are kept
+in build/bench/quick.json. --render writes the generated part of docs/benchmarks.md and its
+pictures.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from tests.bench.plan import Plan
 from tests.support.toolchain import ROOT
 
 QUICK_SECONDS = 0.3
+QUICK_RESULTS = ROOT / "build" / "bench" / "quick.json"
 PEERS = (*STARTERS, C_SERVER)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    if options.render is not None:
-        write_page(results.load(options.render), ROOT / "docs")
+    if options.render:
+        write_page(results.load(results.IN_THE_TREE), ROOT / "docs")
         return
     try:
         parts = list(chosen(options.only))
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     given = sys.argv[1:] if arguments is None else arguments
     run = results.this_run(shlex.join(["python", "-m", "tests.bench", *given]), quick=plan.quick)
-    path = options.out / ("results-quick.json" if plan.quick else "results.json")
+    path = options.out or (QUICK_RESULTS if plan.quick else results.IN_THE_TREE)
     kept = results.load(path)
     print(machine() + "\n")
     began = time.monotonic()
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"# {part.letters}: {part.title} (after {time.monotonic() - began:.0f} s)\n")
         for workload in part.measure(plan):
             print(table(workload), flush=True)
-            kept.add(results.Measured(part.letters, workload, run))
+            kept.add(results.measured(part.letters, workload, run))
             kept.save(path)
     print(f"{time.monotonic() - began:.0f} s; kept in {path}")
 
@@ -83,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", default="", help=f"some of {', '.join(PEERS)}")
     parser.add_argument("--runs", type=int, help=f"of each workload and peer ({Plan().runs})")
     parser.add_argument("--seconds", type=float, help=f"of a steady load ({Plan().seconds})")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR")
-    parser.add_argument("--render", type=Path, metavar="RESULTS", help="measure nothing")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the results there instead")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write the page")
     return parser
 
 

@@ -32,6 +32,9 @@ PARTS: Sequence[Entry] = (
     Entry("j", "Growth", growth.measure),
 )
 
+TITLES = {part.letters: part.title for part in PARTS} | {"t": "A fresh broker for a test"}
+"""By the letters under which results are kept; (t) is `tests.bench.harness`."""
+
 
 def chosen(letters: str) -> Iterator[Entry]:
     """Those with one of these letters ("a,c"); all of none. Raises ValueError."""

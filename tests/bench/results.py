@@ -1,5 +1,8 @@
-"""What was measured, as a JSON file that grows with every workload: an interrupted run keeps what
-it has, and a later run of a few workloads replaces just those.
+"""What was measured, in `docs/benchmarks.json`: it grows with every workload, so an interrupted run
+keeps what it has, and a later run of a few workloads replaces just those.
+
+A file has a line for each run of the suite and a line for each workload. Of a peer it keeps the
+median, the spread and the number of runs, to four digits.
 """
 
 from __future__ import annotations
@@ -7,24 +10,36 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import confluent_kafka
 
-from tests.bench.figures import Workload, machine
+from tests.bench.figures import Workload, machine, spread
 from tests.bench.peers.processes import TANSU
 from tests.support.toolchain import ORACLE_LIB, ROOT
 
 KFAKE_MODULES = Path(__file__).parent / "peers" / "kfake" / "go.mod"
+IN_THE_TREE = ROOT / "docs" / "benchmarks.json"
+
+
+class Figure(NamedTuple):
+    """Of one peer: the median of its runs, and their spread (`figures.spread`)."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One call of the suite."""
+    """One call of the suite. `version`: groupd's commit."""
 
     command: str
     machine: str
@@ -36,11 +51,46 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A workload, the letters of its part, and the run that it is from."""
+    """A workload without its single runs: see `figures.Workload`. `part`: the letters of its part;
+    `figures`: none of a peer that cannot do it, which has a note then."""
 
     part: str
-    workload: Workload
+    name: str
+    measure: str
+    unit: str
+    higher_is_better: bool
+    picture: str
+    size: float
+    figures: Mapping[str, Figure | None]
+    notes: Mapping[str, str]
     run: Run
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: {self.measure}" if self.measure else self.name
+
+
+def measured(part: str, workload: Workload, run: Run) -> Measured:
+    return Measured(
+        part,
+        workload.name,
+        workload.measure,
+        workload.unit,
+        workload.higher_is_better,
+        workload.figure,
+        workload.size,
+        {peer: _figure(samples) for peer, samples in workload.samples.items()},
+        dict(workload.notes or {}),
+        run,
+    )
+
+
+def _figure(samples: Any) -> Figure | None:
+    if not samples:
+        return None
+    low, high = spread(samples)
+    rounded = (float(f"{value:.4g}") for value in (statistics.median(samples), low, high))
+    return Figure(*rounded, len(samples))
 
 
 @dataclass(slots=True)
@@ -52,7 +102,7 @@ class Results:
     def add(self, new: Measured) -> None:
         """In the place of an older one of that title."""
         for at, old in enumerate(self.measured):
-            if (old.part, old.workload.title) == (new.part, new.workload.title):
+            if (old.part, old.title) == (new.part, new.title):
                 self.measured[at] = new
                 return
         self.measured.append(new)
@@ -64,13 +114,19 @@ class Results:
         for one in self.measured:
             if one.run not in runs:
                 runs.append(one.run)
-            kept = asdict(one.workload)
-            workloads.append({"part": one.part, "run": runs.index(one.run), **kept})
-        document = {"runs": [asdict(run) for run in runs], "workloads": workloads}
+            workloads.append({**asdict(one), "run": runs.index(one.run)})
+        document = (
+            f'{{"runs": [\n{_lines([asdict(run) for run in runs])}\n],\n'
+            f'"workloads": [\n{_lines(workloads)}\n]}}\n'
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(document, indent=1) + "\n")
+        beside.write_text(document)
         beside.replace(path)
+
+
+def _lines(objects: list[dict[str, Any]]) -> str:
+    return ",\n".join(json.dumps(one, ensure_ascii=False) for one in objects)
 
 
 def load(path: Path) -> Results:
@@ -83,8 +139,8 @@ def load(path: Path) -> Results:
 
 
 def _measured(kept: dict[str, Any], runs: list[Run]) -> Measured:
-    fields = dict(kept)
-    return Measured(fields.pop("part"), run=runs[fields.pop("run")], workload=Workload(**fields))
+    figures = {peer: Figure(*one) if one else None for peer, one in kept["figures"].items()}
+    return Measured(**{**kept, "figures": figures, "run": runs[kept["run"]]})
 
 
 def this_run(command: str, *, quick: bool) -> Run:

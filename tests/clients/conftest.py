@@ -14,7 +14,7 @@ from tests.clients.kafka_tool_calls import Run
 from tests.clients.tools import Said, Tools
 from tests.support.admin import create_topics
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.raw_member import admin_json
 
 GroupMaker = Callable[[Flavour], Group]
@@ -31,13 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A started peer; it must stop cleanly at the end of the module."""
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(make_peer(tmp_path_factory.mktemp("peer"))) as made:
+        yield made
 
 
 @pytest.fixture

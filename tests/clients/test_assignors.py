@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.support.daemon import ROOT, Daemon
-from tests.support.peer import FAST_SETTINGS
+from tests.support.peer import FAST_SETTINGS, running
 from tests.support.process import wait_until
 from tests.support.raw_member import RawMember, admin_json, settle, topic_ids
 
@@ -42,18 +42,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def daemon(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Iterator[Daemon]:
     names = [FAULTY + name for name in ("Raises", "Twice", "NonSubscriber", "Outside")]
     assignors = ",".join(["uniform", "range", "weighted", *names])
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
-        topics={"alpha": 4, "beta": 8},
-        settings={**FAST_SETTINGS, "group.consumer.assignors": assignors},
-        env={"PYTHONPATH": str(installed)},
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("daemon"),
+            topics={"alpha": 4, "beta": 8},
+            settings={**FAST_SETTINGS, "group.consumer.assignors": assignors},
+            env={"PYTHONPATH": str(installed)},
+        )
+    ) as made:
+        yield made
 
 
 def consumer(daemon: Daemon, group: str, assignor: str, instance_id: str = "") -> Consumer:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.support.daemon import Daemon
-from tests.support.peer import FAST_SETTINGS
+from tests.support.peer import FAST_SETTINGS, running
 from tests.support.process import wait_until
 
 PARTITIONS = 12
@@ -17,17 +17,14 @@ PARTITIONS = 12
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path / "daemon",
-        topics={"alpha": PARTITIONS},
-        settings={**FAST_SETTINGS, "group.consumer.assignor.offload.min.size": "0"},
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path / "daemon",
+            topics={"alpha": PARTITIONS},
+            settings={**FAST_SETTINGS, "group.consumer.assignor.offload.min.size": "0"},
+        )
+    ) as made:
+        yield made
 
 
 def consumer(daemon: Daemon) -> Consumer:

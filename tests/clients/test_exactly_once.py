@@ -11,7 +11,7 @@ import pytest
 from groupd.testing import GroupCoordinator
 from tests.clients.conftest import TopicMaker
 from tests.clients.exactly_once import Topology, compare
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 
 PARTITIONS, HALF = 6, 1_000
 SESSION_MS, TRANSACTION_MS = 3_000, 5_000
@@ -33,13 +33,8 @@ LOOPS = (
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"), settings=SETTINGS)
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(make_peer(tmp_path_factory.mktemp("peer"), settings=SETTINGS)) as made:
+        yield made
 
 
 @pytest.mark.timeout(900)

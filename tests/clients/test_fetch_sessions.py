@@ -10,7 +10,7 @@ import pytest
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME, SETTLE_S
 from tests.clients.load import Load
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 
 PARTITIONS = 100
@@ -23,13 +23,8 @@ def peer(
 ) -> Iterator[Peer]:
     """With so many slots for sessions."""
     slots = {"max.incremental.fetch.session.cache.slots": str(request.param)}
-    started = make_peer(tmp_path_factory.mktemp("peer"), settings=slots)
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(make_peer(tmp_path_factory.mktemp("peer"), settings=slots)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("client", CLIENTS)

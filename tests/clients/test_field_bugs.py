@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.daemon import Daemon
 from tests.support.kio_entities import Plain
-from tests.support.peer import FAST_SETTINGS
+from tests.support.peer import FAST_SETTINGS, running
 from tests.support.process import POLL_S, wait_until
 from tests.support.raw_member import RawMember, admin_json, settle, topic_ids
 from tests.support.wire_client import WireClient
@@ -28,17 +28,14 @@ MakeMember = Callable[[str, str], RawMember]
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
-        topics={"orders": 4, "other": 2},
-        settings={**FAST_SETTINGS, "offsets.retention.check.interval.ms": str(SWEEP_MS)},
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("daemon"),
+            topics={"orders": 4, "other": 2},
+            settings={**FAST_SETTINGS, "offsets.retention.check.interval.ms": str(SWEEP_MS)},
+        )
+    ) as made:
+        yield made
 
 
 @pytest.fixture

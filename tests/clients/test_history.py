@@ -21,8 +21,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, TopicPartition
 
-from groupd.coordinator.cli.kafka.calls import FetchedOffset, commit_offsets
-from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.kafka.calls import OffsetAnswer, commit_offsets
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.main import main
 from groupd.protocol.errors import ErrorCode
 from tests.clients.conftest import TopicMaker
@@ -148,9 +148,9 @@ def test_three_instants_a_rewind_and_the_way_back(
         for more in ([], ["--apply"]):
             assert "members" in groups(*asked, *more, code=1).stderr
         # Should somebody join between the look and the write, the coordinator refuses by itself.
-        with Cluster(*address(peer)) as cluster:
+        with KafkaCluster(*address(peer)) as cluster:
             coordinator = cluster.coordinator(group)
-            wanted = {(orders, 0): FetchedOffset(1, -1, "")}
+            wanted = {(orders, 0): OffsetAnswer(1, -1, "")}
             assert commit_offsets(coordinator, group, wanted) == {
                 (orders, 0): ErrorCode.UNKNOWN_MEMBER_ID
             }

@@ -9,7 +9,7 @@ import pytest
 from tests.clients.conftest import GroupMaker, TopicMaker
 from tests.clients.group import BY_NAME
 from tests.support.admin import committed, end_offsets, produce
-from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.peer import Peer, make_peer, peer_kind, running
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.process import wait_until
 
@@ -29,13 +29,8 @@ def peer(tmp_path_factory: pytest.TempPathFactory, server: PostgresServer) -> It
     if peer_kind() != "groupd":
         pytest.skip("a store of groupd")
     url = server.url(server.new_database())
-    started = make_peer(tmp_path_factory.mktemp("peer"), store=url)
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(make_peer(tmp_path_factory.mktemp("peer"), store=url)) as made:
+        yield made
 
 
 @pytest.mark.crash

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.daemon import Daemon
 from tests.support.metrics import total
-from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.peer import Peer, make_peer, peer_kind, running
 from tests.support.process import wait_until
 
 DAY_MS = 86_400_000
@@ -34,13 +34,8 @@ TIMEOUT_S = 60.0
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     settings = SETTINGS if peer_kind() == "kafka" else OURS
-    started = make_peer(tmp_path_factory.mktemp("peer"), settings=settings)
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(make_peer(tmp_path_factory.mktemp("peer"), settings=settings)) as made:
+        yield made
 
 
 def create(peer: Peer, topic: str, config: dict[str, str]) -> None:

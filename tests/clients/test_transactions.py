@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.clients.conftest import TopicMaker
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer
+from tests.support.peer import Peer, running
 from tests.support.process import wait_until
 
 TIMEOUT_S = 20.0
@@ -201,17 +201,14 @@ def test_a_second_producer_of_the_same_name_fences_the_first(
 
 @pytest.fixture
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
-        topics={"t": PARTITIONS},
-        settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"},
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("daemon"),
+            topics={"t": PARTITIONS},
+            settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"},
+        )
+    ) as made:
+        yield made
 
 
 def test_transactions_survive_kills(daemon: Daemon) -> None:

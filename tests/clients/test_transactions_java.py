@@ -9,6 +9,7 @@ import pytest
 from tests.clients.test_transactions import TIMEOUT_S, readable_count, transactional
 from tests.clients.tools import Said, Tools
 from tests.support.daemon import Daemon
+from tests.support.peer import running
 from tests.support.process import wait_until
 
 RECORDS = 600
@@ -25,17 +26,14 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 def daemon(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
-        topics={"t": 3},
-        settings={"groupd.transaction.version": str(request.param)},
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("daemon"),
+            topics={"t": 3},
+            settings={"groupd.transaction.version": str(request.param)},
+        )
+    ) as made:
+        yield made
 
 
 def row(said: Said) -> dict[str, str]:

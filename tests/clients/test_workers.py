@@ -28,7 +28,7 @@ from tests.clients.group import BY_NAME, SETTLE_S, Flavour
 from tests.clients.test_restart import RECOVER_S
 from tests.support.admin import REQUEST_TIMEOUT_S, committed, end_offsets, produce
 from tests.support.daemon import Daemon, worker_pids
-from tests.support.peer import FAST_SETTINGS
+from tests.support.peer import FAST_SETTINGS, running
 from tests.support.process import wait_until
 from tests.support.raw_member import admin_json
 from tests.support.wire_client import WireClient
@@ -60,15 +60,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(
-        tmp_path_factory.mktemp("peer"), settings={**FAST_SETTINGS, **SETTINGS}, workers=WORKERS
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("peer"), settings={**FAST_SETTINGS, **SETTINGS}, workers=WORKERS
+        )
+    ) as made:
+        yield made
 
 
 def node_of(group: str) -> int:

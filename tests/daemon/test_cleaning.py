@@ -14,7 +14,7 @@ from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 from tests.support.admin import committed
 from tests.support.daemon import Daemon
 from tests.support.metrics import total
-from tests.support.peer import FAST_SETTINGS
+from tests.support.peer import FAST_SETTINGS, running
 from tests.support.process import wait_until
 
 PARTITIONS = 100
@@ -31,17 +31,14 @@ def keeps_history(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def daemon(keeps_history: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     retention_ms = "604800000" if keeps_history else "0"
-    started = Daemon(
-        tmp_path_factory.mktemp("daemon"),
-        topics={"orders": PARTITIONS},
-        settings={**FAST_SETTINGS, **CLEANER, "groupd.history.retention.ms": retention_ms},
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("daemon"),
+            topics={"orders": PARTITIONS},
+            settings={**FAST_SETTINGS, **CLEANER, "groupd.history.retention.ms": retention_ms},
+        )
+    ) as made:
+        yield made
 
 
 def commit(bootstrap: str, group: str, value: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.admin import produce
 from tests.support.daemon import Daemon
+from tests.support.peer import running
 from tests.support.raw_member import admin_json
 from tests.support.wire_client import WireClient
 
@@ -17,13 +18,10 @@ GROUPS = [f"group-{number}" for number in range(6)]
 
 @pytest.fixture
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(tmp_path_factory.mktemp("workers"), workers=2, topics={"orders": 2})
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(tmp_path_factory.mktemp("workers"), workers=2, topics={"orders": 2})
+    ) as made:
+        yield made
 
 
 def test_lag_and_events_come_from_all_workers(daemon: Daemon) -> None:

@@ -22,6 +22,7 @@ import pytest
 from groupd.coordinator.core.partitioning import partition_for
 from tests.support.daemon import ROOT, Daemon, worker_pids
 from tests.support.kio_entities import Plain
+from tests.support.peer import running
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.process import wait_until
 from tests.support.wire_client import NoReply, WireClient
@@ -63,13 +64,10 @@ def own(make_daemon: MakeDaemon) -> Iterator[Daemon]:
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One for all tests that only ask."""
-    started = Daemon(tmp_path_factory.mktemp("workers"), workers=2, topics={"orders": 4})
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(
+        Daemon(tmp_path_factory.mktemp("workers"), workers=2, topics={"orders": 4})
+    ) as made:
+        yield made
 
 
 # Asking -------------------------------------------------------------------------------------

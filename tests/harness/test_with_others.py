@@ -18,7 +18,7 @@ from kafka.structs import TopicPartition as PyPlace
 from groupd.coordinator.faults.spec import ACTIONS
 from groupd.testing import GroupCoordinator
 from groupd.testing.handles import FaultHandle, Faults, Incident, RecipeCalls
-from groupd.testing.harness import Clock
+from groupd.testing.harness import HarnessClock
 from tests.harness.members import Member, settings
 
 PLACE = TopicPartition("orders", 0)
@@ -161,7 +161,7 @@ def test_every_fault_clock_and_wait_function_has_a_test_with_a_client() -> None:
         for path in HERE.glob("test_*.py")
         if re.search(r"from (confluent_kafka|aiokafka|kafka) ", text := path.read_text())
     )
-    functions = WAITS | HANDLES | public(Clock) | {"fault", "settle", "restart"}
+    functions = WAITS | HANDLES | public(HarnessClock) | {"fault", "settle", "restart"}
     assert len(functions) > 30
     assert {name for name in functions if not re.search(rf"\.{name}\b", texts)} == set()
     used = set(re.findall(r'(?:\badd|\.fault|_add)\(\s*"(\w+)"', texts))

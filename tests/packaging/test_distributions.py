@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import email
 import re
 import shutil
-import subprocess
 import sys
-import tarfile
 import zipfile
-from email.message import Message
 from pathlib import Path
 
-import pytest
+from tests.support.distributions import FOLDERS, PACKAGE, ROOT, Distributions, checkout, run
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("coordinator", "storage", "protocol", "pipeline")
 BESIDE = {
     *("CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "README.md"),
     *("SECURITY.md", "constraints.txt", "deploy", "docs", "examples", "pyproject.toml", "setup.py"),
@@ -25,68 +19,28 @@ MADE = {"PKG-INFO", "setup.cfg", "groupd.egg-info"}
 LINK = re.compile(r"\]\(([^)]*)\)")
 
 
-def checkout(target: Path) -> list[str]:
-    """A copy of the project without leftovers. The paths of its files."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    paths = [path for path in listed.stdout.split("\0") if path and (ROOT / path).is_file()]
-    for path in paths:
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, target / path)
-    return paths
-
-
-def run(*command: str, cwd: Path) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-
-
-class Made:
-    """What `make dist` leaves in dist/."""
-
-    def __init__(self, tree: Path) -> None:
-        self.tracked = checkout(tree)
-        run("scripts/dist.sh", sys.executable, "dist", cwd=tree)
-        (wheel,) = (tree / "dist").glob("*.whl")
-        (archive,) = (tree / "dist").glob("*.tar.gz")
-        with zipfile.ZipFile(wheel) as opened:
-            self.wheel = set(opened.namelist())
-            (metadata,) = (name for name in self.wheel if name.endswith("/METADATA"))
-            self.metadata: Message = email.message_from_bytes(opened.read(metadata))
-        with tarfile.open(archive) as packed:
-            files = [member.name for member in packed.getmembers() if member.isfile()]
-        self.source = {name.partition("/")[2] for name in files}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(tmp_path_factory.mktemp("checkout"))
-
-
-def test_the_wheel_has_the_packages_and_nothing_else(made: Made) -> None:
+def test_the_wheel_has_one_package_and_nothing_else(made: Distributions) -> None:
     info = {name for name in made.wheel if ".dist-info/" in name}
-    assert {name.partition("/")[0] for name in made.wheel - info} == PACKAGES
-    assert {f"{package}/py.typed" for package in PACKAGES} <= made.wheel
+    assert {name.partition("/")[0] for name in made.wheel - info} == {PACKAGE}
+    assert f"{PACKAGE}/py.typed" in made.wheel
     assert any(name.endswith("/licenses/LICENSE") for name in info)
-    modules = {name for name in made.tracked if name.partition("/")[0] in PACKAGES}
+    modules = {name for name in made.tracked if name.startswith(f"{PACKAGE}/")}
     assert made.wheel - info == modules
+    assert all(f"{PACKAGE}/{folder}/__init__.py" in modules for folder in FOLDERS)
 
 
-def test_the_source_distribution_has_what_the_readme_names_and_no_tests(made: Made) -> None:
-    assert {name.partition("/")[0] for name in made.source} == PACKAGES | BESIDE | MADE
+def test_the_source_distribution_has_what_the_readme_names_and_no_tests(
+    made: Distributions,
+) -> None:
+    assert {name.partition("/")[0] for name in made.source} == {PACKAGE} | BESIDE | MADE
     own = {name for name in made.source if name.partition("/")[0] not in MADE}
-    assert own <= set(made.tracked)
+    assert own <= made.tracked
     named = {link.partition("#")[0] for link in LINK.findall((ROOT / "README.md").read_text())}
     for path in named - {""}:
         assert any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in own), path
 
 
-def test_the_description_has_no_link_that_leads_nowhere(made: Made) -> None:
+def test_the_description_has_no_link_that_leads_nowhere(made: Distributions) -> None:
     text = made.metadata.get_payload()
     assert isinstance(text, str)
     assert [link for link in LINK.findall(text) if "://" not in link] == []
@@ -96,7 +50,7 @@ def test_the_description_has_no_link_that_leads_nowhere(made: Made) -> None:
     assert '@pytest.mark.groupd(topics={"orders": 3})' in text
 
 
-def test_metadata(made: Made) -> None:
+def test_metadata(made: Distributions) -> None:
     assert made.metadata["License-Expression"] == "Apache-2.0"
     assert made.metadata["Author"] == "groupd developers"
     assert made.metadata["Description-Content-Type"] == "text/markdown"
@@ -112,7 +66,9 @@ def test_metadata(made: Made) -> None:
         assert re.search(rf"\b{re.escape(version)}\.\d", releasing), f"{version} was not tried"
 
 
-def test_the_context_of_the_dockerfile_is_enough_to_install(made: Made, tmp_path: Path) -> None:
+def test_the_context_of_the_dockerfile_is_enough_to_install(
+    made: Distributions, tmp_path: Path
+) -> None:
     """What .dockerignore lets through."""
     allowed = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
     paths = checkout(tmp_path / "all")

@@ -8,10 +8,10 @@ from typing import Any
 from groupd.coordinator.core.assignors.loader import BUILT_IN, load_assignors
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.logtools.record_types import TYPE_NAMES
-from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.facts import Facts
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.observer import Observer
+from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.values import key_columns, topic_id_text, value_of
@@ -30,7 +30,7 @@ _TIMES = {
 }
 
 
-def entry_of(offset: int, at_ms: int, record: Record, log_partition: int = 0) -> Entry:
+def entry_of(offset: int, at_ms: int, record: Record, log_partition: int = 0) -> FoldEntry:
     """As the Spark pass gives it."""
     kind = record_type(encode_key(record.key))
     assert kind in TYPE_NAMES
@@ -41,7 +41,7 @@ def entry_of(offset: int, at_ms: int, record: Record, log_partition: int = 0) ->
             _TIMES.get(name, name): one // 1000 if name in _TIMES and one is not None else one
             for name, one in value.items()
         }
-    return Entry(
+    return FoldEntry(
         log_partition,
         offset,
         at_ms,
@@ -72,7 +72,7 @@ class TimedShard(Shard):
         super().replay(record)
         self.times.append(self.now.wall_ms)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[FoldEntry]:
         return [
             entry_of(offset, at_ms, record)
             for offset, (at_ms, record) in enumerate(zip(self.times, self.log, strict=True))
@@ -118,10 +118,10 @@ class TimedShard(Shard):
 
 
 def facts_of(
-    entries: Iterable[Entry],
+    entries: Iterable[FoldEntry],
     names: Mapping[str, str],
     settings: Settings | None = None,
-    observers: Iterable[Observer] = (),
+    observers: Iterable[FoldObserver] = (),
     tables: Iterable[str] = TABLES,
 ) -> dict[str, list[dict[str, Any]]]:
     """All rows by table."""

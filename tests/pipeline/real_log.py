@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from groupd.coordinator.cli.kafka.calls import delete_offsets, fetch, fetch_offsets
-from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.core.partitioning import OFFSETS_TOPIC
 from groupd.coordinator.history.stream import split
 from groupd.testing import GroupCoordinator
@@ -39,7 +39,7 @@ class Story:
     def __init__(self, broker: GroupCoordinator, stack: ExitStack) -> None:
         self.broker, self._stack = broker, stack
         self.bootstrap = broker.bootstrap_servers
-        self.cluster = stack.enter_context(Cluster(broker.host, broker.port))
+        self.cluster = stack.enter_context(KafkaCluster(broker.host, broker.port))
         self.wire = stack.enter_context(WireClient(broker.host, broker.port))
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         self.instants: list[Instant] = []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from groupd.pipeline.decode import COLUMNS, CORRUPT_BATCH, UNTOLD, EntryRows, record_batches
 from groupd.pipeline.schema import VALUE_COLUMNS
 from groupd.pipeline.values import FIRST_MS, LAST_MS
-from groupd.pipeline.wanted import EVERYTHING, Wanted
+from groupd.pipeline.wanted import EVERYTHING, RowFilter
 from groupd.protocol.records.batch import Batch, BatchRecord, parse_header
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import (
@@ -38,7 +38,7 @@ from tests.unit.logtools.harness import (
 _TIMES = st.integers(FIRST_MS, LAST_MS) | st.just(-1) | st.integers(0, 2**41)
 
 
-def rows_of(*payloads: bytes, wanted: Wanted = EVERYTHING) -> list[dict[str, Any]]:
+def rows_of(*payloads: bytes, wanted: RowFilter = EVERYTHING) -> list[dict[str, Any]]:
     batches = [Batch(parse_header(payload), payload) for payload in payloads]
     found: list[dict[str, Any]] = []
     for one in record_batches(3, batches, wanted=wanted):
@@ -160,7 +160,7 @@ def test_only_what_is_asked_for_is_decoded() -> None:
     payload = batch(0, commit(1), commit(2), *consumer(), classic())
     header = parse_header(payload)
 
-    def decoded(columns: tuple[str, ...], wanted: Wanted = EVERYTHING) -> tuple[int, int]:
+    def decoded(columns: tuple[str, ...], wanted: RowFilter = EVERYTHING) -> tuple[int, int]:
         rows = EntryRows(columns, wanted)
         rows.add_payload(0, payload, header)
         found = rows.take()
@@ -169,19 +169,19 @@ def test_only_what_is_asked_for_is_decoded() -> None:
 
     assert decoded(COLUMNS) == (8, 8)
     assert decoded(("group", "log_offset"))[0] < 8
-    assert decoded(COLUMNS, Wanted(types=frozenset({"offset-commit"}))) == (2, 2)
-    assert decoded(COLUMNS, Wanted(groups=frozenset({"other"}))) == (0, 0)
-    assert decoded(COLUMNS, Wanted(from_offset=3, until_offset=5)) == (2, 2)
-    later = Wanted(from_us=(TIME_MS + 1) * 1000)
+    assert decoded(COLUMNS, RowFilter(types=frozenset({"offset-commit"}))) == (2, 2)
+    assert decoded(COLUMNS, RowFilter(groups=frozenset({"other"}))) == (0, 0)
+    assert decoded(COLUMNS, RowFilter(from_offset=3, until_offset=5)) == (2, 2)
+    later = RowFilter(from_us=(TIME_MS + 1) * 1000)
     assert decoded(COLUMNS, later) == (0, 0)
-    assert decoded(COLUMNS, Wanted(until_us=TIME_MS * 1000)) == (0, 0)
+    assert decoded(COLUMNS, RowFilter(until_us=TIME_MS * 1000)) == (0, 0)
 
 
 def test_with_the_rest_markers_and_damage_stay() -> None:
     broken = bytearray(batch(2, commit(3)))
     broken[-3] ^= 1
     payloads = (batch(0, commit(1), producer=7), marker(1, 7, commit=True), bytes(broken))
-    other = Wanted(groups=frozenset({"other"}))
+    other = RowFilter(groups=frozenset({"other"}))
     assert rows_of(*payloads, wanted=other) == []
-    kept = rows_of(*payloads, wanted=Wanted(groups=frozenset({"other"}), rest=True))
+    kept = rows_of(*payloads, wanted=RowFilter(groups=frozenset({"other"}), rest=True))
     assert [row["record_type"] for row in kept] == ["marker", CORRUPT_BATCH]

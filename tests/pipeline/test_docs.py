@@ -31,7 +31,7 @@ ELSEWHERE = {
     "spark-submit": "tests/bench/pipeline/cluster.py runs it",
     "broker:9092": "tests/pipeline/test_kafka.py runs it against a broker",
     "groupd-pipeline report": "tests/pipeline/test_report.py runs it",
-    "--records 1000000": "tests/unit/pipeline/test_generator.py generates logs of any size",
+    "--records 1000000": "tests/pipeline/test_generator.py generates logs of any size",
 }
 """Commands that do not run here, by a part of them, and why."""
 

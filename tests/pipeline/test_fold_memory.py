@@ -7,7 +7,7 @@ import pickle
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.pipeline.fold.facts import Facts
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.health import HealthFold
 from groupd.pipeline.fold.thresholds import Thresholds
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.fold.what_if import WhatIf
@@ -22,7 +22,7 @@ def held_after(cycles: int) -> int:
     log.join("a")
     log.settle_all(1000)
     facts, topics = Facts(frozenset()), Topics(log.names())
-    health = Health(facts, topics, Thresholds(), {}, 0)
+    health = HealthFold(facts, topics, Thresholds(), {}, 0)
     what_if = WhatIf(facts, topics, UniformAssignor(), 1.0)
     fold = GroupsFold(facts, topics, observers=[health, what_if])
     for number in range(cycles):

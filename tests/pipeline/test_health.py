@@ -12,10 +12,10 @@ from msgspec.structs import fields
 
 from groupd.pipeline import group_tables
 from groupd.pipeline.errors import PipelineError
-from groupd.pipeline.fold.entry import Entry
+from groupd.pipeline.fold.entry import FoldEntry
 from groupd.pipeline.fold.facts import Facts
 from groupd.pipeline.fold.groups import GroupsFold
-from groupd.pipeline.fold.health import Health
+from groupd.pipeline.fold.health import HealthFold
 from groupd.pipeline.fold.offsets import NamedPlace
 from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.fold.thresholds import DEFAULT_SEVERITIES, Thresholds, read_thresholds
@@ -33,7 +33,7 @@ class Log:
 
     def __init__(self, **limits: Any) -> None:
         self.shard = TimedShard(topic("foo", FOO, 4), topic("bar", BAR, 2))
-        self.commits: list[Entry] = []
+        self.commits: list[FoldEntry] = []
         self.limits = Thresholds(**limits)
         self.ends: dict[NamedPlace, int] = {}
 
@@ -52,7 +52,7 @@ class Log:
         entries = sorted([*self.commits, *self.shard.entries()], key=lambda entry: entry.offset)
         return self.of(entries, self.shard.now.wall_ms)
 
-    def of(self, entries: list[Entry], now_ms: int) -> dict[str, list[dict[str, Any]]]:
+    def of(self, entries: list[FoldEntry], now_ms: int) -> dict[str, list[dict[str, Any]]]:
         limits = self.limits
         facts, topics = Facts(frozenset({"findings", "group_states"})), Topics(self.shard.names())
         settings = Settings(
@@ -61,7 +61,7 @@ class Log:
             limits.flapping_count,
             limits.flapping_window_ms,
         )
-        health = Health(facts, topics, limits, self.ends, now_ms)
+        health = HealthFold(facts, topics, limits, self.ends, now_ms)
         fold = GroupsFold(facts, topics, settings, [health])
         for entry in entries:
             fold.feed(entry)
@@ -232,7 +232,7 @@ def test_storms_far_apart_are_two() -> None:
 def test_a_storm_of_a_classic_cooperative_group_and_its_rolling_restart() -> None:
     """Each departure and each return takes two generations there."""
 
-    def generations(laps: list[str]) -> list[Entry]:
+    def generations(laps: list[str]) -> list[FoldEntry]:
         history, owners, number = History(), {"a": (0, 1), "b": (2, 3)}, 1
         history.generation(number, 0, owners)
         for lap, member in enumerate(laps):

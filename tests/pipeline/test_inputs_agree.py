@@ -22,7 +22,7 @@ from groupd.pipeline.quarantine import split_quarantine
 from groupd.pipeline.schema import ENTRIES
 from groupd.pipeline.sink import write_table
 from groupd.pipeline.values import topic_id_text
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 from tests.support.pipeline_logs import LOGS, OTHER, ROWS, fill_store, write_segments
 from tests.support.postgres import PostgresServer
 from tests.unit.logtools.harness import HOME, ORDERS_ID, TIME_MS, batch, commit
@@ -58,7 +58,7 @@ def test_stores_segments_and_lake(
     copied = lake_entries(spark, tmp_path / "lake")
     assert copied.schema == ENTRIES
     assert content(copied) == expected
-    wanted = Wanted(groups=frozenset({OTHER}), until_us=(TIME_MS + 1) * 1000, rest=True)
+    wanted = RowFilter(groups=frozenset({OTHER}), until_us=(TIME_MS + 1) * 1000, rest=True)
     for origin in (
         Origin(store=store, wanted=wanted),
         Origin(lake=f"{tmp_path}/lake", wanted=wanted),

@@ -20,7 +20,7 @@ from groupd.pipeline.inputs import (
     store_entries,
 )
 from groupd.pipeline.kafka import kafka_entries
-from groupd.pipeline.wanted import Wanted
+from groupd.pipeline.wanted import RowFilter
 from tests.support.daemon import Daemon
 from tests.support.doc_snippets import snippets
 from tests.support.kafka_broker import KafkaBroker
@@ -85,14 +85,16 @@ def test_the_same_rows_as_from_the_store_of_the_running_daemon(
 
 
 def test_columns_and_groups_of_kafka(spark: SparkSession, daemon: Daemon) -> None:
-    wanted = Wanted(groups=frozenset({"modern"}), types=frozenset({"offset-commit"}))
+    wanted = RowFilter(groups=frozenset({"modern"}), types=frozenset({"offset-commit"}))
     columns = ("group", "topic", "partition", "offset_commit")
     frame = kafka_entries(spark, daemon.bootstrap, columns=columns, wanted=wanted)
     assert frame.columns == list(columns)
     last = frame.groupBy("group", "topic", "partition").agg(F.max("offset_commit.offset"))
     assert sorted(map(tuple, last.collect())) == [("modern", "orders", n, 20) for n in range(3)]
     assert frame.count() == 6
-    late = Origin(kafka=daemon.bootstrap, wanted=Wanted(from_us=4_000_000_000_000_000, rest=True))
+    late = Origin(
+        kafka=daemon.bootstrap, wanted=RowFilter(from_us=4_000_000_000_000_000, rest=True)
+    )
     assert read_entries(spark, late).count() == 0
 
 

@@ -14,9 +14,9 @@ from groupd.pipeline import inputs as pipeline_inputs
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.generator.generate import UNTIL_MS, generate
 from groupd.pipeline.generator.profiles import HOUR_MS
-from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
+from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
 from groupd.pipeline.generator.sinks import StoreSink
-from groupd.pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
 from groupd.pipeline.inputs import Origin, read_end_offsets
 from groupd.pipeline.jobs import lag
 from groupd.pipeline.run import run_job
@@ -105,14 +105,14 @@ def test_an_empty_log_has_no_lag(spark: SparkSession) -> None:
 # Over a store ----------------------------------------------------------------------------------
 
 RATE = 10.0
-TOPIC = Topic("orders", bytes(range(16)), (RATE,) * 2, (1000,) * 2, 0.0, 0.0)
+TOPIC = GeneratedTopic("orders", bytes(range(16)), (RATE,) * 2, (1000,) * 2, 0.0, 0.0)
 FROM_MS = UNTIL_MS - 2 * HOUR_MS
-WORLD = World([TOPIC], FROM_MS, UNTIL_MS, 4, 7, 121)
+WORLD = GeneratedWorld([TOPIC], FROM_MS, UNTIL_MS, 4, 7, 121)
 STUCK = (
     Op(FROM_MS + 1000, Act.JOIN, 0),
     Op(FROM_MS + HOUR_MS, Act.STICK, places=(1,)),
 )
-PLAN = GroupPlan("billing", Kind.CONSUMER, (Place(0, 0), Place(0, 1)), STUCK, 900)
+PLAN = GroupPlan("billing", Kind.CONSUMER, (TopicPartition(0, 0), TopicPartition(0, 1)), STUCK, 900)
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.generator.generate import UNTIL_MS, generate
 from groupd.pipeline.generator.profiles import HOUR_MS, SESSION_MS
-from groupd.pipeline.generator.script import Act, GroupPlan, Kind, Op, World
+from groupd.pipeline.generator.script import Act, GeneratedWorld, GroupPlan, Kind, Op
 from groupd.pipeline.generator.sinks import SegmentSink, StoreSink
-from groupd.pipeline.generator.traffic import Place, Topic
+from groupd.pipeline.generator.traffic import GeneratedTopic, TopicPartition
 from groupd.pipeline.inputs import Origin
 from groupd.pipeline.registry import job_named
-from groupd.pipeline.report.limits import Limits
+from groupd.pipeline.report.limits import ReportLimits
 from groupd.pipeline.report.make import make_report, window_ms
 from groupd.pipeline.run import run_job
 from groupd.storage.open import create_store
@@ -30,9 +30,9 @@ from tests.support.report_page import HOSTILE, Page
 pytestmark = pytest.mark.timeout(600)
 
 START_MS = UNTIL_MS - 2 * HOUR_MS
-TOPIC = Topic("orders", bytes(range(16)), (10.0,) * 4, (1000,) * 4, 0.0, 0.0)
-WORLD = World([TOPIC], START_MS, UNTIL_MS, 4, 7, 121)
-PLACES = tuple(Place(0, partition) for partition in range(4))
+TOPIC = GeneratedTopic("orders", bytes(range(16)), (10.0,) * 4, (1000,) * 4, 0.0, 0.0)
+WORLD = GeneratedWorld([TOPIC], START_MS, UNTIL_MS, 4, 7, 121)
+PLACES = tuple(TopicPartition(0, partition) for partition in range(4))
 
 
 def joins(members: int) -> tuple[Op, ...]:
@@ -178,7 +178,7 @@ def test_limits_are_kept_and_told(spark: SparkSession, directory: Path, page: Pa
     from groupd.pipeline.report.page import render
 
     tables = read_tables(spark, directory / "tables")
-    report = collect_report(tables, "a log", window_ms(2 * HOUR_MS), Limits(1, 2))
+    report = collect_report(tables, "a log", window_ms(2 * HOUR_MS), ReportLimits(1, 2))
     assert (len(report.details), len(report.groups), report.groups_left_out) == (1, 2, 1)
     small = Page(render(report))
     assert any("1 groups are in the input and not on this page" in text for text in small.text)

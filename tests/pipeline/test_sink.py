@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.job import Table
-from groupd.pipeline.sink import Span, check_format, span_of, write_table
+from groupd.pipeline.sink import DaySpan, check_format, span_of, write_table
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
@@ -50,7 +50,7 @@ def test_a_run_that_is_repeated_leaves_the_same(spark: SparkSession, tmp_path: P
 def test_a_span_leaves_other_days_alone(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "t"
     write_table(spark, table(spark, *[(day, 1) for day in DAYS]), str(out))
-    span = Span(date(2026, 1, 2), date(2026, 1, 2))
+    span = DaySpan(date(2026, 1, 2), date(2026, 1, 2))
     new = table(spark, (DAYS[0], 9), (DAYS[1], 2), (DAYS[1], 3))
     assert write_table(spark, new, str(out), span=span)() == 2
     assert content(spark, out) == [(DAYS[0], 1), (DAYS[1], 2), (DAYS[1], 3), (DAYS[2], 1)]
@@ -76,7 +76,7 @@ def test_an_optional_table_without_rows_leaves_no_directory(
     # What an earlier run has left goes as far as the run covers it.
     some = replace(table(spark, *[(day, 1) for day in DAYS[:2]]), optional=True)
     assert write_table(spark, some, str(out))() == 2
-    second_day = Span(date(2026, 1, 2), date(2026, 1, 2))
+    second_day = DaySpan(date(2026, 1, 2), date(2026, 1, 2))
     assert write_table(spark, nothing, str(out), span=second_day)() == 0
     assert content(spark, out) == [(DAYS[0], 1)]
     assert write_table(spark, nothing, str(out))() == 0
@@ -91,9 +91,9 @@ def test_a_small_table_is_written_whole(spark: SparkSession, tmp_path: Path) -> 
 
 def test_the_days_of_times() -> None:
     day_us = 86_400_000_000
-    assert span_of(None, None) == Span(None, None)
-    assert span_of(0, day_us) == Span(date(1970, 1, 1), date(1970, 1, 1))
-    assert span_of(day_us + 1, 2 * day_us + 1) == Span(date(1970, 1, 2), date(1970, 1, 3))
+    assert span_of(None, None) == DaySpan(None, None)
+    assert span_of(0, day_us) == DaySpan(date(1970, 1, 1), date(1970, 1, 1))
+    assert span_of(day_us + 1, 2 * day_us + 1) == DaySpan(date(1970, 1, 2), date(1970, 1, 3))
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

@@ -4,13 +4,16 @@ GROUPD_WORKERS=2 groupd has two workers."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tests.support.daemon import Daemon
 from tests.support.kafka_broker import KafkaBroker
 
 Peer = Daemon | KafkaBroker
+Startable = TypeVar("Startable", Daemon, KafkaBroker, Peer)
 
 SESSION_TIMEOUT_MS = 6000
 FAST_SETTINGS = {
@@ -48,3 +51,14 @@ def make_peer(
     arguments = ["--store", store] if store else []
     workers = int(os.environ.get("GROUPD_WORKERS", "1"))
     return Daemon(directory, topics=topics, settings=merged, arguments=arguments, workers=workers)
+
+
+@contextmanager
+def running(peer: Startable) -> Iterator[Startable]:
+    """Starts the peer. It must stop cleanly at the end, unless the block has failed."""
+    try:
+        peer.start()
+        yield peer
+        peer.stop()
+    finally:
+        peer.close()

@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 from typing import Any
 
 from groupd.pipeline.report.model import (
-    Finding,
+    EpochSpan,
     GroupDetail,
     GroupRow,
-    Holding,
-    Life,
-    Rebalance,
+    HoldingBar,
+    LifeBar,
+    RebalanceBar,
     Report,
+    ReportFinding,
     Series,
-    Span,
 )
 
 START_MS = 1_768_003_200_000
@@ -38,7 +38,7 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
     lag = [float(step * 10) for step in range(STEPS)]
     topic = f"orders{note}"
     lives = [
-        Life(
+        LifeBar(
             f"id-a{note}",
             0,
             f"worker-a{note}",
@@ -47,9 +47,9 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
             None,
             None,
             None,
-            [Span(at(0), at(60), "stable", 3, 2), Span(at(60), None, "waiting", 4, 2)],
+            [EpochSpan(at(0), at(60), "stable", 3, 2), EpochSpan(at(60), None, "waiting", 4, 2)],
         ),
-        Life(
+        LifeBar(
             f"id-b{note}",
             1,
             f"worker-b{note}",
@@ -58,7 +58,7 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
             at(60),
             "expired",
             f"silent{note}",
-            [Span(at(1), at(60), "stable", 3, 2)],
+            [EpochSpan(at(1), at(60), "stable", 3, 2)],
         ),
     ]
     return GroupDetail(
@@ -67,9 +67,13 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
         Series([None, *lag[1:]], [(topic, 1, lag)], 3),
         lives,
         [(topic, number) for number in range(4)],
-        [Holding(0, 0, at(0), None), Holding(1, 1, at(1), at(60)), Holding(1, 0, at(62), None)],
         [
-            Rebalance(
+            HoldingBar(0, 0, at(0), None),
+            HoldingBar(1, 1, at(1), at(60)),
+            HoldingBar(1, 0, at(62), None),
+        ],
+        [
+            RebalanceBar(
                 4,
                 at(60),
                 120_000,
@@ -88,9 +92,9 @@ def detail(name: str, rank: int, severity: str | None = "critical", note: str = 
     )
 
 
-def findings(name: str, note: str = "") -> list[Finding]:
+def findings(name: str, note: str = "") -> list[ReportFinding]:
     return [
-        Finding(
+        ReportFinding(
             name,
             "stuck-partition",
             "critical",
@@ -105,7 +109,7 @@ def findings(name: str, note: str = "") -> list[Finding]:
             "offsets",
             {"lag": 500, f"who{note}": note, "ratio": 0.25},
         ),
-        Finding(
+        ReportFinding(
             name,
             "rebalance-storm",
             "warning",

@@ -1,4 +1,5 @@
-"""Brokers that differ in where they keep their logs and in how many processes they are."""
+"""A started broker for the tests of a file, with a client; and brokers that differ in where they
+keep their logs and in how many processes they are."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.kio_entities import Plain
-from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.peer import Peer, make_peer, peer_kind, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 from tests.support.wire_requests import create_topic, fetch_offset, fetched
@@ -18,6 +19,20 @@ from tests.support.wire_requests import create_topic, fetch_offset, fetched
 START_S = 60.0
 _numbers = itertools.count()
 PLACES = ["sqlite", "memory", "postgres", "workers"]
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """groupd, or with GROUPD_PEER=kafka a real broker. A file that needs topics or settings has a
+    `peer` of its own; `client` goes there then."""
+    with running(make_peer(tmp_path_factory.mktemp("peer"))) as made:
+        yield made
+
+
+@pytest.fixture
+def client(peer: Peer) -> Iterator[WireClient]:
+    with WireClient(peer.host, peer.port) as made:
+        yield made
 
 
 @pytest.fixture(scope="module", params=PLACES if peer_kind() == "groupd" else ["kafka"])
@@ -75,7 +90,7 @@ def name(place: str) -> str:
 
 
 @pytest.fixture
-def client(peers: list[Peer], name: str) -> Iterator[WireClient]:
+def leader(peers: list[Peer], name: str) -> Iterator[WireClient]:
     """At the node that leads the topics, where there is a topic of that name."""
     peer = peers[0]
     with WireClient(peer.host, peer.port) as made:
@@ -85,12 +100,12 @@ def client(peers: list[Peer], name: str) -> Iterator[WireClient]:
 
 
 @pytest.fixture
-def coordinator(client: WireClient, name: str) -> Iterator[WireClient]:
+def coordinator(leader: WireClient, name: str) -> Iterator[WireClient]:
     """At the coordinator of the group of that name."""
     found: list[Plain] = []
 
     def serves() -> bool:
-        found[:] = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[name])[
+        found[:] = leader.call("FindCoordinator", 4, key_type=0, coordinator_keys=[name])[
             "coordinators"
         ]
         return found[0]["error_code"] == 0

@@ -9,23 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, running
 from tests.support.raw import API_VERSIONS, RawConnection, frame, request
 from tests.support.wire_client import WireClient
 
 NONE, UNSUPPORTED_VERSION, INVALID_REQUEST, REBOOTSTRAP_REQUIRED = 0, 35, 42, 129
 ELSEWHERE = "AAAAAAAAAAAAAAAAAAAAAA"
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -84,13 +73,8 @@ def ask(port: int, cluster_id: str | None, node_id: int, name: bytes = b"me") ->
 def daemon(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Daemon]:
-    started = Daemon(tmp_path_factory.mktemp("daemon"), workers=request.param)
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(Daemon(tmp_path_factory.mktemp("daemon"), workers=request.param)) as made:
+        yield made
 
 
 def test_version_5_asks_whether_it_is_the_right_node(daemon: Daemon) -> None:

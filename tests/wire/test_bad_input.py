@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.admin import create_topics, end_offsets, produce
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.process import POLL_S, wait_until
 from tests.support.raw import (
     API_VERSIONS,
@@ -72,13 +72,8 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-    started = make_peer(tmp_path_factory.mktemp("peer"), settings=SETTINGS)
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(make_peer(tmp_path_factory.mktemp("peer"), settings=SETTINGS)) as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ Holds for a real broker too (GROUPD_PEER=kafka), but for what says so.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from groupd.protocol.errors import ErrorCode
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.peer import Peer, peer_kind
 from tests.support.process import wait_until
 from tests.support.raw_member import admin_json
 from tests.support.wire_client import WireClient
@@ -25,23 +24,6 @@ HEARTBEAT_MS = "300"
 """The static setting of the peer for group.consumer.heartbeat.interval.ms."""
 
 Change = tuple[str, int, str | None]
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    with WireClient(peer.host, peer.port) as made:
-        yield made
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.peer import running
 from tests.support.process import wait_until
 from tests.support.raw import RawConnection, frame, request, string
 from tests.support.wire_client import WireClient
@@ -19,13 +20,8 @@ NONE, NON_EMPTY, NOT_FOUND = 0, 68, 69
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": 1})
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": 1})) as made:
+        yield made
 
 
 class Fields:

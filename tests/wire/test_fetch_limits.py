@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.wire_client import WireClient
 
 BATCHES = 6
@@ -17,23 +17,12 @@ VALUE = bytes(1000)
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """Two partitions with six batches each."""
-    started = make_peer(tmp_path_factory.mktemp("peer"), topics={"t": 2})
-    try:
-        started.start()
-        producer = Producer({"bootstrap.servers": started.bootstrap, "linger.ms": 0})
+    with running(make_peer(tmp_path_factory.mktemp("peer"), topics={"t": 2})) as made:
+        producer = Producer({"bootstrap.servers": made.bootstrap, "linger.ms": 0})
         for _ in range(BATCHES):
             for partition in range(2):
                 producer.produce("t", VALUE, partition=partition)
             assert producer.flush(20) == 0
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    with WireClient(peer.host, peer.port) as made:
         yield made
 
 

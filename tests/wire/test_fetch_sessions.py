@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from tests.support.admin import create_topics, end_offsets
 from tests.support.fetched import whole_batches
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
@@ -21,17 +21,6 @@ NONE, OFFSET_OUT_OF_RANGE = 0, 1
 SESSION_NOT_FOUND, INVALID_EPOCH, TOPIC_ID_ERROR = 70, 71, 106
 PARTITIONS = 4
 BY_NAME, BY_ID = 12, 13
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
 
 
 class Reader:

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from groupd.protocol.records.batch import decode_marker, iter_batches, iter_records
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
@@ -23,18 +23,7 @@ PARTITIONS = 5
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """Nothing has been in its transaction log before."""
-    started = make_peer(tmp_path_factory.mktemp("peer"), topics={"t": PARTITIONS})
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    with WireClient(peer.host, peer.port) as made:
+    with running(make_peer(tmp_path_factory.mktemp("peer"), topics={"t": PARTITIONS})) as made:
         yield made
 
 

@@ -6,13 +6,11 @@ Holds for a real broker too (GROUPD_PEER=kafka).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from groupd.protocol.errors import ErrorCode
-from tests.support.peer import Peer, make_peer
 from tests.support.wire_client import WireClient
 
 NOBODY = 7
@@ -23,23 +21,6 @@ HERE = -1
 
 BY_HAND = "A manual partition assignment was specified, but {} was not set to -1."
 NO_BROKER = "The manual partition assignment includes broker {}, but no such broker is registered."
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    with WireClient(peer.host, peer.port) as made:
-        yield made
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import cramjam
@@ -18,29 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from groupd.protocol.records.batch import encode_batch, pack_batch, parse_header
 from groupd.protocol.records.batch_records import zigzag
 from tests.support.admin import end_offsets
-from tests.support.peer import Peer, make_peer, peer_kind
+from tests.support.peer import Peer, peer_kind
 from tests.support.wire_client import WireClient
 
 NONE, CORRUPT_MESSAGE, INVALID_TIMESTAMP, INVALID_RECORD = 0, 2, 32, 87
 HOUR_MS = 3_600_000
 NOW_MS = int(time.time() * 1000)
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    with WireClient(peer.host, peer.port) as made:
-        yield made
 
 
 def topic(peer: Peer, **configs: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer as Warmer
 
 from groupd.protocol.records.batch import encode_batch
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
@@ -26,15 +26,10 @@ PASSING = (14, 15, 16, 51)
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """Both of its coordinators serve."""
-    started = make_peer(tmp_path_factory.mktemp("peer"), topics={"t": 1})
-    try:
-        started.start()
-        settings = {"bootstrap.servers": started.bootstrap, "log_level": 0}
+    with running(make_peer(tmp_path_factory.mktemp("peer"), topics={"t": 1})) as made:
+        settings = {"bootstrap.servers": made.bootstrap, "log_level": 0}
         Warmer({**settings, "transactional.id": "warm-up"}).init_transactions(30)
-        yield started
-        started.stop()
-    finally:
-        started.close()
+        yield made
 
 
 class Claims:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from groupd.protocol.records.batch import encode_batch
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
@@ -20,25 +20,16 @@ IDLE_MS = 2_000
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(
-        tmp_path_factory.mktemp("peer"),
-        topics={"t": 3},
-        settings={
-            "producer.id.expiration.ms": str(IDLE_MS),
-            "producer.id.expiration.check.interval.ms": "200",
-        },
-    )
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[WireClient]:
-    with WireClient(peer.host, peer.port) as made:
+    with running(
+        make_peer(
+            tmp_path_factory.mktemp("peer"),
+            topics={"t": 3},
+            settings={
+                "producer.id.expiration.ms": str(IDLE_MS),
+                "producer.id.expiration.check.interval.ms": "200",
+            },
+        )
+    ) as made:
         yield made
 
 

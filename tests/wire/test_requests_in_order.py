@@ -32,12 +32,12 @@ UNKNOWN_MEMBER = 25
 
 @pytest.mark.parametrize("produces", [1, 5])
 def test_produced_records_are_listed_and_fetched(
-    client: WireClient, name: str, produces: int
+    leader: WireClient, name: str, produces: int
 ) -> None:
     end = 0
     for _ in range(ROUNDS):
         asked = [produce(name)] * produces + [list_offsets(name, -1), fetch(name, end)]
-        *made, latest, read = client.pipeline(asked)
+        *made, latest, read = leader.pipeline(asked)
         assert [produced(one) for one in made] == [end + 3 * n for n in range(produces)]
         end += 3 * produces
         assert listed(latest) == end
@@ -46,23 +46,23 @@ def test_produced_records_are_listed_and_fetched(
         assert len(partition["records"]) == produces * len(RECORDS)
 
 
-def test_records_produced_without_acknowledgement_are_listed(client: WireClient, name: str) -> None:
+def test_records_produced_without_acknowledgement_are_listed(leader: WireClient, name: str) -> None:
     for number in range(1, ROUNDS + 1):
-        *_, latest = client.pipeline([produce(name, acks=0), list_offsets(name, -1)])
+        *_, latest = leader.pipeline([produce(name, acks=0), list_offsets(name, -1)])
         assert listed(latest) == 3 * number
 
 
-def test_deleted_records_are_not_listed(client: WireClient, name: str) -> None:
-    client.pipeline([produce(name, batch(ROUNDS))])
+def test_deleted_records_are_not_listed(leader: WireClient, name: str) -> None:
+    leader.pipeline([produce(name, batch(ROUNDS))])
     for offset in range(1, ROUNDS + 1):
-        deleted, earliest = client.pipeline([delete_records(name, offset), list_offsets(name, -2)])
+        deleted, earliest = leader.pipeline([delete_records(name, offset), list_offsets(name, -2)])
         assert deleted["topics"][0]["partitions"][0]["error_code"] == 0
         assert listed(earliest) == offset
 
 
-def test_a_read_is_not_changed_by_the_write_behind_it(client: WireClient, name: str) -> None:
+def test_a_read_is_not_changed_by_the_write_behind_it(leader: WireClient, name: str) -> None:
     for number in range(ROUNDS):
-        before, made, after = client.pipeline(
+        before, made, after = leader.pipeline(
             [list_offsets(name, -1), produce(name), list_offsets(name, -1)]
         )
         assert (listed(before), produced(made), listed(after)) == (

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.daemon import Daemon
 from tests.support.metrics import samples
+from tests.support.peer import running
 from tests.support.process import wait_until
 from tests.support.wire_client import Request, WireClient
 from tests.support.wire_requests import commit, fetch_offset, fetched, list_offsets, produce
@@ -19,13 +20,8 @@ TOGETHER_MIN = 10
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": 1})
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
+    with running(Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": 1})) as made:
+        yield made
 
 
 def writes(daemon: Daemon) -> float:

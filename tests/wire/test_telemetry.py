@@ -15,24 +15,13 @@ import pytest
 from groupd.protocol.errors import ErrorCode
 from tests.support.admin import create_topics, produce
 from tests.support.daemon import Daemon
-from tests.support.peer import Peer, make_peer
+from tests.support.peer import Peer
 from tests.support.process import wait_until
 from tests.support.raw_member import admin_json
 from tests.support.wire_client import WireClient
 
 CLIENT_METRICS = 16
 NOBODY = bytes(16)
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    started = make_peer(tmp_path_factory.mktemp("peer"))
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ ROUNDS = 20
 UNKNOWN_TOPIC = 3
 
 
-@pytest.mark.parametrize("node", ["client", "coordinator"])
+@pytest.mark.parametrize("node", ["leader", "coordinator"])
 def test_topics_that_are_made_grown_and_deleted(
     request: pytest.FixtureRequest, name: str, node: str
 ) -> None:
@@ -40,11 +40,11 @@ def test_topics_that_are_made_grown_and_deleted(
 
 
 def test_a_topic_can_be_written_and_committed_right_behind_its_creation(
-    client: WireClient, coordinator: WireClient, name: str
+    leader: WireClient, coordinator: WireClient, name: str
 ) -> None:
     for number in range(ROUNDS):
         topic = f"{name}-{number}"
-        _, made = client.pipeline([create_topic(topic), produce(topic)])
+        _, made = leader.pipeline([create_topic(topic), produce(topic)])
         assert produced(made) == 0
         topic = f"{name}-{number}-b"
         topics = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]

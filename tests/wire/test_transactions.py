@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.peer import running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 
@@ -15,19 +16,8 @@ PARTITIONS = 2
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    started = Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": PARTITIONS})
-    try:
-        started.start()
-        yield started
-        started.stop()
-    finally:
-        started.close()
-
-
-@pytest.fixture
-def client(daemon: Daemon) -> Iterator[WireClient]:
-    with WireClient(daemon.host, daemon.port) as made:
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running(Daemon(tmp_path_factory.mktemp("daemon"), topics={"t": PARTITIONS})) as made:
         yield made
 
 
@@ -84,14 +74,12 @@ def state(client: WireClient, name: str) -> str:
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_this_node_is_the_coordinator_of_every_id(
-    client: WireClient, daemon: Daemon, version: int
+    client: WireClient, peer: Daemon, version: int
 ) -> None:
     asked = {"coordinator_keys": ["a", "b"]} if version >= 4 else {"key": "a"}
     reply = client.call("FindCoordinator", version, key_type=1, **asked)
     found = reply["coordinators"] if version >= 4 else [reply]
-    assert [(one["host"], one["port"]) for one in found] == [(daemon.host, daemon.port)] * len(
-        found
-    )
+    assert [(one["host"], one["port"]) for one in found] == [(peer.host, peer.port)] * len(found)
     assert {one["error_code"] for one in found} == {0}
 
 
@@ -155,16 +143,16 @@ def test_list_in_every_version(client: WireClient, version: int) -> None:
     assert version < 2 or names == ["l2"]
 
 
-def test_a_kill_between_decision_and_markers_loses_neither(daemon: Daemon) -> None:
+def test_a_kill_between_decision_and_markers_loses_neither(peer: Daemon) -> None:
     """Whatever of it the disk has: a commit that was answered is completed."""
-    with WireClient(daemon.host, daemon.port) as client:
+    with WireClient(peer.host, peer.port) as client:
         producers = {f"k{number}": init(client, f"k{number}") for number in range(10)}
         for name, producer in producers.items():
             assert add(client, name, producer) == [0, 0]
         for name, producer in producers.items():
             assert end(client, name, producer, 5)["error_code"] == 0
-    daemon.restart()
-    with WireClient(daemon.host, daemon.port) as client:
+    peer.restart()
+    with WireClient(peer.host, peer.port) as client:
         for name, (producer_id, epoch) in producers.items():
             wait_until(lambda: state(client, name) == "CompleteCommit", 10, name)  # noqa: B023
             reply = end(client, name, (producer_id, epoch), 5)

@@ -12,6 +12,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch import encode_batch, iter_batches, iter_records
 from groupd.protocol.records.transaction_records import decode_key, decode_value
 from tests.support.daemon import Daemon
+from tests.support.peer import running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient
 from tests.wire.test_transactions import init
@@ -25,15 +26,14 @@ EXPIRES = {
 
 @pytest.fixture
 def started(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Iterator[Daemon]:
-    daemon = Daemon(
-        tmp_path_factory.mktemp("daemon"), topics={"t": 1}, settings=getattr(request, "param", {})
-    )
-    try:
-        daemon.start()
+    with running(
+        Daemon(
+            tmp_path_factory.mktemp("daemon"),
+            topics={"t": 1},
+            settings=getattr(request, "param", {}),
+        )
+    ) as daemon:
         yield daemon
-        daemon.stop()
-    finally:
-        daemon.close()
 
 
 def topics(client: WireClient) -> dict[str, dict[str, Any]]:

@@ -129,10 +129,10 @@ def history(
     Commits carry no member id: "owner" is the member that had the partition at that point of the
     log, "admin/simple" says that the group had no members then.
     """
-    from groupd.coordinator.cli.groups.history import Wanted, show_history
+    from groupd.coordinator.cli.groups.history import HistoryFilter, show_history
 
     chosen = place(data_dir, store, bootstrap)
-    wanted = Wanted.parse(topic, partition, since, until, events=events, every=every)
+    wanted = HistoryFilter.parse(topic, partition, since, until, events=events, every=every)
     show_history(chosen, group, wanted, retention_minutes * 60_000, as_json=_json(output))
 
 

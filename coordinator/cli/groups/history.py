@@ -6,15 +6,15 @@ from msgspec import Struct
 
 from groupd.coordinator.cli.errors import UsageError
 from groupd.coordinator.cli.groups.past import extent_at, note, now_ms, run
-from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.groups.show import change_fields, change_line, json_line
-from groupd.coordinator.cli.groups.source import Source, open_source
+from groupd.coordinator.cli.groups.source import GroupLog, open_source
 from groupd.coordinator.cli.times import parse_time, show_time
 from groupd.coordinator.history.changes import Change, ChangeKind, GroupEvent
 from groupd.coordinator.history.replay import changes
 
 
-class Wanted(Struct, frozen=True):
+class HistoryFilter(Struct, frozen=True):
     """Which changes are shown; `until` is a TIME, as the log is read up to there only."""
 
     topic: str | None
@@ -34,7 +34,7 @@ class Wanted(Struct, frozen=True):
         *,
         events: bool,
         every: bool,
-    ) -> Wanted:
+    ) -> HistoryFilter:
         """Raises UsageError."""
         if partition is not None and topic is None:
             raise UsageError("--partition needs --topic")
@@ -54,7 +54,7 @@ class Wanted(Struct, frozen=True):
 
 
 def show_history(
-    place: Place, group_id: str, wanted: Wanted, retention_ms: int, *, as_json: bool
+    place: LogLocation, group_id: str, wanted: HistoryFilter, retention_ms: int, *, as_json: bool
 ) -> None:
     """A line a change, as they are read: histories may be long."""
 
@@ -67,7 +67,7 @@ def show_history(
 
 
 async def _show(
-    source: Source, group_id: str, wanted: Wanted, retention_ms: int, as_json: bool
+    source: GroupLog, group_id: str, wanted: HistoryFilter, retention_ms: int, as_json: bool
 ) -> int:
     extent = await extent_at(source, group_id, wanted.until)
     earliest_ms = extent.earliest_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupd.coordinator.cli.groups.past import note, past_state, run
-from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.groups.show import json_line, offset_fields
 from groupd.coordinator.cli.groups.source import open_source
 from groupd.coordinator.cli.groups.tables import table
@@ -14,7 +14,7 @@ COLUMNS = ("topic", "partition", "offset", "leader epoch", "metadata", "committe
 
 
 def show_offsets(
-    place: Place,
+    place: LogLocation,
     group_id: str,
     at: str | None,
     at_log_offset: int | None,

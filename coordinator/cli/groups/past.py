@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import typer
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.source import Source
+from groupd.coordinator.cli.groups.source import GroupLog
 from groupd.coordinator.cli.kafka.connection import KafkaError
 from groupd.coordinator.cli.times import parse_time, show_time
 from groupd.coordinator.history.extent import Extent
@@ -47,7 +47,7 @@ def note(text: str) -> None:
     print(f"groupd: {text}", file=sys.stderr)
 
 
-async def extent_at(source: Source, group_id: str, at: str | None) -> Extent:
+async def extent_at(source: GroupLog, group_id: str, at: str | None) -> Extent:
     """`at`: TIME, None = the end of the log. Raises UsageError for a time that is before what
     the log can still tell."""
     at_ms = None if at is None else parse_time(at, now_ms())
@@ -62,7 +62,7 @@ async def extent_at(source: Source, group_id: str, at: str | None) -> Extent:
 
 
 async def past_state(
-    source: Source, group_id: str, at: str | None, at_log_offset: int | None = None
+    source: GroupLog, group_id: str, at: str | None, at_log_offset: int | None = None
 ) -> GroupState:
     """The group at a TIME, after the record at a log offset, or now."""
     if at is not None and at_log_offset is not None:

@@ -11,7 +11,7 @@ from groupd.coordinator.cli.errors import UsageError
 DEFAULT_DATA_DIR = Path("./groupd-data")
 
 
-class Place(Struct, frozen=True):
+class LogLocation(Struct, frozen=True):
     """`bootstrap` None: a store."""
 
     data_dir: Path
@@ -19,8 +19,8 @@ class Place(Struct, frozen=True):
     bootstrap: str | None
 
 
-def place(data_dir: Path | None, store: str | None, bootstrap: str | None) -> Place:
+def place(data_dir: Path | None, store: str | None, bootstrap: str | None) -> LogLocation:
     """Raises UsageError when more than one place is named."""
     if bootstrap is not None and (data_dir is not None or store is not None):
         raise UsageError("--bootstrap reads from a cluster: leave --data-dir and --store out")
-    return Place(data_dir or DEFAULT_DATA_DIR, store, bootstrap)
+    return LogLocation(data_dir or DEFAULT_DATA_DIR, store, bootstrap)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groupd.coordinator.cli.groups.past import fail, note, past_state, run
-from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.groups.show import json_line
 from groupd.coordinator.cli.groups.source import cluster_source, open_source
 from groupd.coordinator.cli.groups.tables import table
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.calls import FetchedOffset
-from groupd.coordinator.cli.kafka.cluster import Cluster
-from groupd.coordinator.cli.kafka.connection import Connection
+from groupd.coordinator.cli.kafka.calls import OffsetAnswer
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.cli.parse import real_port
 from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.restore import Action, Current, Step, TopicNow, plan
@@ -31,7 +31,7 @@ def restore_group(
     group_id: str,
     at: str,
     bootstrap: str,
-    stored: Place | None,
+    stored: LogLocation | None,
     *,
     apply: bool,
     delete_new: bool,
@@ -42,7 +42,7 @@ def restore_group(
     address = real_port(bootstrap, "--bootstrap")
 
     async def work() -> None:
-        with Cluster(*address) as cluster:
+        with KafkaCluster(*address) as cluster:
             then = await _then(cluster, stored, group_id, at)
             coordinator = cluster.coordinator(group_id)
             steps = _plan(cluster, coordinator, group_id, then, delete_new=delete_new)
@@ -59,7 +59,7 @@ def restore_group(
 
 
 async def _then(
-    cluster: Cluster, stored: Place | None, group_id: str, at: str
+    cluster: KafkaCluster, stored: LogLocation | None, group_id: str, at: str
 ) -> list[CommittedOffset]:
     if stored is None:
         state = await past_state(cluster_source(cluster, group_id), group_id, at)
@@ -72,8 +72,8 @@ async def _then(
 
 
 def _plan(
-    cluster: Cluster,
-    coordinator: Connection,
+    cluster: KafkaCluster,
+    coordinator: BlockingConnection,
     group_id: str,
     then: list[CommittedOffset],
     *,
@@ -91,7 +91,7 @@ def _plan(
     return plan(then, now, topics, cluster.bounds(places), delete_new=delete_new)
 
 
-def _check_empty(coordinator: Connection, group_id: str) -> None:
+def _check_empty(coordinator: BlockingConnection, group_id: str) -> None:
     state = calls.group_states(coordinator).get(group_id)
     if state is not None and state not in _MEMBERLESS:
         fail(
@@ -109,7 +109,7 @@ def _offsets(steps: list[Step]) -> str:
     return f"{count} offset" + ("" if count == 1 else "s")
 
 
-def _apply(coordinator: Connection, group_id: str, steps: list[Step]) -> None:
+def _apply(coordinator: BlockingConnection, group_id: str, steps: list[Step]) -> None:
     """Write, then ask what is committed now: only that counts."""
     failed: dict[calls.Place, int] = {}
     for part in _requests([step for step in steps if step.action is Action.COMMIT]):
@@ -137,16 +137,16 @@ def _errors(answer: dict[calls.Place, int]) -> dict[calls.Place, int]:
     return {place: code for place, code in answer.items() if code}
 
 
-def _is_done(step: Step, found: FetchedOffset | None) -> bool:
+def _is_done(step: Step, found: OffsetAnswer | None) -> bool:
     if step.action is Action.DELETE:
         return found is None
     if step.action is not Action.COMMIT:
         return True
-    return found == FetchedOffset(step.after or 0, step.leader_epoch, step.metadata)
+    return found == OffsetAnswer(step.after or 0, step.leader_epoch, step.metadata)
 
 
-def _requests(steps: list[Step]) -> Iterator[dict[calls.Place, FetchedOffset]]:
-    part: dict[calls.Place, FetchedOffset] = {}
+def _requests(steps: list[Step]) -> Iterator[dict[calls.Place, OffsetAnswer]]:
+    part: dict[calls.Place, OffsetAnswer] = {}
     size = 0
     for step in steps:
         own = 100 + len(step.topic) + 3 * len(step.metadata)
@@ -154,7 +154,7 @@ def _requests(steps: list[Step]) -> Iterator[dict[calls.Place, FetchedOffset]]:
             yield part
             part, size = {}, 0
         assert step.after is not None
-        wanted = FetchedOffset(step.after, step.leader_epoch, step.metadata)
+        wanted = OffsetAnswer(step.after, step.leader_epoch, step.metadata)
         part[step.topic, step.partition] = wanted
         size += own
     if part:

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from groupd.coordinator.cli.errors import UsageError
-from groupd.coordinator.cli.groups.place import Place
+from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.cluster import Cluster
-from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.parse import real_port
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.history.stream import header_of, split
@@ -27,7 +27,7 @@ _OFFSETS_LOG = re.compile(re.escape(OFFSETS_TOPIC) + r"-\d+")
 READ_BYTES = 4 * 1024 * 1024
 
 
-class Source(Protocol):
+class GroupLog(Protocol):
     """The log of the one partition that a group belongs to."""
 
     @property
@@ -42,10 +42,10 @@ class Source(Protocol):
 
 
 @asynccontextmanager
-async def open_source(place: Place, group_id: str) -> AsyncIterator[Source]:
+async def open_source(place: LogLocation, group_id: str) -> AsyncIterator[GroupLog]:
     """Raises UsageError when there is nothing to read from."""
     if place.bootstrap is not None:
-        with Cluster(*real_port(place.bootstrap, "--bootstrap")) as cluster:
+        with KafkaCluster(*real_port(place.bootstrap, "--bootstrap")) as cluster:
             yield cluster_source(cluster, group_id)
         return
     try:
@@ -59,7 +59,7 @@ async def open_source(place: Place, group_id: str) -> AsyncIterator[Source]:
         await reader.close()
 
 
-async def _store_source(reader: StoreReader, group_id: str) -> Source:
+async def _store_source(reader: StoreReader, group_id: str) -> GroupLog:
     logs = {s.name: s for s in await reader.states() if _OFFSETS_LOG.fullmatch(s.name)}
     if not logs:
         raise UsageError("the store has no groups yet: no daemon has ever served from it")
@@ -87,7 +87,7 @@ class _StoreSource:
             offset = found[-1].last_offset + 1
 
 
-def cluster_source(cluster: Cluster, group_id: str) -> Source:
+def cluster_source(cluster: KafkaCluster, group_id: str) -> GroupLog:
     """Raises KafkaError."""
     topic = cluster.topics([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
     if topic is None:
@@ -97,7 +97,7 @@ def cluster_source(cluster: Cluster, group_id: str) -> Source:
 
 
 class _ClusterSource:
-    def __init__(self, leader: Connection, partition: int) -> None:
+    def __init__(self, leader: BlockingConnection, partition: int) -> None:
         self.name = f"{OFFSETS_TOPIC}-{partition}"
         self._leader = leader
         self._partition = partition

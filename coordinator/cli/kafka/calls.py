@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from groupd.coordinator.cli.kafka.connection import Call, Connection, KafkaError
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.wire.encode import Writer
@@ -45,7 +45,7 @@ class ClusterMetadata(Struct, frozen=True):
     topics: Mapping[str, TopicMetadata]
 
 
-class FetchedOffset(Struct, frozen=True):
+class OffsetAnswer(Struct, frozen=True):
     offset: int
     leader_epoch: int
     metadata: str
@@ -59,7 +59,7 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
-def metadata(connection: Connection, topics: Sequence[str] | None) -> ClusterMetadata:
+def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> ClusterMetadata:
     """None: of all topics. Topics that do not exist are absent; none is created."""
 
     def write(writer: Writer) -> None:
@@ -114,7 +114,7 @@ def metadata(connection: Connection, topics: Sequence[str] | None) -> ClusterMet
     return connection.call(METADATA, write, read)
 
 
-def find_coordinator(connection: Connection, group_id: str) -> tuple[str, int]:
+def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str, int]:
     """Host and port of the group's coordinator."""
 
     def write(writer: Writer) -> None:
@@ -134,7 +134,7 @@ def find_coordinator(connection: Connection, group_id: str) -> tuple[str, int]:
     return connection.call(FIND_COORDINATOR, write, read)
 
 
-def group_states(connection: Connection) -> dict[str, str]:
+def group_states(connection: BlockingConnection) -> dict[str, str]:
     """State by group id, of the groups that this broker coordinates."""
 
     def write(writer: Writer) -> None:
@@ -159,7 +159,7 @@ def group_states(connection: Connection) -> dict[str, str]:
 
 
 def list_offsets(
-    connection: Connection, places: Sequence[Place], timestamp: int
+    connection: BlockingConnection, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
     """Offsets of `timestamp` (EARLIEST or LATEST); partitions that fail are absent."""
 
@@ -190,7 +190,9 @@ def list_offsets(
     return connection.call(LIST_OFFSETS, write, read)
 
 
-def fetch(connection: Connection, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
+def fetch(
+    connection: BlockingConnection, topic: str, partition: int, offset: int, max_bytes: int
+) -> bytes:
     """Batches from the one that holds `offset` on; the last one may be cut off."""
 
     def write(writer: Writer) -> None:
@@ -224,7 +226,7 @@ def fetch(connection: Connection, topic: str, partition: int, offset: int, max_b
 
 
 def commit_offsets(
-    connection: Connection, group_id: str, offsets: Mapping[Place, FetchedOffset]
+    connection: BlockingConnection, group_id: str, offsets: Mapping[Place, OffsetAnswer]
 ) -> dict[Place, int]:
     """Commit as an operator does: no member, generation -1. Error codes by partition."""
 
@@ -249,18 +251,18 @@ def commit_offsets(
     return connection.call(OFFSET_COMMIT, write, read)
 
 
-def fetch_offsets(connection: Connection, group_id: str) -> dict[Place, FetchedOffset]:
+def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, OffsetAnswer]:
     """Everything that the group has committed."""
 
     def write(writer: Writer) -> None:
         writer.string(group_id)
         writer.null_array()
 
-    def partition(reader: Reader) -> tuple[int, FetchedOffset, int]:
+    def partition(reader: Reader) -> tuple[int, OffsetAnswer, int]:
         index, offset, epoch = reader.int32(), reader.int64(), reader.int32()
-        return index, FetchedOffset(offset, epoch, reader.nullable_string() or ""), reader.int16()
+        return index, OffsetAnswer(offset, epoch, reader.nullable_string() or ""), reader.int16()
 
-    def read(reader: Reader) -> dict[Place, FetchedOffset]:
+    def read(reader: Reader) -> dict[Place, OffsetAnswer]:
         reader.int32()
         topics = reader.array(lambda r: (r.string(), r.array(partition)))
         error = reader.int16()
@@ -277,7 +279,7 @@ def fetch_offsets(connection: Connection, group_id: str) -> dict[Place, FetchedO
 
 
 def delete_offsets(
-    connection: Connection, group_id: str, places: Sequence[Place]
+    connection: BlockingConnection, group_id: str, places: Sequence[Place]
 ) -> dict[Place, int]:
     """Error codes by partition."""
 

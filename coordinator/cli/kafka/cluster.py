@@ -7,7 +7,7 @@ from types import TracebackType
 
 from groupd.coordinator.cli.kafka import calls
 from groupd.coordinator.cli.kafka.calls import Place, TopicMetadata
-from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 
 USED = (
     calls.METADATA,
@@ -21,14 +21,14 @@ USED = (
 )
 
 
-class Cluster:
+class KafkaCluster:
     """Context manager. Connections are made when they are needed and kept."""
 
     def __init__(self, host: str, port: int) -> None:
         self._bootstrap = (host, port)
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], BlockingConnection] = {}
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> KafkaCluster:
         self.any()
         return self
 
@@ -44,22 +44,22 @@ class Cluster:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def at(self, address: tuple[str, int]) -> Connection:
+    def at(self, address: tuple[str, int]) -> BlockingConnection:
         if address not in self._connections:
-            self._connections[address] = Connection(*address, USED).__enter__()
+            self._connections[address] = BlockingConnection(*address, USED).__enter__()
         return self._connections[address]
 
-    def any(self) -> Connection:
+    def any(self) -> BlockingConnection:
         return self.at(self._bootstrap)
 
-    def coordinator(self, group_id: str) -> Connection:
+    def coordinator(self, group_id: str) -> BlockingConnection:
         return self.at(calls.find_coordinator(self.any(), group_id))
 
     def topics(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
         """Those that exist."""
         return calls.metadata(self.any(), names).topics
 
-    def leader(self, topic: str, partition: int) -> Connection:
+    def leader(self, topic: str, partition: int) -> BlockingConnection:
         found = calls.metadata(self.any(), [topic])
         entry = found.topics.get(topic)
         for at in entry.partitions if entry else ():

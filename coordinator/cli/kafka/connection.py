@@ -38,7 +38,7 @@ class Call(NamedTuple):
     flexible: bool = False
 
 
-class Connection:
+class BlockingConnection:
     """Context manager; not for several threads. `calls`: what will be used of the broker."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Connection:
             raise KafkaError(f"no Kafka broker at {self.where}: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> BlockingConnection:
         try:
             self._check_versions()
         except BaseException:

@@ -22,13 +22,13 @@ def consume(
     Everything that its brokers still serve, byte by byte; `dump`, `verify` and `import` read it.
     Plain connections only; where a cluster wants TLS or SASL, copy its segment files.
     """
-    from groupd.coordinator.cli.kafka.cluster import Cluster
+    from groupd.coordinator.cli.kafka.cluster import KafkaCluster
     from groupd.coordinator.cli.kafka.connection import KafkaError
     from groupd.coordinator.cli.log.copying import copy_log
     from groupd.coordinator.logtools.errors import LogToolError
 
     try:
-        with Cluster(*real_port(bootstrap, "--bootstrap")) as cluster:
+        with KafkaCluster(*real_port(bootstrap, "--bootstrap")) as cluster:
             partitions, batches, records = copy_log(cluster, target)
     except (KafkaError, LogToolError) as error:
         raise UsageError(str(error)) from None

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.cluster import Cluster
-from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.logtools.record_json import id_text
 from groupd.coordinator.logtools.segments import OFFSETS_TOPIC, SegmentWriter
 from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
@@ -21,7 +21,7 @@ from groupd.protocol.records.batch import CorruptBatch, check, parse_header
 FETCH_BYTES = 8 * 1024 * 1024
 
 
-def copy_log(cluster: Cluster, target: Path) -> tuple[int, int, int]:
+def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
     """(partitions, batches, records) that were copied. Raises KafkaError, LogToolError."""
     topics = calls.metadata(cluster.any(), None).topics
     offsets = topics.get(OFFSETS_TOPIC)
@@ -44,7 +44,7 @@ def copy_log(cluster: Cluster, target: Path) -> tuple[int, int, int]:
     return len(offsets.partitions), batches, records
 
 
-def _copy(leader: Connection, partition: int, target: Path) -> tuple[int, int]:
+def _copy(leader: BlockingConnection, partition: int, target: Path) -> tuple[int, int]:
     offset, end = (_bound(leader, partition, which) for which in (calls.EARLIEST, calls.LATEST))
     batches = records = 0
     where = f"{OFFSETS_TOPIC}-{partition}"
@@ -67,7 +67,7 @@ def _copy(leader: Connection, partition: int, target: Path) -> tuple[int, int]:
     return batches, records
 
 
-def _bound(leader: Connection, partition: int, which: int) -> int:
+def _bound(leader: BlockingConnection, partition: int, which: int) -> int:
     found = calls.list_offsets(leader, [(OFFSETS_TOPIC, partition)], which)
     if not found:
         raise KafkaError(f"{OFFSETS_TOPIC}-{partition} cannot be read now: is it still loading?")

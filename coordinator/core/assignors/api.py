@@ -1,4 +1,5 @@
-"""What a server-side assignor is given and gives (spec: assignors, section 1)."""
+"""What a server-side assignor gets and returns (docs/spec/assignors.md#1; for authors of one:
+docs/assignors.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class SubscriptionType(Enum):
 
 
 class MemberSpec(Struct, frozen=True):
-    """One member as an assignor sees it. `assigned`: its entry in the current target."""
+    """One member as an assignor sees it. `topic_ids`: the topics it subscribes to; `assigned`: its
+    entry in the current target."""
 
     topic_ids: frozenset[TopicId]
     assigned: Assignment
@@ -29,7 +31,7 @@ class MemberSpec(Struct, frozen=True):
 
 
 class GroupSpec(Protocol):
-    """Input of an assignor; read-only. `members` iterate ascending by id."""
+    """The group that an assignor gets; read-only. `members`: by member id, ascending."""
 
     @property
     def members(self) -> Mapping[str, MemberSpec]: ...
@@ -43,6 +45,8 @@ class GroupSpec(Protocol):
 
 
 class TopicDescriber(Protocol):
+    """The topics that an assignor gets, as of one moment."""
+
     def num_partitions(self, topic_id: TopicId) -> int:
         """-1 if unknown."""
         ...
@@ -57,12 +61,15 @@ class AssignorError(Exception):
 
 
 class PartitionAssignor(Protocol):
-    """A pure function with a unique name. An unchanged member should get its prior object back.
+    """A pure function with a unique name.
 
-    `assign` returns an entry per member; a member absent from the result has an empty target.
+    `assign` returns the new assignment by member id. A member that is missing from it gets nothing;
+    a member whose assignment does not change should get its `assigned` object back. Raises
+    AssignorError to refuse.
 
-    For large groups it may also have `assign_steps`, with the same arguments: a generator that
-    returns the same and yields every few milliseconds, so that others are served in between.
+    For large groups an assignor may also have `assign_steps`, with the same arguments: a generator
+    that returns the same and yields every few milliseconds, so that other requests are served in
+    between.
     """
 
     @property

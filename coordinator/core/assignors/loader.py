@@ -29,9 +29,9 @@ BUILT_IN: dict[str, Callable[[], PartitionAssignor]] = {
 
 
 def load_assignors(names: Sequence[str]) -> dict[str, PartitionAssignor]:
-    """Assignors by the name that members vote with, in the order given (the first one is the
-    default). Raises ConfigError, one line, for a name that cannot be found or loaded, an object
-    that is no assignor, and two assignors of one name."""
+    """Returns the assignors by the name that members vote for, in the order of `names` (the first
+    one is the default). Raises ConfigError with a text of one line if one cannot be found or
+    loaded, is no assignor, or has the name of another one."""
     loaded: dict[str, PartitionAssignor] = {}
     for name in names:
         assignor = _load(name)
@@ -66,7 +66,7 @@ def _custom_factory(name: str) -> Callable[[], Any]:
         for part in attribute.split("."):
             found = getattr(found, part)
     else:
-        # Imported late: the built-in ones need none of it.
+        # Imported only here, because it takes long and built-in assignors do not need it.
         from importlib.metadata import entry_points
 
         points = entry_points(group=ENTRY_POINT_GROUP, name=name)

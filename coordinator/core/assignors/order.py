@@ -1,8 +1,9 @@
-"""The orders an assignor's result depends on (assignors spec, section 2).
+"""The orders of members, topics and partitions that an assignor's result depends on
+(docs/spec/assignors.md#2).
 
-Canonical: ascending by id; the default. Kafka's: the iteration order of its hash tables, an
-accident but reproducible (long collision chains aside); offered only to compare results with a
-Kafka broker's, item by item.
+CANONICAL, the default, is ascending by id. KAFKA is the order in which Kafka's hash tables are
+iterated: an accident, but one that can be reproduced, long collision chains aside. It is there only
+to compare results with those of a Kafka broker.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SIGN_FLIP = 1 << 63
 
 
 class Order(Struct, frozen=True):
-    """Each takes its items in the order in which they were inserted."""
+    """Three functions that sort; each takes its items in the order of their insertion."""
 
     members: Callable[[Collection[str]], list[str]]
     topics: Callable[[Collection[TopicId]], list[TopicId]]
@@ -30,12 +31,12 @@ class Order(Struct, frozen=True):
 
 
 def utf16_key(text: str) -> bytes:
-    """Sorts strings as Java does, by UTF-16 code unit."""
+    """A key that sorts strings as Java does, by UTF-16 code unit."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def sorted_utf16(texts: Iterable[str]) -> list[str]:
-    """Ascending by UTF-16 code unit; plain comparison where that is the same."""
+    """The texts, ascending by UTF-16 code unit."""
     items = list(texts)
     if all(map(str.isascii, items)):
         return sorted(items)
@@ -43,19 +44,20 @@ def sorted_utf16(texts: Iterable[str]) -> list[str]:
 
 
 def signed_key(topic_id: TopicId) -> tuple[int, int]:
-    """Sorts ids as Java compares them: two signed 64-bit halves."""
+    """A key that sorts topic ids as Java does: as two signed 64-bit numbers."""
     high = int.from_bytes(topic_id[:8], "big") ^ _SIGN_FLIP
     low = int.from_bytes(topic_id[8:], "big") ^ _SIGN_FLIP
     return high, low
 
 
 def topic_hash(topic_id: TopicId) -> int:
+    """Java's `Uuid.hashCode`, as an unsigned 32-bit number."""
     mixed = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
     return ((mixed >> 32) ^ mixed) & _MASK32
 
 
 def hash_table_order(items: Collection[T], hash_of: Callable[[T], int], capacity: int) -> list[T]:
-    """Ascending buckets, insertion order inside one."""
+    """The items in the order of a Java hash table: by bucket, in one bucket by insertion."""
 
     def bucket(item: T) -> int:
         value = hash_of(item) & _MASK32

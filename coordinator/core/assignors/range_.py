@@ -1,6 +1,6 @@
-"""`range`: consecutive partitions per topic, co-partitioned over topics of equal size
-(assignors spec, section 3). The prior assignment plays no part. Static members come first,
-by instance id, so that a replacement takes its predecessor's place.
+"""`range`: consecutive partitions of each topic, and the same ones of topics of equal size
+(docs/spec/assignors.md#3). The prior assignment plays no part. Static members come first, by
+instance id, so that a replacement gets the partitions of the member that it replaces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from groupd.coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from groupd.coordinator.core.assignors.order import sorted_utf16
-from groupd.coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
 from groupd.coordinator.core.slices import run_through, spans
 from groupd.protocol.messages import TopicId
 
@@ -23,8 +23,8 @@ SLICE_MEMBERS = 2048
 
 
 def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
-    """Members with an instance id first, by instance id; the rest by member id; compared by
-    UTF-16 unit."""
+    """Member ids: first those of members with an instance id, sorted by that, then the others,
+    sorted by member id. Texts are compared by UTF-16 code unit."""
     static = {spec.instance_id: key for key, spec in members.items() if spec.instance_id}
     if not static:
         return sorted_utf16(members)
@@ -34,7 +34,8 @@ def ranked_members(members: Mapping[str, MemberSpec]) -> list[str]:
 
 
 class RangeAssignor:
-    """Cost O(M log M + subscriptions + P), one subscription of many members counted once."""
+    """Cost O(M log M + S + P) with S the sum of the subscribed topics over all different
+    subscriptions."""
 
     __slots__ = ()
 
@@ -68,7 +69,7 @@ class RangeAssignor:
         for some in spans(len(ranked), SLICE_MEMBERS):
             yield
             for member_id, assigned in zip(ranked[some], built[some], strict=True):
-                result[member_id] = settled(members[member_id].assigned, assigned)
+                result[member_id] = prior_if_equal(members[member_id].assigned, assigned)
         return result
 
 

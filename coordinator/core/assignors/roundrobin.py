@@ -1,6 +1,7 @@
-"""`roundrobin`: one partition after the other around the circle of members (assignors spec,
-section 6). A product extension after the client-side assignor of that name; not sticky, and
-badly unbalanced where subscriptions differ. Topics without metadata are skipped.
+"""`roundrobin`: deals one partition after the other around the circle of members
+(docs/spec/assignors.md#6). An assignor of groupd's own, after the client-side assignor of that
+name. It is not sticky, and badly balanced where subscriptions differ. Topics without metadata are
+skipped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.assignors.range_ import ranked_members
-from groupd.coordinator.core.assignors.spec import settled, with_added
+from groupd.coordinator.core.assignors.spec import prior_if_equal, with_added
 from groupd.protocol.messages import TopicId
 
 
@@ -34,11 +35,11 @@ class RoundRobinAssignor:
                 position = (position + 1) % len(ranked)
         built = dict(zip(ranked, dealt, strict=True))
         return {
-            key: settled(member.assigned, with_added({}, built[key]))
+            key: prior_if_equal(member.assigned, with_added({}, built[key]))
             for key, member in members.items()
         }
 
 
 def _laid_out(topic_ids: set[TopicId], topics: TopicDescriber) -> list[TopicId]:
-    """By name, by the id's text where there is no name."""
+    """Ascending by name; a topic without a name counts by the text of its id."""
     return sorted(topic_ids, key=lambda topic: (topics.name(topic) or topic.hex(), topic))

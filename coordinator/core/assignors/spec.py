@@ -1,7 +1,8 @@
-"""What the coordinator hands to an assignor: a concrete `GroupSpec` and a `TopicDescriber`.
+"""What the coordinator hands to an assignor, a `GroupSpec` and a `TopicDescriber`, and helpers that
+the built-in assignors share.
 
-Rules: members iterate ascending by id (the canonical order, assignors spec section 2); the
-inverted map behind `is_assigned` is built on first use, because `range` never asks.
+Members are ascending by id, the canonical order (docs/spec/assignors.md#2). The map behind
+`is_assigned` is made when it is first needed: `range` never asks.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from groupd.protocol.messages import TopicId
 
 
 class AssignmentSpec:
-    """A `GroupSpec` over plain data. `members` may come in any order; it is not copied if it is
-    already ascending. With `keep_order` its order is left alone (comparison modes, tests).
+    """A `GroupSpec` made of plain data. `members` may come in any order and is not copied if that
+    is ascending; with `keep_order` its order stays as it is (comparison with Kafka, tests).
 
-    `next_heartbeat`: of a member id the time at which it is expected to speak, of any scale; None =
-    unknown. For an assignor that may choose who gets partitions that nobody has: who speaks first
-    can have them first.
+    `next_heartbeat`: a function from member id to the time of its next heartbeat, in any unit, or
+    None if that is unknown. It is for an assignor that is free to choose who gets partitions that
+    no member has: the member that sends the first heartbeat has them first (ADR 25).
     """
 
     __slots__ = ("_assigned", "_members", "_subscription_type", "next_heartbeat")
@@ -73,7 +74,7 @@ def _inverted(members: Iterable[MemberSpec]) -> dict[TopicId, set[int]]:
 
 
 class ImageDescriber:
-    """A `TopicDescriber` over the metadata image of one moment."""
+    """A `TopicDescriber` that reads the metadata image of one moment."""
 
     __slots__ = ("_topics",)
 
@@ -98,10 +99,9 @@ class ImageDescriber:
 def subscribers_of(
     subscriptions: Sequence[frozenset[TopicId]],
 ) -> dict[TopicId, list[int]]:
-    """Positions of the subscribers of each topic, ascending, given everybody's subscription.
+    """The subscribers of each topic, as ascending positions in `subscriptions`.
 
-    Members with the same subscription are taken together, and a topic that only such members
-    subscribe to has their common list: it must not be changed.
+    Topics with the same subscribers share one list, which must not be changed.
     """
     if len(set(subscriptions)) == 1:
         everybody = list(range(len(subscriptions)))
@@ -124,8 +124,8 @@ def subscribers_of(
 
 
 def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> dict[TopicId, int]:
-    """Partition count of each topic, in the order given. Raises AssignorError for a topic that
-    the describer does not know."""
+    """The number of partitions of each topic, in the order of `topic_ids`. Raises AssignorError for
+    a topic that the describer does not know."""
     counts: dict[TopicId, int] = {}
     for topic_id in topic_ids:
         count = topics.num_partitions(topic_id)
@@ -135,15 +135,15 @@ def partition_counts(topic_ids: Iterable[TopicId], topics: TopicDescriber) -> di
     return counts
 
 
-def settled(prior: Assignment, built: Assignment) -> Assignment:
-    """`built`, or the member's prior object when nothing changed."""
+def prior_if_equal(prior: Assignment, built: Assignment) -> Assignment:
+    """`built`, or the member's `prior` object if they are equal."""
     return prior if built == prior else built
 
 
 def with_added(
     kept: Mapping[TopicId, tuple[int, ...]], added: Mapping[TopicId, list[int]]
 ) -> dict[TopicId, tuple[int, ...]]:
-    """`kept` plus `added`, topics and partitions ascending."""
+    """`kept` and `added` together, topics and partitions ascending."""
     merged: dict[TopicId, tuple[int, ...]] = {}
     for topic_id in sorted({*kept, *added}):
         more = added.get(topic_id)

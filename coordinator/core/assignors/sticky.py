@@ -1,14 +1,20 @@
-"""`sticky`: keep what members have, deal the rest by turns (assignors spec, section 7).
+"""`sticky`: members keep what they have, the rest is dealt in turn (docs/spec/assignors.md#7).
 
-A product extension after the client-side sticky assignors (KIP-54, KIP-429). Differs from
-`uniform` in which partitions are shed (the highest numbers of every topic, not whole topics)
-and in spreading by turns.
+An assignor of groupd's own, after the client-side sticky assignors (KIP-54, KIP-429). It differs
+from `uniform` in what a member with too many partitions gives up (the highest numbers of every
+topic, not whole topics), and in that the rest is dealt one partition at a time.
+
+Where subscriptions differ, each free partition goes to its least loaded subscriber. Then the shared
+topics are swept until nothing moves: a partition moves from its owner to a subscriber that has at
+least two fewer. Each move makes the sum of the differences between members smaller, so that the
+sweeps end, and there is no need to undo one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -17,11 +23,11 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
     TopicDescriber,
 )
-from groupd.coordinator.core.assignors.spec import partition_counts, settled, with_added
-from groupd.coordinator.core.assignors.sticky_heterogeneous import assign_heterogeneous
+from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, with_added
 from groupd.protocol.messages import TopicId
 
 PartitionTopic = tuple[int, TopicId]
+TopicPartition = tuple[TopicId, int]
 
 
 class StickyAssignor:
@@ -34,7 +40,7 @@ class StickyAssignor:
             return {}
         if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
             return _assign_homogeneous(spec.members, topics)
-        return assign_heterogeneous(spec.members, topics)
+        return _assign_heterogeneous(spec.members, topics)
 
 
 def _assign_homogeneous(
@@ -61,11 +67,11 @@ def _assign_homogeneous(
                 exact.append(key)
         kept[key] = prior
     _deal(_free(counts, kept), kept, under, exact, quota)
-    return {key: settled(members[key].assigned, _built(kept[key])) for key in members}
+    return {key: prior_if_equal(members[key].assigned, _built(kept[key])) for key in members}
 
 
 def _prior(member: MemberSpec, counts: Mapping[TopicId, int]) -> list[PartitionTopic]:
-    """What is left of the prior, by (partition, topic)."""
+    """The partitions of the prior that still exist, ascending by number, then topic."""
     return sorted(
         (partition, topic_id)
         for topic_id, partitions in member.assigned.items()
@@ -77,7 +83,7 @@ def _prior(member: MemberSpec, counts: Mapping[TopicId, int]) -> list[PartitionT
 def _free(
     counts: Mapping[TopicId, int], kept: Mapping[str, list[PartitionTopic]]
 ) -> list[PartitionTopic]:
-    """Partitions nobody keeps, by (topic, partition)."""
+    """The partitions that no member keeps, ascending by topic, then number."""
     taken = {item for prior in kept.values() for item in prior}
     return [
         (partition, topic_id)
@@ -94,7 +100,8 @@ def _deal(
     exact: deque[str],
     quota: int,
 ) -> None:
-    """One each, cyclically, to those below the quota; then one extra each."""
+    """One partition in turn to each member below the quota, then one more to each member that has
+    exactly the quota."""
     for item in free:
         if not under:
             kept[exact.popleft()].append(item)
@@ -109,3 +116,149 @@ def _built(items: list[PartitionTopic]) -> dict[TopicId, tuple[int, ...]]:
     for partition, topic_id in items:
         lists.setdefault(topic_id, []).append(partition)
     return with_added({}, lists)
+
+
+def _assign_heterogeneous(
+    members: Mapping[str, MemberSpec], topics: TopicDescriber
+) -> Mapping[str, Assignment]:
+    """An entry for every member."""
+    member_ids = sorted(members)
+    ownership = _Ownership([members[key] for key in member_ids], topics)
+    placed = ownership.fill()
+    if not ownership.lost_subscription:
+        ownership.sweep_until_settled(placed)
+    ownership.sweep_until_settled(
+        {topic: range(len(ownership.owners[topic])) for topic in ownership.topic_ids}
+    )
+    built = ownership.assignments()
+    return {
+        key: prior_if_equal(members[key].assigned, built[index])
+        for index, key in enumerate(member_ids)
+    }
+
+
+class _Ownership:
+    """Who owns which partition while the assignment is computed. Members are numbers, ascending by
+    id. `owners[topic][partition]`: a member or -1; `loads`: how many partitions each member has;
+    `topic_ids`: ascending by number of subscribers, then id; `lost_subscription`: some member has
+    partitions of a topic that it does not subscribe to any more."""
+
+    __slots__ = ("loads", "lost_subscription", "moves", "owners", "subscribers", "topic_ids")
+
+    def __init__(self, members: list[MemberSpec], topics: TopicDescriber) -> None:
+        self.subscribers: dict[TopicId, list[int]] = {}
+        for index, member in enumerate(members):
+            for topic_id in member.topic_ids:
+                self.subscribers.setdefault(topic_id, []).append(index)
+        counts = partition_counts(sorted(self.subscribers), topics)
+        self.owners = {topic_id: [-1] * count for topic_id, count in counts.items()}
+        self.topic_ids = sorted(counts, key=lambda topic: (len(self.subscribers[topic]), topic))
+        self.loads = [0] * len(members)
+        self.lost_subscription = False
+        self.moves = _Moves()
+        for index, member in enumerate(members):
+            self._keep(index, member)
+
+    def _keep(self, index: int, member: MemberSpec) -> None:
+        for topic_id, partitions in member.assigned.items():
+            if topic_id not in member.topic_ids:
+                self.lost_subscription = True
+                continue
+            owners = self.owners[topic_id]
+            for partition in partitions:
+                if partition < len(owners):
+                    owners[partition] = index
+                    self.loads[index] += 1
+
+    def _heap(self, topic_id: TopicId) -> list[tuple[int, int]]:
+        heap = [(self.loads[index], index) for index in self.subscribers[topic_id]]
+        heapify(heap)
+        return heap
+
+    def _least_loaded(self, heap: list[tuple[int, int]]) -> int:
+        """Drops entries whose load has changed since: each change pushes a new one."""
+        while heap[0][0] != self.loads[heap[0][1]]:
+            heappop(heap)
+        return heap[0][1]
+
+    def fill(self) -> dict[TopicId, list[int]]:
+        """Hand out every free partition; returns them by topic."""
+        placed: dict[TopicId, list[int]] = {}
+        for topic_id in self.topic_ids:
+            owners = self.owners[topic_id]
+            free = [partition for partition, owner in enumerate(owners) if owner < 0]
+            if not free:
+                continue
+            placed[topic_id] = free
+            heap = self._heap(topic_id)
+            for partition in free:
+                index = self._least_loaded(heap)
+                owners[partition] = index
+                self.loads[index] += 1
+                heappush(heap, (self.loads[index], index))
+        return placed
+
+    def sweep_until_settled(self, partitions: Mapping[TopicId, Iterable[int]]) -> None:
+        shared = [
+            topic_id
+            for topic_id in self.topic_ids
+            if topic_id in partitions and len(self.subscribers[topic_id]) > 1
+        ]
+        while sum(self._sweep(topic_id, partitions[topic_id]) for topic_id in shared):
+            pass
+
+    def _sweep(self, topic_id: TopicId, partitions: Iterable[int]) -> bool:
+        """Whether something moved."""
+        owners, loads = self.owners[topic_id], self.loads
+        heap = self._heap(topic_id)
+        moved = False
+        for partition in partitions:
+            donor = owners[partition]
+            receiver = self._least_loaded(heap)
+            if loads[donor] - loads[receiver] < 2:
+                continue
+            chosen = self.moves.instead_of((topic_id, partition), donor, receiver)
+            owners[chosen] = receiver
+            for index, change in ((donor, -1), (receiver, 1)):
+                loads[index] += change
+                heappush(heap, (loads[index], index))
+            moved = True
+        return moved
+
+    def assignments(self) -> list[dict[TopicId, tuple[int, ...]]]:
+        lists: list[dict[TopicId, list[int]]] = [{} for _ in self.loads]
+        for topic_id, owners in self.owners.items():
+            for partition, owner in enumerate(owners):
+                lists[owner].setdefault(topic_id, []).append(partition)
+        return [with_added({}, mine) for mine in lists]
+
+
+class _Moves:
+    """Where partitions that were moved came from, so that a move the opposite way undoes one."""
+
+    __slots__ = ("_by_pair", "_of")
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, tuple[int, int]] = {}
+        self._by_pair: dict[tuple[TopicId, int, int], set[int]] = {}
+
+    def instead_of(self, item: TopicPartition, donor: int, receiver: int) -> int:
+        """The partition to move from donor to receiver in place of `item`: one of the same topic
+        that was moved from the receiver to the donor before, if there is one, else `item`'s own.
+        Records the move."""
+        topic_id, partition = item
+        opposite = self._by_pair.get((topic_id, receiver, donor))
+        chosen = min(opposite) if opposite else partition
+        self._record((topic_id, chosen), donor, receiver)
+        return chosen
+
+    def _record(self, item: TopicPartition, donor: int, receiver: int) -> None:
+        topic_id, partition = item
+        origin = donor
+        before = self._of.pop(item, None)
+        if before is not None:
+            origin = before[0]
+            self._by_pair[(topic_id, *before)].discard(partition)
+        if origin != receiver:
+            self._of[item] = (origin, receiver)
+            self._by_pair.setdefault((topic_id, origin, receiver), set()).add(partition)

@@ -1,4 +1,5 @@
-"""`uniform`: balance first, then as little movement as possible (assignors spec, 4 and 5)."""
+"""`uniform`: balance first, then as few moves as possible (docs/spec/assignors.md#4 and
+docs/spec/assignors.md#5)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from groupd.coordinator.core.slices import run_through
 
 
 class UniformAssignor:
-    """Kafka's default assignor. `order`: `order.KAFKA` reproduces a Kafka broker's result."""
+    """Kafka's default assignor. With the order `order.KAFKA` it gives a Kafka broker's result."""
 
     __slots__ = ("_order",)
 
@@ -32,7 +33,7 @@ class UniformAssignor:
     def assign_steps(
         self, spec: GroupSpec, topics: TopicDescriber
     ) -> Generator[None, None, Mapping[str, Assignment]]:
-        """`assign` with stops."""
+        """`assign` in slices."""
         if not spec.members:
             return {}
         if spec.subscription_type is SubscriptionType.HOMOGENEOUS:

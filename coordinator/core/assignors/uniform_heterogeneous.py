@@ -1,10 +1,13 @@
-"""`uniform` where subscriptions differ (assignors spec, section 5).
+"""`uniform` where subscriptions differ (docs/spec/assignors.md#5).
 
-Keep the still valid prior, fill what is unassigned topic by topic, then even out the loads
-inside each topic's subscriber set. Balance is local: chains through overlapping subscriptions
-may stay uneven. Donors and receivers are chosen by level sweeps over the subscribers sorted by
-load: a sweep takes from (gives to) every member of one load once before it moves on to the
-next load, which is what picking the extreme (load, position) each time comes to.
+Members keep the part of their prior that is still valid. Unassigned partitions are handed out topic
+by topic. Then the loads of each topic's subscribers are balanced: partitions move from the most to
+the least loaded ones. That is local, so that chains through overlapping subscriptions may stay
+unbalanced.
+
+The rule is to choose the most (least) loaded subscriber for each single partition. Here it is done
+in sweeps over the subscribers sorted by load: a sweep takes from (gives to) every member of one
+load once, then goes on with the next load. The choices are the same.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from groupd.coordinator.core.assignors.order import CANONICAL, Order, signed_key
-from groupd.coordinator.core.assignors.spec import partition_counts, settled, subscribers_of
+from groupd.coordinator.core.assignors.spec import partition_counts, prior_if_equal, subscribers_of
 from groupd.coordinator.core.slices import spans
 from groupd.protocol.messages import TopicId
 
@@ -23,59 +26,66 @@ _ROUNDS_MAX = 16
 
 SLICE_MEMBERS = 1024
 SLICE_ENTRIES = 8192
-"""Members, or partitions and subscribers together, between two stops."""
+"""At most so many members, or partitions and subscribers together, are handled in one slice."""
 
 
 def heterogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
 ) -> Generator[None, None, Mapping[str, Assignment]]:
-    """No member subscribes to anything: no entries."""
+    """Returns the assignment, yields between slices. If no member subscribes to anything, there is
+    no entry."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
-    table = _Table(spec, member_ids, topics)
-    if not table.subscribers:
+    ownership = _Ownership(spec, member_ids, topics)
+    if not ownership.subscribers:
         return {}
     for some in spans(len(member_ids), SLICE_MEMBERS):
         yield
         for index, member_id in enumerate(member_ids[some], some.start):
-            table.keep(index, members[member_id])
-    table.check_kept()
-    yield from table.each(table.fill, table.topic_ids)
-    yield from _balance(table)
-    yield from table.each(table.hand_over, sorted(table.topic_ids))
+            ownership.keep(index, members[member_id])
+    ownership.check_kept()
+    yield from ownership.each(ownership.fill, ownership.topic_ids)
+    yield from _balance(ownership)
+    yield from ownership.each(ownership.hand_over, sorted(ownership.topic_ids))
     result: dict[str, Assignment] = {}
     for some in spans(len(member_ids), SLICE_MEMBERS):
         yield
         for index, member_id in enumerate(member_ids[some], some.start):
             prior = members[member_id].assigned
-            result[member_id] = prior if table.intact[index] else settled(prior, table.built[index])
+            if ownership.intact[index]:
+                result[member_id] = prior
+            else:
+                result[member_id] = prior_if_equal(prior, ownership.built[index])
     return result
 
 
-def _balance(table: _Table) -> Generator[None, None, None]:
-    """Rounds over the shared topics until one full turn moves nothing, at most 16."""
-    shared = [topic for topic in table.topic_ids if len(table.subscribers[topic]) > 1]
+def _balance(ownership: _Ownership) -> Generator[None, None, None]:
+    """Rounds over the topics with several subscribers until a whole round moves nothing, at most
+    16."""
+    shared = [topic for topic in ownership.topic_ids if len(ownership.subscribers[topic]) > 1]
     last_moved = -1
     for _ in range(_ROUNDS_MAX):
         for index, topic_id in enumerate(shared):
             if index == last_moved:
                 return
-            if table.balance(topic_id) or last_moved < 0:
+            if ownership.balance(topic_id) or last_moved < 0:
                 last_moved = index
-            if table.worked(len(table.subscribers[topic_id])):
+            if ownership.worked(len(ownership.subscribers[topic_id])):
                 yield
 
 
-class _Table:
-    """Who owns what while the assignment is computed; members are indices in member order.
+class _Ownership:
+    """Who owns which partition while the assignment is computed. Members are numbers, in the order
+    of members.
 
-    `owners[topic][partition]` is an index or -1; `loads[index]` counts all topics. `intact[index]`:
-    it has its prior, no more and no less. `built[index]`: what was handed over to one that is not.
+    `owners[topic][partition]`: a member or -1. `loads`: how many partitions each member has, of all
+    topics. `intact`: whether a member has its prior, no more and no less. `built`: the assignments
+    of those that are not intact.
     """
 
     __slots__ = (
-        "_even",
-        "_moves",
+        "_balanced_at",
+        "_move_count",
         "_since_stop",
         "built",
         "intact",
@@ -102,12 +112,12 @@ class _Table:
         self.intact = [True] * len(members)
         self.built: list[dict[TopicId, tuple[int, ...]]] = [{} for _ in members]
         self._since_stop = 0
-        self._moves = 0
-        # By identity of a list of subscribers: after how many moves their loads were even.
-        self._even: dict[int, int] = {}
+        self._move_count = 0
+        # By identity of a list of subscribers: how many moves there were when they were balanced.
+        self._balanced_at: dict[int, int] = {}
 
     def worked(self, count: int) -> bool:
-        """`count` more entries were looked at: whether it is time for a stop."""
+        """Count entries that were handled; returns whether the slice is full."""
         self._since_stop += count
         if self._since_stop < SLICE_ENTRIES:
             return False
@@ -117,14 +127,14 @@ class _Table:
     def each(
         self, work: Callable[[TopicId], None], topic_ids: list[TopicId]
     ) -> Generator[None, None, None]:
-        """`work` of every topic, in that order."""
+        """Call `work` with every topic, in that order."""
         for topic_id in topic_ids:
             work(topic_id)
             if self.worked(len(self.owners[topic_id]) + len(self.subscribers[topic_id])):
                 yield
 
     def keep(self, index: int, member: MemberSpec) -> None:
-        """The still valid part of a member's prior."""
+        """Keep the part of a member's prior that is still valid."""
         for topic_id, partitions in member.assigned.items():
             if topic_id not in member.topic_ids:
                 self.intact[index] = False
@@ -143,14 +153,14 @@ class _Table:
                 self.loads[index] += len(held)
 
     def check_kept(self) -> None:
-        """Priors should have nothing in common. Where they have, the last one prevails, and all
-        are built anew."""
+        """No partition should be in two priors. If one is, its last owner has it, and all
+        assignments are built anew."""
         held = sum(len(owners) - owners.count(-1) for owners in self.owners.values())
         if held != sum(self.loads):
             self.intact = [False] * len(self.intact)
 
     def _by_load(self, topic_id: TopicId) -> list[int]:
-        # The subscribers are in index order and the sort is stable: by (load, index).
+        # The subscribers are in index order and the sort is sownership: by (load, index).
         return sorted(self.subscribers[topic_id], key=self.loads.__getitem__)
 
     def fill(self, topic_id: TopicId) -> None:
@@ -178,16 +188,17 @@ class _Table:
             done += len(taken)
 
     def balance(self, topic_id: TopicId) -> bool:
-        """Move partitions of one topic from its most to its least loaded subscribers until they
-        differ by one or no loaded one owns any. True if something moved."""
+        """Move partitions of one topic from its most to its least loaded subscribers until their
+        loads differ by at most one, or no subscriber with more owns any. Returns whether something
+        moved."""
         loads, intact = self.loads, self.intact
         subscribers = self.subscribers[topic_id]
         # Topics with the same subscribers share the list.
-        if self._even.get(id(subscribers)) == self._moves:
+        if self._balanced_at.get(id(subscribers)) == self._move_count:
             return False
         of_subscribers = [loads[index] for index in subscribers]
         if max(of_subscribers) - min(of_subscribers) <= 1:
-            self._even[id(subscribers)] = self._moves
+            self._balanced_at[id(subscribers)] = self._move_count
             return False
         ranked = self._by_load(topic_id)
         owners = self.owners[topic_id]
@@ -203,12 +214,13 @@ class _Table:
             loads[receiver] += 1
             intact[donor] = intact[receiver] = False
             donors.advance()
-            self._moves += 1
+            self._move_count += 1
             moved = True
         return moved
 
     def hand_over(self, topic_id: TopicId) -> None:
-        """Note the topic's partitions, ascending, with their owners that are not intact."""
+        """Add the topic's partitions, ascending, to the assignments of their owners that are not
+        intact."""
         owners, built, intact = self.owners[topic_id], self.built, self.intact
         takers = owners[: len(self.subscribers[topic_id])]
         count = len(takers)
@@ -226,7 +238,7 @@ class _Table:
 
 
 def _by_owner(entries: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """The partitions of each owner, in the order in which they come with it."""
+    """The partitions of each owner, in the order of `entries`, pairs of partition and owner."""
     held: defaultdict[int, list[int]] = defaultdict(list)
     for partition, owner in entries:
         held[owner].append(partition)
@@ -234,9 +246,10 @@ def _by_owner(entries: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 class _Receivers:
-    """Least loaded first, ties to the lower position, over a list sorted by load. The members
-    of the lowest load are always a prefix `ranked[:_end]`; the caller raises the load of each
-    member taken by one."""
+    """Subscribers in the order in which they receive partitions: the least loaded one first, of
+    equal ones the one with the lower position in `ranked`, which is sorted by load. The members
+    with the lowest load are always a prefix `ranked[:_end]`. The caller raises the load of each
+    member that it takes by one."""
 
     __slots__ = ("_end", "_level", "_loads", "_next", "_ranked")
 
@@ -247,7 +260,7 @@ class _Receivers:
         self._extend()
 
     def _extend(self) -> None:
-        # Nobody behind the prefix has been taken: there the list is still sorted by load.
+        # No member behind the prefix was taken, so the rest of the list is still sorted by load.
         key = self._loads.__getitem__
         self._end = bisect_right(self._ranked, self._level, self._end, key=key)
 
@@ -266,8 +279,9 @@ class _Receivers:
         return index
 
     def take_many(self, count: int) -> tuple[list[int], int]:
-        """At most `count` (at least one) of the next ones, none of them twice, and how often each
-        is taken: where all have one load, in as many rounds as there are to be had."""
+        """The next receivers, each once, at most `count` and at least one; and how many partitions
+        each of them takes: several if all members have one load and there are enough for whole
+        rounds."""
         self.level()
         first, ranked = self._next, self._ranked
         if first == 0 and self._end == len(ranked) <= count:
@@ -279,9 +293,13 @@ class _Receivers:
 
 
 class _Donors:
-    """Most loaded first, ties to the higher position. One without partitions of the topic swaps
-    places with the last active one and is out. The most loaded ones are always the suffix
-    `ranked[_start:_active]`; the caller lowers the load of each donor by one, then advances."""
+    """Subscribers in the order in which they give up partitions: the most loaded one first, of
+    equal ones the one with the higher position in `ranked`. A member without partitions of the
+    topic changes places with the last active one and is out. The most loaded ones are always
+    `ranked[_start:_active]`. The caller lowers the load of each donor by one, then advances.
+
+    `held`: the partitions that each member owns of the topic.
+    """
 
     __slots__ = ("_active", "_held", "_loads", "_position", "_ranked", "_start")
 

@@ -1,11 +1,14 @@
-"""`uniform` where every member subscribes to the same topics (assignors spec, section 4).
+"""`uniform` where every member subscribes to the same topics (docs/spec/assignors.md#4).
 
-Each member may hold q = P div M partitions, and e = P mod M of them one more. A member that already
-has more than q keeps its extra, up to e of them in the order of members. Who gets the extras that
-are left is a free choice, the only one: balance and moves are the same whoever it is. They fall on
-the members that speak soonest, if the spec knows, otherwise on the last ones. Cost O(P + M), and a
-sort of members by the time they speak. Partitions are handled in runs of a topic; those that
-nobody holds are looked for only if the numbers say that there are any.
+With P partitions and M members, each member may have the quota q = P div M, and e = P mod M members
+may have one more, an extra. A member that already has more than q keeps one extra; if there are
+more than e such members, the first e in the order of members do. Extras that nobody keeps are the
+only free choice: balance and moves are the same whoever gets them. They go to the members whose
+next heartbeat is expected first if that is known (ADR 25), otherwise to the last ones.
+
+Cost O(P + M), and a sort of the members by their next heartbeat if there are free extras.
+Partitions are handled in runs of a topic. Those that nobody has are looked for only if the numbers
+say that there are some.
 """
 
 from __future__ import annotations
@@ -20,19 +23,20 @@ from groupd.coordinator.core.slices import spans
 from groupd.protocol.messages import TopicId
 
 SLICE_MEMBERS = 2048
-"""Members between two stops."""
+"""At most so many members are handled in one slice."""
 
 SLICE_PARTITIONS = 16_384
-"""Of a topic that are looked at in one go, or of members."""
+"""At most about so many partitions are handled in one slice."""
 
 Run = tuple[TopicId, tuple[int, ...]]
-"""Some partitions of a topic, in the order in which they are handed out."""
+"""Some partitions of a topic, in the order in which members get them."""
 
 
 def homogeneous_steps(
     spec: GroupSpec, topics: TopicDescriber, order: Order
 ) -> Generator[None, None, Mapping[str, Assignment]]:
-    """No subscription: no entries, so every target becomes empty."""
+    """Returns the assignment, yields between slices. Without any subscribed topic there is no entry
+    at all, so every target becomes empty."""
     members = spec.members
     topic_ids = order.topics(next(iter(members.values())).topic_ids)
     if not topic_ids:
@@ -40,28 +44,28 @@ def homogeneous_steps(
     free = _Free(partition_counts(topic_ids, topics))
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
     kept = _Kept(free.counts, len(member_ids), order)
-    for some in spans(len(member_ids), kept.at_once):
+    for some in spans(len(member_ids), kept.slice_members):
         kept.add(member_ids[some], _priors(members, member_ids[some]))
         yield
-    sizes = kept.lacks
+    sizes = kept.missing
     if kept.extras:
-        others = [member_id for member_id in member_ids if member_id not in kept.favoured]
-        favoured = yield from _favoured(others, kept.extras, spec, order)
+        others = [member_id for member_id in member_ids if member_id not in kept.with_extra]
+        chosen = yield from _choose_for_extras(others, kept.extras, spec, order)
         for some in spans(len(member_ids), SLICE_MEMBERS):
             yield
             pairs = zip(member_ids[some], sizes[some], strict=True)
-            sizes[some] = [lack + (member_id in favoured) for member_id, lack in pairs]
+            sizes[some] = [size + (member_id in chosen) for member_id, size in pairs]
     receivers = list(compress(member_ids, sizes))
     sizes = [size for size in sizes if size]
-    # Priors have nothing in common: what is missing is either revoked or in no prior.
+    # No partition is in two priors: what members miss is either revoked or in no prior.
     if sum(sizes) == kept.revoked_count:
         runs = iter(kept.revoked)
     else:
-        for some in spans(len(member_ids) if kept.result else 0, kept.at_once):
+        for some in spans(len(member_ids) if kept.result else 0, kept.slice_members):
             free.take(_priors(members, member_ids[some]))
             yield
         runs = chain(free.runs(), kept.revoked)
-    yield from _hand_out(kept.result, receivers, sizes, runs, kept.at_once)
+    yield from _hand_out(kept.result, receivers, sizes, runs, kept.slice_members)
     return kept.result
 
 
@@ -70,45 +74,47 @@ def _priors(members: Mapping[str, MemberSpec], member_ids: list[str]) -> list[As
 
 
 class _Kept:
-    """What of the priors is kept, member by member in their order.
+    """The parts of the priors that members keep, added member by member in their order.
 
-    `at_once`: so many members are quickly gone through. `lacks`: how many partitions each still
-    gets, without the `extras` that nobody kept; `favoured`: who kept one. `revoked`: what its
-    holder may not keep.
+    `slice_members`: so many members are one slice. `result`: what members keep. `missing`: how many
+    partitions each member still gets, without an extra. `with_extra`: the members that keep one;
+    `extras`: how many are left. `revoked`: partitions that their members may not keep, and
+    `revoked_count` their number.
     """
 
     __slots__ = (
         "_counts",
         "_order",
         "_quota",
-        "at_once",
         "extras",
-        "favoured",
-        "lacks",
+        "missing",
         "result",
         "revoked",
         "revoked_count",
+        "slice_members",
+        "with_extra",
     )
 
     def __init__(self, counts: dict[TopicId, int], members: int, order: Order) -> None:
         self._counts = counts
         self._order = order
         self._quota, self.extras = divmod(sum(counts.values()), members)
-        self.at_once = max(1, min(SLICE_MEMBERS, SLICE_PARTITIONS // (self._quota + 1)))
+        self.slice_members = max(1, min(SLICE_MEMBERS, SLICE_PARTITIONS // (self._quota + 1)))
         self.result: dict[str, Assignment] = {}
-        self.lacks: list[int] = []
-        self.favoured: set[str] = set()
+        self.missing: list[int] = []
+        self.with_extra: set[str] = set()
         self.revoked: list[Run] = []
         self.revoked_count = 0
 
     def add(self, member_ids: list[str], priors: list[Assignment]) -> None:
-        """The next members. Most keep all they have; in a new group nobody has anything."""
+        """Add the next members. Most of them keep all they have; in a new group none has
+        anything."""
         quota, counts = self._quota, self._counts
         if quota and not any(priors):
-            self.lacks += [quota] * len(priors)
+            self.missing += [quota] * len(priors)
             return
-        first = len(self.lacks)
-        self.lacks += [0] * len(priors)
+        first = len(self.missing)
+        self.missing += [0] * len(priors)
         self.result.update(zip(member_ids, priors, strict=True))
         for index, prior in enumerate(priors):
             size = 0
@@ -118,10 +124,11 @@ class _Kept:
                     break
                 size += len(partitions)
             if size != quota:
-                self.lacks[first + index] = self._lack(member_ids[index], prior, size)
+                self.missing[first + index] = self._missing(member_ids[index], prior, size)
 
-    def _lack(self, member_id: str, prior: Assignment, size: int) -> int:
-        """`size` -1: some of the prior is no more."""
+    def _missing(self, member_id: str, prior: Assignment, size: int) -> int:
+        """How many partitions the member still gets, without an extra. `size`: of its prior, or -1
+        if some of that does not exist any more."""
         cap = self._quota + (self.extras > 0)
         if size < 0 or size > cap:
             prior, size = self._trimmed(prior, cap)
@@ -129,11 +136,11 @@ class _Kept:
         if size <= self._quota:
             return self._quota - size
         self.extras -= 1
-        self.favoured.add(member_id)
+        self.with_extra.add(member_id)
         return 0
 
     def _trimmed(self, prior: Assignment, cap: int) -> tuple[Assignment, int]:
-        """The kept part of a prior and its size."""
+        """The part of a prior that the member keeps, and its size."""
         kept: dict[TopicId, tuple[int, ...]] = {}
         size = 0
         for topic_id in self._order.topics(prior.keys()):
@@ -151,7 +158,8 @@ class _Kept:
 
 
 class _Free:
-    """The partitions that are in no prior, by topic."""
+    """The partitions that are in no prior. `counts`: partitions of each topic; a flag is 1 while
+    its partition is free."""
 
     __slots__ = ("_flags", "counts")
 
@@ -160,7 +168,7 @@ class _Free:
         self._flags: dict[TopicId, bytearray] = {}
 
     def take(self, priors: list[Assignment]) -> None:
-        """What these have of the partitions that there are."""
+        """Partitions in these priors are not free."""
         for prior in filter(None, priors):
             for topic_id, partitions in prior.items():
                 count = self.counts.get(topic_id, 0)
@@ -172,7 +180,7 @@ class _Free:
                         flags[partition] = 0
 
     def runs(self) -> Iterator[Run]:
-        # One set of numbers for all: making them anew is most of the work of a fresh target.
+        # Topics share the numbers: making them again is most of the work for a new group.
         numbers: dict[int, tuple[int, ...]] = {}
         for topic_id, count in self.counts.items():
             flags = self._flags.get(topic_id)
@@ -187,21 +195,21 @@ class _Free:
                 yield topic_id, found[: count - some.start]
 
 
-def _favoured(
+def _choose_for_extras(
     member_ids: list[str], count: int, spec: GroupSpec, order: Order
 ) -> Generator[None, None, frozenset[str]]:
-    """So many of these members: those that speak soonest if that is known, among equals the last
-    ones in the order."""
-    speaks = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
-    if speaks is None or order is not CANONICAL:
+    """`count` of these members: those whose next heartbeat is expected first, if that is known, and
+    among equals the last ones in the order."""
+    next_heartbeat = spec.next_heartbeat if isinstance(spec, AssignmentSpec) else None
+    if next_heartbeat is None or order is not CANONICAL:
         return frozenset(member_ids[-count:])
-    soonest: dict[str, int] = {}
+    expected: dict[str, int] = {}
     backwards = member_ids[::-1]
     for some in spans(len(backwards), SLICE_MEMBERS):
         yield
         for member_id in backwards[some]:
-            soonest[member_id] = speaks(member_id)
-    return frozenset(sorted(soonest, key=soonest.__getitem__)[:count])
+            expected[member_id] = next_heartbeat(member_id)
+    return frozenset(sorted(expected, key=expected.__getitem__)[:count])
 
 
 def _hand_out(
@@ -209,11 +217,12 @@ def _hand_out(
     receivers: list[str],
     sizes: list[int],
     runs: Iterator[Run],
-    at_once: int,
+    slice_members: int,
 ) -> Generator[None, None, None]:
+    """Each receiver takes as many partitions as its size, from the front of the runs."""
     topic_id, run = next(runs, (b"", ()))
     start = 0
-    for some in spans(len(receivers), at_once):
+    for some in spans(len(receivers), slice_members):
         yield
         for member_id, missing in zip(receivers[some], sizes[some], strict=True):
             if start == len(run):

@@ -1,10 +1,14 @@
-"""`python -m tests.bench.harness`: prints the tables of docs/benchmarks.md on the harness."""
+"""`python -m tests.bench.harness`: a fresh broker for a test, groupd and its peers side by side.
+What it measures is printed, and kept in docs/benchmarks.json."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from tests.bench import results
 from tests.bench.figures import Workload, interleaved, machine, table
 from tests.bench.harness import measures
 from tests.bench.harness.memory import BROKERS
@@ -12,6 +16,8 @@ from tests.bench.peers.embedded import KINDS, Kind
 
 PROTOCOLS = ("classic", "consumer")
 FRESH_RUNS = 3
+PART = "t"
+"""The letter under which its results are kept."""
 
 
 def main() -> None:
@@ -20,11 +26,16 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=15, help="runs to the first record")
     parser.add_argument("--tests", type=int, default=200, help="tests with a fresh broker each")
     options = parser.parse_args()
+    command = shlex.join(["python", "-m", "tests.bench.harness", *sys.argv[1:]])
+    run = results.this_run(command, quick=False)
+    kept = results.load(results.IN_THE_TREE)
     kinds: dict[str, Kind] = {kind.name: kind(measures.TOPICS) for kind in KINDS}
     try:
         print(machine() + "\n")
         for workload in _workloads(kinds, options):
             print(table(workload), flush=True)
+            kept.add(results.measured(PART, workload, run))
+            kept.save(results.IN_THE_TREE)
     finally:
         for kind in kinds.values():
             kind.close()

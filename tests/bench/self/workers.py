@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from groupd.coordinator.cli.kafka import calls
-from groupd.coordinator.cli.kafka.cluster import Cluster
+from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from tests.bench import frames
 from tests.bench.daemon_process import DaemonProcess
 from tests.bench.self.load import Address, LoadConnection, connect, run_for
@@ -66,7 +66,7 @@ class Target:
     def place(self, group: str) -> Address:
         """The address of the group's coordinator."""
         if group not in self._places:
-            with Cluster(*self.daemon.kafka) as cluster:
+            with KafkaCluster(*self.daemon.kafka) as cluster:
                 self._places[group] = calls.find_coordinator(cluster.any(), group)
         return self._places[group]
 

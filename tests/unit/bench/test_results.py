@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -10,46 +11,65 @@ import pytest
 from tests.bench import page, plots
 from tests.bench.figures import Workload
 from tests.bench.page import BEGIN, END, advantage, slug, write_page
-from tests.bench.results import Measured, Results, Run, load
+from tests.bench.results import IN_THE_TREE, Measured, Results, Run, load, measured
 
 FIRST = Run("first", "a machine", "1 May", False, "v1", {"kfake": "2"})
 SECOND = Run("second", "a machine", "2 May", True, "v2", {})
 
 
-def workload(name: str, ours: float, theirs: float | None, **fields: object) -> Workload:
+def kept(
+    part: str, run: Run, name: str, ours: float, theirs: float | None, **more: Any
+) -> Measured:
     samples = {"groupd": [ours], "kfake": [] if theirs is None else [theirs]}
-    return Workload(name, "s", samples, **fields)  # type: ignore[arg-type]
+    return measured(part, Workload(name, "s", samples, **more), run)
 
 
 def test_a_later_run_replaces_its_workloads_and_no_others(tmp_path: Path) -> None:
     path = tmp_path / "new" / "results.json"
-    kept = Results()
-    kept.add(Measured("c", workload("one", 1, 2), FIRST))
-    kept.add(Measured("c", workload("one", 7, 8, measure="CPU of the peer"), FIRST))
-    kept.add(Measured("a", workload("two", 3, None, notes={"kfake": "no"}), FIRST))
-    kept.save(path)
+    results = Results()
+    results.add(kept("c", FIRST, "one", 1, 2))
+    results.add(kept("c", FIRST, "one", 7, 8, measure="CPU of the peer"))
+    results.add(kept("a", FIRST, "two", 3, None, notes={"kfake": "no"}))
+    results.save(path)
     again = load(path)
-    again.add(Measured("c", workload("one", 5, 6), SECOND))
+    again.add(kept("c", SECOND, "one", 5, 6))
     again.save(path)
-    assert [(m.workload.title, m.workload.samples, m.run) for m in load(path).measured] == [
-        ("one", {"groupd": [5], "kfake": [6]}, SECOND),
-        ("one: CPU of the peer", {"groupd": [7], "kfake": [8]}, FIRST),
-        ("two", {"groupd": [3], "kfake": []}, FIRST),
+    found = load(path).measured
+    assert [(one.title, one.run) for one in found] == [
+        ("one", SECOND),
+        ("one: CPU of the peer", FIRST),
+        ("two", FIRST),
     ]
+    assert found[0].figures == {"groupd": (5, 5, 5, 1), "kfake": (6, 6, 6, 1)}
+    assert found[2].figures["kfake"] is None
+    assert found[2].notes == {"kfake": "no"}
     assert load(tmp_path / "none.json").measured == []
+
+
+def test_the_file_has_a_line_for_each_workload_with_median_and_spread(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    results = Results()
+    results.add(measured("a", Workload("w", "s", {"groupd": [1, 2, 30.123456]}), FIRST))
+    results.save(path)
+    (line,) = [line for line in path.read_text().splitlines() if '"name": "w"' in line]
+    assert '"figures": {"groupd": [2.0, 1.0, 30.12, 3]}' in line
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "higher", "expected"),
-    [(200, 100, True, "2.00"), (200, 100, False, "0.50"), (1, None, False, "-")],
+    [(200, 100, True, 2), (200, 100, False, 0.5), (1, None, False, None)],
 )
 def test_an_advantage_is_above_one_where_groupd_is_ahead(
-    ours: float, theirs: float | None, higher: bool, expected: str
+    ours: float, theirs: float | None, higher: bool, expected: float | None
 ) -> None:
-    assert advantage(workload("w", ours, theirs, higher_is_better=higher), "kfake") == expected
+    one = kept("a", FIRST, "w", ours, theirs, higher_is_better=higher)
+    assert advantage(one, "kfake") == expected
 
 
-def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
+def test_the_page_keeps_what_is_written_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "PICTURES", ("Beats", "Storm"))
     docs = tmp_path / "benchmarks.md"
     docs.write_text(f"by hand\n{BEGIN}\nold\n{END}\nalso by hand\n")
     images = tmp_path / page.IMAGES
@@ -57,35 +77,46 @@ def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
     (images / "gone.svg").write_text("")
     results = Results()
     for size in (100, 1_000):
-        name = f"Beats, {size:,} members"
-        results.add(Measured("a", workload(name, 1, 2, figure="Beats", size=size), FIRST))
-    results.add(Measured("ef", workload("Storm", 1, None, notes={"kfake": "cannot: no"}), SECOND))
+        results.add(kept("a", FIRST, f"Beats, {size:,} members", 1, 2, figure="Beats", size=size))
+    results.add(kept("ef", SECOND, "Storm", 1, None, notes={"kfake": "cannot: no"}))
+    results.add(kept("ef", SECOND, "Storm of two", 1, 4))
+    results.add(kept("ef", SECOND, "Storm of two", 1, 4, measure="99th percentile"))
+    results.add(kept("i", FIRST, "uniform: CPU", 1, 4))
     write_page(results, tmp_path)
     text = docs.read_text()
     assert text.startswith(f"by hand\n{BEGIN}\n")
     assert text.endswith(f"{END}\nalso by hand\n")
     assert "old" not in text
-    assert "| Beats, 1,000 members | 1.00 s | 2.00 |" in text
-    assert "| kfake | cannot: no | |" in text
-    assert "**A quick run" in text.partition("(e), (f)")[2]
-    assert "**A quick run" not in text.partition("(e), (f)")[0]
+    assert "| Beats, 1,000 members | s | 1.00 | 2.00 (2) | v1 |" in text
+    assert "| Storm | s | 1.00 | cannot | v2 |" in text
+    assert "| Storm of two | s | 1.00 | 4.00 (4) | v2 |" in text
+    assert "percentile" not in text
+    assert "uniform" not in text
+    assert "| v2 | **Quick: its figures mean nothing.** 2 May | a machine | `second` |" in text
+    assert "**Quick" not in text.partition("### Runs")[0]
     assert sorted(path.name for path in images.iterdir()) == ["beats.svg", "storm.svg"]
     docs.write_text("no markers")
     with pytest.raises(ValueError, match="markers"):
         write_page(results, tmp_path)
 
 
-def test_every_row_of_a_summary_has_a_cell_for_each_head(tmp_path: Path) -> None:
-    docs = tmp_path / "benchmarks.md"
+def test_every_row_has_a_cell_for_each_head() -> None:
     for samples in ({"groupd": [1.0]}, {"groupd": [1.0], "kfake": [2.0]}):
-        docs.write_text(f"{BEGIN}\n{END}\n")
         results = Results()
-        results.add(Measured("j", Workload("alone", "s", samples), FIRST))
-        write_page(results, tmp_path)
-        summary = docs.read_text().partition("<details>")[0]
-        rows = [line for line in summary.splitlines() if line.startswith("|")]
-        assert {row.count("|") for row in rows} == {len(samples) + 2}
+        results.add(measured("j", Workload("alone", "s", samples), FIRST))
+        table = page.section(results).partition("### Runs")[0]
+        rows = [line for line in table.splitlines() if line.startswith("|")]
+        assert {row.count("|") for row in rows} == {len(samples) + 4}
         assert len(rows) == 3
+
+
+def test_the_page_and_its_pictures_are_those_of_the_results_in_the_tree() -> None:
+    results = load(IN_THE_TREE)
+    docs = IN_THE_TREE.parent
+    assert f"{BEGIN}\n\n{page.section(results)}\n{END}" in (docs / "benchmarks.md").read_text()
+    drawn = page.pictures(results)
+    assert len(drawn) == len(page.PICTURES) == 10
+    assert {p.name: p.read_text() for p in (docs / page.IMAGES).iterdir()} == drawn
 
 
 def test_a_plot_has_lines_over_sizes_and_bars_of_one_size() -> None:

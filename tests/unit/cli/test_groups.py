@@ -13,7 +13,7 @@ import pytest
 from groupd.coordinator.cli.groups.show import change_fields, change_line, offset_fields
 from groupd.coordinator.cli.groups.tables import table
 from groupd.coordinator.cli.kafka.calls import FETCH
-from groupd.coordinator.cli.kafka.connection import Connection, KafkaError
+from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.main import main
 from groupd.coordinator.history.changes import (
     Actor,
@@ -100,7 +100,7 @@ def test_whoever_is_no_broker_is_named(answer: bytes, said: str) -> None:
     with (
         peer(answer) as port,
         pytest.raises(KafkaError, match=said) as failed,
-        Connection("127.0.0.1", port, (FETCH,)),
+        BlockingConnection("127.0.0.1", port, (FETCH,)),
     ):
         pass
     assert f"127.0.0.1:{port}" in str(failed.value)

@@ -164,6 +164,7 @@ def test_decisions_are_numbered_without_gaps_and_have_all_sections() -> None:
     assert [path.name[:4] for path in records] == [f"{n:04}" for n in range(1, len(records) + 1)]
     for path in records:
         text = path.read_text()
+        assert text.startswith(f"# {int(path.name[:4])}. "), f"{path.name} has another number"
         for section in ("Status:", "## Context", "## Decision", "## Consequences"):
             assert section in text, f"{path.name} lacks {section}"
 

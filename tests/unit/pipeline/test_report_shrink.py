@@ -6,7 +6,7 @@ from itertools import pairwise
 from random import Random
 
 from groupd.pipeline.report.make import window_ms
-from groupd.pipeline.report.model import Holding
+from groupd.pipeline.report.model import HoldingBar
 from groupd.pipeline.report.shrink import (
     LANES_MAX,
     LifeRow,
@@ -48,7 +48,7 @@ def test_more_lanes_than_fit_share_the_last_one() -> None:
 
 
 def test_few_holdings_stay_as_they_are() -> None:
-    holdings = [Holding(1, 0, 5, None), Holding(0, 0, 0, 3), Holding(0, 1, 3, 4)]
+    holdings = [HoldingBar(1, 0, 5, None), HoldingBar(0, 0, 0, 3), HoldingBar(0, 1, 3, 4)]
     assert fewer_holdings(holdings, 3, 1000) == [holdings[1], holdings[2], holdings[0]]
 
 
@@ -59,10 +59,10 @@ def test_many_holdings_become_few_without_new_gaps_or_overlaps() -> None:
         at = 0
         for number in range(500):
             length = rng.choice((3, 50, 2000))
-            holdings.append(Holding(place, number % 7, at, at + length))
+            holdings.append(HoldingBar(place, number % 7, at, at + length))
             at += length + rng.choice((0, 0, 5))
         at += 50_000  # nobody, for long
-        holdings.append(Holding(place, 3, at, None))
+        holdings.append(HoldingBar(place, 3, at, None))
     fewer = fewer_holdings(holdings, 3000, 100)
     assert len(fewer) <= 3000
     for place in range(20):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from groupd.coordinator.runtime.offsets_view import OffsetsView
-from groupd.coordinator.topics.offsets_log import OffsetsLog
+from groupd.coordinator.topics.coordinator_logs import CoordinatorLog
 from groupd.protocol.records.batch import check, encode_batch, encode_marker, iter_records
 from groupd.storage.log import Append, LogUnavailable
 from tests.unit.runtime.harness import Bench
@@ -14,11 +15,13 @@ from tests.unit.runtime.test_cleaner import HISTORY, WEEK_MS, cleaner, commits
 MB = 1 << 20
 
 
-def view(bench: Bench, *, compacted: bool) -> OffsetsLog:
-    return OffsetsLog(OffsetsView(bench.broker), bench.store, 0, compacted=compacted)
+def view(bench: Bench, *, compacted: bool) -> CoordinatorLog:
+    compacted_name = compacted_log_name(0) if compacted else None
+    shards = OffsetsView(bench.broker)
+    return CoordinatorLog(shards, bench.store, 0, offsets_log_name(0), compacted_name)
 
 
-async def read_all(log: OffsetsLog, at: int = 0, max_bytes: int = MB) -> list[int]:
+async def read_all(log: CoordinatorLog, at: int = 0, max_bytes: int = MB) -> list[int]:
     """As a consumer: from the end of one batch to the next; offsets of the records."""
     found = []
     while at < log.high_watermark:

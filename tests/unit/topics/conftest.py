@@ -13,6 +13,7 @@ from groupd.coordinator.core.types import Instant, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
+from groupd.coordinator.topics.requests import data_handlers
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node
@@ -211,7 +212,7 @@ class Cluster:
 
     async def ask(self, request, version=LATEST_VERSION, allows=allow_all):
         context = RequestContext(0, version, allows=allows)
-        return await self.plane.handlers[type(request)](context, request)
+        return await data_handlers(self.plane)[type(request)](context, request)
 
     async def create(self, name, partitions=1, **configs):
         settings = tuple((key.replace("_", "."), value) for key, value in configs.items())

@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
+from groupd.coordinator.core.types import RequestContext, allow_all
 from groupd.coordinator.topics.producer_ids import BLOCK_SIZE, ProducerIds
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 
 
-async def init(cluster, producer_id=-1, epoch=-1, transactional_id=None, **options):
-    request = InitProducerIdRequest(transactional_id, producer_id=producer_id, producer_epoch=epoch)
-    reply = await cluster.ask(request, **options)
+async def init(cluster, producer_id=-1, epoch=-1, allows=allow_all):
+    request = InitProducerIdRequest(None, producer_id=producer_id, producer_epoch=epoch)
+    reply = await cluster.plane.producer_ids.init(RequestContext(0, 5, allows=allows), request)
     return reply.error, reply.producer_id, reply.producer_epoch
 
 
@@ -48,11 +49,6 @@ async def test_what_a_producer_says_of_itself_is_not_believed(cluster, claim):
 @pytest.mark.parametrize(("producer_id", "epoch"), [(1, -1), (-1, 1)])
 async def test_half_an_identity(cluster, producer_id, epoch):
     assert await init(cluster, producer_id, epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
-
-
-async def test_transactions_fail_for_good(cluster):
-    refused = await init(cluster, transactional_id="x")
-    assert refused == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
 
 
 async def test_rights(cluster):

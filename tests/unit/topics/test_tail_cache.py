@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from groupd.coordinator.topics.arrival_order import ArrivalOrder
-from groupd.coordinator.topics.tail_cache import TailCache, within
+from groupd.coordinator.topics.appends import ArrivalOrder
+from groupd.coordinator.topics.stored_batches import TailCache, within
 from groupd.storage.log import StoredBatch
 
 

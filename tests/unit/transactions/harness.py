@@ -13,7 +13,7 @@ from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
-from groupd.coordinator.transactions.handlers import TransactionHandlers
+from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import InitProducerIdReply, InitProducerIdRequest
 from groupd.protocol.messages.transactions import (
@@ -164,7 +164,7 @@ class Bench:
         return reply
 
     def shown(self, name: str = "x") -> DescribedTransaction:
-        return self.coordinator.describe(name)
+        return describe_transaction(self.coordinator.log.serving(), name)
 
     @property
     def state(self) -> str:

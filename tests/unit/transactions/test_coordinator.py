@@ -10,11 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from groupd.coordinator.transactions import trimmer
-from groupd.coordinator.transactions.metadata import LAST_EPOCH
+from groupd.coordinator.transactions.metadata import LAST_EPOCH, Change
 from groupd.coordinator.transactions.state_log import LOG_NAME
-from groupd.coordinator.transactions.steps import Change
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.transactions import EndTxnReply, ListTransactionsRequest
+from groupd.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    EndTxnReply,
+    ListTransactionsRequest,
+)
 from groupd.protocol.records.batch import encode_batch
 from groupd.protocol.records.transaction_records import encode_key
 from groupd.storage.log import Append, LogUnavailable
@@ -248,7 +251,8 @@ async def test_requests_before_the_load_are_told_to_wait() -> None:
     bench = Bench()
     assert await bench.init() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
     assert (await bench.end(1, 0, True)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert bench.shown().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    described = await bench.ask(DescribeTransactionsRequest(("x",)), 0)
+    assert described.transactions[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 # The log fails ------------------------------------------------------------------------------
@@ -476,7 +480,7 @@ async def test_verify_does_not_wait_for_long(start: Start) -> None:
     bench.clock.advance(1)
     await settle()
     assert asked.result() == {T0: CONCURRENT}
-    assert bench.coordinator._turns._waiting == {}
+    assert bench.coordinator._change_waiters._waiting == {}
 
 
 async def test_partitions_of_one_transaction_are_added_at_the_same_time(start: Start) -> None:

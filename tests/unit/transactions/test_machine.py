@@ -15,10 +15,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.transactions.log_records import from_value, to_record
-from groupd.coordinator.transactions.metadata import EPOCH_MAX, LAST_EPOCH, TransactionMetadata
-from groupd.coordinator.transactions.states import AT_REST, PREPARED
-from groupd.coordinator.transactions.states import TransactionState as S
-from groupd.coordinator.transactions.steps import Answer, Change, Step
+from groupd.coordinator.transactions.metadata import (
+    AT_REST,
+    EPOCH_MAX,
+    LAST_EPOCH,
+    PREPARED,
+    Answer,
+    Change,
+    Step,
+    TransactionMetadata,
+)
+from groupd.coordinator.transactions.metadata import TransactionState as S
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest

@@ -6,9 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.transactions.metadata import EPOCH_MAX, LAST_EPOCH, TransactionMetadata
-from groupd.coordinator.transactions.states import TransactionState as S
-from groupd.coordinator.transactions.steps import Answer, Change, NeedsProducerId, Step
+from groupd.coordinator.transactions.metadata import (
+    EPOCH_MAX,
+    LAST_EPOCH,
+    Answer,
+    Change,
+    NeedsProducerId,
+    Step,
+    TransactionMetadata,
+)
+from groupd.coordinator.transactions.metadata import TransactionState as S
 from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest

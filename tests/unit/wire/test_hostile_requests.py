@@ -236,5 +236,5 @@ def test_varint_limits() -> None:
 
 def test_the_served_apis_do_not_load_kio() -> None:
     """kio 0.6 aborts the process on hostile lengths: it may only be the oracle of tests."""
-    code = "import sys, protocol.wire.header; sys.exit('kio' in sys.modules)"
+    code = "import sys, groupd.protocol.wire.header; sys.exit('kio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

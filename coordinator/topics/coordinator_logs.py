@@ -1,0 +1,171 @@
+"""The logs of the coordinators as topics that clients may read. The coordinators write them.
+
+`__consumer_offsets` is the history of the shards: every record as it was written as far as its
+retention reaches, and before that what the cleaner has left. `__consumer_offsets_compacted` is the
+compacted view of it: the newest record of every key, then what has come since the last cleaning.
+Offsets mean the same in both.
+
+`__transaction_state` is the log of the transaction coordinator. It has one partition, because the
+coordinator has one log; Kafka's 50 are a way to spread ids over brokers, which no client and no
+tool computes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.topics.stored_batches import read_batches, within
+from groupd.storage.log import LogUnavailable, PartitionLogs, StoredBatch
+
+
+class CoordinatorLogView(Protocol):
+    """The coordinator's side: what of each of its logs may be read. A log is named by the partition
+    of its topic; the batches come from the store."""
+
+    def state(self, partition: int) -> tuple[int, int] | None:
+        """(start offset, high watermark); None while the log is not served here."""
+        ...
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        """The end of the part that the cleaner has been over, in the log itself, and the end of
+        what the compacted log holds (0: nothing)."""
+        ...
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        """The log's producers and their transactions; None as above."""
+        ...
+
+    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
+        """Set `event` whenever the high watermark moves or the log is served no more."""
+        ...
+
+    def remove_waiter(self, partition: int, event: asyncio.Event) -> None: ...
+
+
+class NoCoordinatorLogs:
+    """The view of a node without coordinators."""
+
+    def state(self, partition: int) -> tuple[int, int] | None:
+        return None
+
+    def clean_offsets(self, partition: int) -> tuple[int, int]:
+        return 0, 0
+
+    def producers(self, partition: int) -> ProducerStates | None:
+        return None
+
+    def add_waiter(self, partition: int, event: asyncio.Event) -> None:
+        """Nothing ever happens here."""
+
+    def remove_waiter(self, partition: int, event: asyncio.Event) -> None:
+        """Nothing to forget."""
+
+
+class CoordinatorLog:
+    """A `ReadableLog`: one log of a view. With `compacted_name`, the store's name of a compacted
+    log, what stands there is read instead of the part that it was made from."""
+
+    __slots__ = ("_clean_end", "_compacted_name", "_logs", "_partition", "_view", "name")
+
+    def __init__(
+        self,
+        view: CoordinatorLogView,
+        logs: PartitionLogs,
+        partition: int,
+        name: str,
+        compacted_name: str | None = None,
+    ) -> None:
+        self._view = view
+        self._logs = logs
+        self._partition = partition
+        self._compacted_name = compacted_name
+        self._clean_end = 0
+        self.name = name
+
+    @property
+    def closed(self) -> bool:
+        return self._view.state(self._partition) is None
+
+    @property
+    def start_offset(self) -> int:
+        state = self._view.state(self._partition)
+        return 0 if state is None else state[0]
+
+    @property
+    def high_watermark(self) -> int:
+        state = self._view.state(self._partition)
+        return 0 if state is None else state[1]
+
+    @property
+    def next_offset(self) -> int:
+        return self.high_watermark
+
+    def _clean_part(self) -> tuple[str, int]:
+        """The log whose rows hold what cleaning has left, and where that part ends."""
+        cleaned_end, compacted_end = self._view.clean_offsets(self._partition)
+        if self._compacted_name is not None and compacted_end:
+            return self._compacted_name, compacted_end
+        return self.name, cleaned_end
+
+    @property
+    def changes(self) -> int:
+        return -1
+
+    @property
+    def producers(self) -> ProducerStates:
+        known = self._view.producers(self._partition)
+        return ProducerStates() if known is None else known
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.producers.transactions.last_stable_offset(self.high_watermark)
+
+    async def read(self, from_offset: int, max_bytes: int, *, min_one: bool) -> list[bytes]:
+        name, end = self._clean_part()
+        self._clean_end = end
+        if from_offset < end:
+            payloads = await read_batches(
+                self._logs, name, from_offset, end, max_bytes, min_one=True
+            )
+            if payloads is None:
+                raise LogUnavailable(f"{name}: nothing at offset {from_offset}, it is made again")
+            if payloads:
+                return within(payloads, max_bytes, min_one)
+            from_offset = end
+        payloads = await read_batches(
+            self._logs, self.name, from_offset, self.high_watermark, max_bytes, min_one=min_one
+        )
+        return payloads or []
+
+    def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        # The clean part has no aborted records any more, maybe not even the marker at which a
+        # reader would stop to leave out the producer's. No transaction reaches over its end.
+        found = self.producers.transactions.aborted(from_offset, end_offset)
+        return tuple(entry for entry in found if entry[1] >= self._clean_end)
+
+    async def first_at_or_after(self, timestamp_ms: int) -> StoredBatch | None:
+        name, end = self._clean_part()
+        if name == self.name:
+            return await self._logs.first_at_or_after(self.name, timestamp_ms)
+        found = await self._logs.first_at_or_after(name, timestamp_ms)
+        if found is None:
+            found = await self._logs.first_at_or_after(self.name, timestamp_ms)
+            if found is not None and found.last_offset < end:
+                # It is not in this view any more: whoever asks goes on behind the clean part.
+                found = StoredBatch(found.base_offset, end - 1, timestamp_ms, b"")
+        return found
+
+    async def with_max_timestamp(self) -> StoredBatch | None:
+        name, end = self._clean_part()
+        newest = await self._logs.with_max_timestamp(self.name)
+        if name == self.name or (newest is not None and newest.base_offset >= end):
+            return newest
+        return await self._logs.with_max_timestamp(name)
+
+    def add_waiter(self, event: asyncio.Event) -> None:
+        self._view.add_waiter(self._partition, event)
+
+    def remove_waiter(self, event: asyncio.Event) -> None:
+        self._view.remove_waiter(self._partition, event)

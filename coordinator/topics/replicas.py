@@ -1,0 +1,200 @@
+"""Where replicas lie and who leads, in a cluster where nothing moves: ElectLeaders (43),
+AlterPartitionReassignments (45), ListPartitionReassignments (46), DescribeLogDirs (35) and
+AlterReplicaLogDirs (34).
+
+A partition has one replica, on the node that leads it, and the store is the one log directory. To
+ask for what is so already is granted; everything else is refused, or there is no such place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from groupd.coordinator.core.types import Operation, RequestContext
+from groupd.coordinator.topics.broker_keys import LOG_DIR
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.checks import check_cluster_access
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.layout import REPLICAS_OF_A_PARTITION, check_replicas
+from groupd.coordinator.topics.names import stored_log_name
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.replicas import (
+    AlterPartitionReassignmentsReply,
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsReply,
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsReply,
+    DescribeLogDirsRequest,
+    ElectLeadersReply,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsReply,
+    ListPartitionReassignmentsRequest,
+    LogDir,
+    PartitionOutcome,
+    TopicOutcomes,
+)
+from groupd.storage.log import LogError
+
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+# Leaders ------------------------------------------------------------------------------------
+
+
+async def elect_leaders(
+    plane: DataPlane, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersReply:
+    """Every partition is led by its only replica, so no election is needed."""
+    check_cluster_access(context, Operation.ALTER)
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    if request.topics is None:
+        # Who asks for all is told only of those for which an election did something.
+        topics = tuple(TopicOutcomes(topic.name, ()) for topic in plane.catalogue.topics())
+    else:
+        topics = tuple(
+            TopicOutcomes(name, tuple(_election(plane, name, number) for number in partitions))
+            for name, partitions in request.topics
+        )
+    return ElectLeadersReply(topics=topics)
+
+
+def _election(plane: DataPlane, name: str, partition: int) -> PartitionOutcome:
+    if plane.catalogue.topic(name) is None:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    elif not plane.catalogue.has_partition(name, partition):
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        message = f"No such partition as {name}-{partition}"
+    else:
+        code = ErrorCode.ELECTION_NOT_NEEDED
+        message = "Leader election not needed for topic partition."
+    return PartitionOutcome(partition, code, message)
+
+
+# Reassignments ------------------------------------------------------------------------------
+
+
+async def list_reassignments(
+    plane: DataPlane, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsReply:
+    """None is ever under way: to assign a partition to its own node is done at once."""
+    check_cluster_access(context, Operation.DESCRIBE)
+    return ListPartitionReassignmentsReply()
+
+
+async def alter_reassignments(
+    plane: DataPlane, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsReply:
+    """A partition may be assigned to the node that leads it."""
+    check_cluster_access(context, Operation.ALTER)
+    may_change = request.allow_replication_factor_change
+
+    def reassigned(name: str, number: int, replicas: tuple[int, ...] | None) -> PartitionOutcome:
+        try:
+            _check_reassignment(plane, name, number, replicas, may_change)
+        except ApiError as error:
+            return PartitionOutcome(number, error.code, error.message)
+        return PartitionOutcome(number)
+
+    return AlterPartitionReassignmentsReply(
+        allow_replication_factor_change=may_change,
+        topics=tuple(
+            TopicOutcomes(
+                topic.name, tuple(reassigned(topic.name, *one) for one in topic.partitions)
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _check_reassignment(
+    plane: DataPlane,
+    name: str,
+    partition: int,
+    replicas: tuple[int, ...] | None,
+    may_change_count: bool,
+) -> None:
+    """`replicas` None: end a reassignment that is under way. Raises ApiError."""
+    topic = plane.catalogue.topic(name)
+    if topic is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
+        )
+    if not 0 <= partition < topic.partitions:
+        raise ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{partition}."
+        )
+    if replicas is None:
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    check_replicas(replicas, plane.layout.broker_ids)
+    if not may_change_count and len(replicas) != REPLICAS_OF_A_PARTITION:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {REPLICAS_OF_A_PARTITION} to {len(replicas)}",
+        )
+    (info,) = plane.layout.partition_infos(topic, partition, partition + 1)
+    if replicas != (info.leader,):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Partition {name}-{partition} stays on node {info.leader}: partitions of this "
+            "cluster do not move.",
+        )
+
+
+# Log directories ----------------------------------------------------------------------------
+
+
+async def describe_log_dirs(
+    plane: DataPlane, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsReply:
+    """Sizes in bytes are those of the batches as they are stored."""
+    check_cluster_access(context, Operation.DESCRIBE)
+    try:
+        sizes = await plane.store.log_sizes()
+    except LogError:
+        failed = LogDir(LOG_DIR, error=ErrorCode.KAFKA_STORAGE_ERROR)
+        return DescribeLogDirsReply(log_dirs=(failed,))
+
+    def size(topic: Topic, partition: int) -> int:
+        return sizes.get(stored_log_name(topic.name, topic.topic_id, partition), 0)
+
+    topics = tuple(
+        (topic.name, tuple((number, size(topic, number)) for number in asked))
+        for topic, asked in _existing(plane, request)
+        if asked
+    )
+    return DescribeLogDirsReply(log_dirs=(LogDir(LOG_DIR, topics),))
+
+
+def _existing(
+    plane: DataPlane, request: DescribeLogDirsRequest
+) -> Iterator[tuple[Topic, list[int]]]:
+    """The partitions that exist; the others are left out, as in Kafka."""
+    if request.topics is None:
+        for topic in plane.catalogue.topics():
+            yield topic, list(range(topic.partitions))
+        return
+    for name, partitions in request.topics:
+        found = plane.catalogue.topic(name)
+        if found is not None:
+            yield found, [number for number in partitions if 0 <= number < found.partitions]
+
+
+async def alter_log_dirs(
+    plane: DataPlane, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsReply:
+    """There is no other directory to move a partition to."""
+    check_cluster_access(context, Operation.ALTER)
+
+    def code(path: str, name: str, partition: int) -> ErrorCode:
+        if path != LOG_DIR:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        known = plane.catalogue.has_partition(name, partition)
+        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    outcomes: dict[str, list[tuple[int, ErrorCode]]] = {}
+    for path, topics in request.dirs:
+        for name, partitions in topics:
+            codes = [(number, code(path, name, number)) for number in partitions]
+            outcomes.setdefault(name, []).extend(codes)
+    return AlterReplicaLogDirsReply(tuple((name, tuple(codes)) for name, codes in outcomes.items()))

@@ -1,0 +1,111 @@
+"""Which request of the data plane is answered by what. Requests of groups and of transactions have
+tables of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.markers import write_txn_markers
+from groupd.coordinator.topics.metadata import (
+    describe_cluster,
+    describe_topic_partitions,
+    metadata,
+)
+from groupd.coordinator.topics.partition_queries import (
+    describe_producers,
+    list_offsets,
+    offsets_for_leader_epochs,
+)
+from groupd.coordinator.topics.quorum import describe_quorum, update_features
+from groupd.coordinator.topics.replicas import (
+    alter_log_dirs,
+    alter_reassignments,
+    describe_log_dirs,
+    elect_leaders,
+    list_reassignments,
+)
+from groupd.coordinator.topics.topic_admin import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+)
+from groupd.protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+)
+from groupd.protocol.messages.data import (
+    DeleteRecordsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from groupd.protocol.messages.producers import DescribeProducersRequest, WriteTxnMarkersRequest
+from groupd.protocol.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from groupd.protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from groupd.protocol.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
+)
+from groupd.protocol.messages.topics import (
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+)
+
+Handler = Callable[[RequestContext, Any], Awaitable[Any]]
+"""(context, request) -> reply. None only from Produce with acks=0: send nothing. It may raise
+ApiError for the whole request; everything else that is foreseen is inside the reply."""
+
+
+def data_handlers(plane: DataPlane) -> Mapping[type, Handler]:
+    """Type of the request -> handler."""
+    partitions = plane.partitions
+    return {
+        # Nodes and topics
+        MetadataRequest: partial(metadata, plane),
+        DescribeClusterRequest: partial(describe_cluster, plane),
+        DescribeTopicPartitionsRequest: partial(describe_topic_partitions, plane),
+        CreateTopicsRequest: partial(create_topics, plane),
+        DeleteTopicsRequest: partial(delete_topics, plane),
+        CreatePartitionsRequest: partial(create_partitions, plane),
+        DeleteRecordsRequest: partial(delete_records, plane),
+        # Records
+        ProduceRequest: plane.produce.handle,
+        FetchRequest: plane.fetch.handle,
+        ListOffsetsRequest: partial(list_offsets, partitions),
+        OffsetForLeaderEpochRequest: partial(offsets_for_leader_epochs, partitions),
+        DescribeProducersRequest: partial(describe_producers, partitions),
+        WriteTxnMarkersRequest: partial(write_txn_markers, plane.markers),
+        # Configs and clients' metrics
+        DescribeConfigsRequest: plane.configs.describe,
+        AlterConfigsRequest: plane.configs.alter,
+        IncrementalAlterConfigsRequest: plane.configs.alter,
+        ListConfigResourcesRequest: plane.configs.list,
+        GetTelemetrySubscriptionsRequest: plane.telemetry.subscriptions_of,
+        PushTelemetryRequest: plane.telemetry.push,
+        # Replicas and the controller
+        DescribeLogDirsRequest: partial(describe_log_dirs, plane),
+        AlterReplicaLogDirsRequest: partial(alter_log_dirs, plane),
+        ElectLeadersRequest: partial(elect_leaders, plane),
+        AlterPartitionReassignmentsRequest: partial(alter_reassignments, plane),
+        ListPartitionReassignmentsRequest: partial(list_reassignments, plane),
+        DescribeQuorumRequest: partial(describe_quorum, plane),
+        UpdateFeaturesRequest: partial(update_features, plane),
+    }

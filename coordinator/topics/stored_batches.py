@@ -1,0 +1,126 @@
+"""Reading the batches of a log: the newest ones from memory, the others from the store's rows.
+
+A row of the store holds one batch as it was appended. Where the cleaner has been, a row stands for
+a range of offsets and holds what is left of their batches, which may be none.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+from groupd.protocol.records.batch import iter_batches, parse_header
+from groupd.storage.log import PartitionLogs, StoredBatch
+
+LOG_BYTES_MAX = 1 << 20
+TOTAL_BYTES_MAX = 64 << 20
+
+
+async def read_batches(
+    logs: PartitionLogs, name: str, from_offset: int, end: int, max_bytes: int, *, min_one: bool
+) -> list[bytes] | None:
+    """Whole batches, one a payload, that end at `from_offset` or later and below `end`, up to
+    `max_bytes`; with `min_one` the first one even if larger. An empty list: nothing is left before
+    `end`, or nothing fits. None: the log has no row there. Raises LogError."""
+    at = from_offset
+    while at < end:
+        rows = await logs.read(name, at, max_bytes)
+        if not rows:
+            return None
+        payloads = [
+            payload
+            for row in rows
+            if row.last_offset < end
+            for payload in _batches(row, from_offset)
+        ]
+        if payloads:
+            return within(payloads, max_bytes, min_one)
+        at = rows[-1].last_offset + 1
+    return []
+
+
+def _batches(row: StoredBatch, from_offset: int) -> Iterable[bytes]:
+    payload = row.payload
+    if payload and parse_header(payload).size == len(payload):
+        return [payload] if parse_header(payload).last_offset >= from_offset else []
+    return [
+        batch.payload for batch in iter_batches(payload) if batch.header.last_offset >= from_offset
+    ]
+
+
+def within(payloads: list[bytes], max_bytes: int, min_one: bool) -> list[bytes]:
+    """The leading payloads that fit; with `min_one` the first one in any case."""
+    room = max_bytes
+    for count, payload in enumerate(payloads):
+        room -= len(payload)
+        if room < 0 and not (min_one and count == 0):
+            return payloads[:count]
+    return payloads
+
+
+class _Tail:
+    __slots__ = ("batches", "size")
+
+    def __init__(self) -> None:
+        self.batches: deque[StoredBatch] = deque()
+        self.size = 0
+
+
+class TailCache:
+    """The newest batches of busy logs, by log name, so that readers at the end need no SQL.
+
+    Only durable batches, and for each log a run without gaps. It is bounded for each log and in
+    total; the log that was written longest ago goes first. Losing an entry is harmless: readers go
+    to the store.
+    """
+
+    def __init__(
+        self, log_bytes_max: int = LOG_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX
+    ) -> None:
+        self._log_bytes_max = log_bytes_max
+        self._total_bytes_max = total_bytes_max
+        self._tails: OrderedDict[str, _Tail] = OrderedDict()
+        self.size = 0
+
+    def add(self, name: str, batch: StoredBatch) -> None:
+        """Append the newest durable batch of a log."""
+        tail = self._tails.get(name)
+        if tail is not None and tail.batches[-1].last_offset + 1 != batch.base_offset:
+            self.drop(name)
+            tail = None
+        if tail is None:
+            tail = self._tails[name] = _Tail()
+        tail.batches.append(batch)
+        self._grow(tail, len(batch.payload))
+        self._tails.move_to_end(name)
+        while tail.size > self._log_bytes_max and len(tail.batches) > 1:
+            self._grow(tail, -len(tail.batches.popleft().payload))
+        while self.size > self._total_bytes_max and len(self._tails) > 1:
+            self.drop(next(iter(self._tails)))
+
+    def drop(self, name: str) -> None:
+        tail = self._tails.pop(name, None)
+        if tail is not None:
+            self.size -= tail.size
+
+    def read(
+        self, name: str, from_offset: int, max_bytes: int, min_one: bool
+    ) -> list[bytes] | None:
+        """Payloads from the batch that contains `from_offset` on, as `PartitionLogs.read`; None
+        if that batch is not in the cache."""
+        tail = self._tails.get(name)
+        if tail is None or not (
+            tail.batches[0].base_offset <= from_offset <= tail.batches[-1].last_offset
+        ):
+            return None
+        wanted: list[bytes] = []
+        for batch in reversed(tail.batches):
+            if batch.last_offset < from_offset:
+                break
+            wanted.append(batch.payload)
+        wanted.reverse()
+        return within(wanted, max_bytes, min_one)
+
+    def _grow(self, tail: _Tail, by: int) -> None:
+        tail.size += by
+        self.size += by

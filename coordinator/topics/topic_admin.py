@@ -1,0 +1,247 @@
+"""CreateTopics (19), DeleteTopics (20), DeleteRecords (21) and CreatePartitions (37).
+
+Rules and texts are those of Kafka's controller. Every topic of a request is answered by itself; a
+topic that is named twice fails once, with INVALID_REQUEST. Where partitions may lie is decided in
+`coordinator.topics.layout`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.topics.catalogue import Topic
+from groupd.coordinator.topics.checks import (
+    DENIED,
+    check_topic_access,
+    id_not_hosted,
+    may_create,
+    not_hosted,
+    refusal,
+    repeated,
+)
+from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.layout import (
+    check_added_replicas,
+    check_request_size,
+    place_new_topic,
+)
+from groupd.coordinator.topics.names import log_name
+from groupd.coordinator.topics.partition_queries import answer_each
+from groupd.coordinator.topics.topic_configs import TopicSettings, new_topic_configs
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID, TopicId
+from groupd.protocol.messages.data import (
+    DeletedRecords,
+    DeletedRecordsTopic,
+    DeleteRecordsReply,
+    DeleteRecordsRequest,
+)
+from groupd.protocol.messages.topics import (
+    CreatedTopic,
+    CreatePartitionsReply,
+    CreatePartitionsRequest,
+    CreatePartitionsResult,
+    CreateTopicsReply,
+    CreateTopicsRequest,
+    DeletedTopic,
+    DeleteTopicsReply,
+    DeleteTopicsRequest,
+    GrownTopic,
+    NewTopic,
+)
+from groupd.storage.log import LogError
+
+_TopicKey = tuple[str | None, TopicId]
+"""A topic as DeleteTopics names it: by name, or (from v6) with name None by id."""
+
+_NAMED_TWICE = "Duplicate topic name."
+_TO_HIGH_WATERMARK = -1
+
+
+# CreateTopics -------------------------------------------------------------------------------
+
+
+async def create_topics(
+    plane: DataPlane, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsReply:
+    """Raises ApiError POLICY_VIOLATION for a request with too many partitions."""
+    twice = repeated([topic.name for topic in request.topics])
+    topics = [topic for topic in request.topics if topic.name not in twice]
+    check_request_size(topics, plane.broker_configs.config)
+    created = [await _create_one(plane, context, topic, request.validate_only) for topic in topics]
+    created += [
+        CreatedTopic(name, error=ErrorCode.INVALID_REQUEST, error_message=_NAMED_TWICE)
+        for name in twice
+    ]
+    return CreateTopicsReply(tuple(created))
+
+
+async def _create_one(
+    plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
+) -> CreatedTopic:
+    try:
+        return await _create(plane, context, topic, validate_only)
+    except (ApiError, LogError) as failed:
+        error = refusal(failed)
+        return CreatedTopic(topic.name, error=error.code, error_message=error.message)
+
+
+async def _create(
+    plane: DataPlane, context: RequestContext, topic: NewTopic, validate_only: bool
+) -> CreatedTopic:
+    if not may_create(context, topic.name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, DENIED)
+    config = plane.broker_configs.config
+    plane.catalogue.check_name(topic.name)
+    overrides = new_topic_configs(topic.configs)
+    partitions, replication_factor = place_new_topic(topic, config, plane.layout.broker_ids)
+    plane.catalogue.check_new(topic.name, partitions)
+    topic_id = NO_TOPIC_ID
+    if not validate_only:
+        topic_id = (await plane.catalogue.create(topic.name, partitions, overrides)).topic_id
+    if not context.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name):
+        return CreatedTopic(topic.name, topic_id)
+    return CreatedTopic(
+        name=topic.name,
+        topic_id=topic_id,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        configs=TopicSettings(config, overrides).describe(),
+    )
+
+
+# CreatePartitions ---------------------------------------------------------------------------
+
+
+async def create_partitions(
+    plane: DataPlane, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsReply:
+    """A topic may grow, never shrink."""
+    twice = repeated([topic.name for topic in request.topics])
+    results = [
+        await _grow_one(plane, context, topic, request.validate_only)
+        for topic in request.topics
+        if topic.name not in twice
+    ]
+    results += [
+        CreatePartitionsResult(name, ErrorCode.INVALID_REQUEST, _NAMED_TWICE) for name in twice
+    ]
+    return CreatePartitionsReply(tuple(results))
+
+
+async def _grow_one(
+    plane: DataPlane, context: RequestContext, grown: GrownTopic, validate_only: bool
+) -> CreatePartitionsResult:
+    try:
+        check_topic_access(context, Operation.ALTER, grown.name)
+        topic = plane.catalogue.topic(grown.name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        plane.catalogue.check_growth(topic, grown.count)
+        if grown.assignments is not None:
+            added = grown.count - topic.partitions
+            check_added_replicas(grown.assignments, added, plane.layout.broker_ids)
+        if not validate_only:
+            await plane.catalogue.grow(topic.topic_id, grown.count)
+    except (ApiError, LogError) as failed:
+        error = refusal(failed)
+        return CreatePartitionsResult(grown.name, error.code, error.message)
+    return CreatePartitionsResult(grown.name)
+
+
+# DeleteTopics -------------------------------------------------------------------------------
+
+
+async def delete_topics(
+    plane: DataPlane, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsReply:
+    """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
+    topic is gone all the same: names of logs hold the id, so nothing can read what is left."""
+
+    def identity(key: _TopicKey) -> object:
+        """Equal for two ways of naming one topic."""
+        topic = _find(plane, key)
+        return key if topic is None else topic.topic_id
+
+    counts = Counter(map(identity, request.topics))
+    repeats = {key: counts[identity(key)] > 1 for key in request.topics}
+    deleted = [await _delete_one(plane, context, *entry) for entry in repeats.items()]
+    return DeleteTopicsReply(tuple(deleted))
+
+
+async def _delete_one(
+    plane: DataPlane, context: RequestContext, key: _TopicKey, twice: bool
+) -> DeletedTopic:
+    name, topic_id = key
+    try:
+        topic = _checked_for_deletion(plane, context, key, twice)
+        name = topic.name
+        await plane.catalogue.delete(topic.topic_id)
+    except (ApiError, LogError) as failed:
+        error = refusal(failed)
+        return DeletedTopic(name, topic_id, error.code, error.message)
+    logs = [log_name(topic.topic_id, number) for number in range(topic.partitions)]
+    try:
+        await plane.store.delete(logs)
+    except LogError as failed:
+        message = f"deleted; its logs remain: {failed}"
+        return DeletedTopic(name, topic.topic_id, error_message=message)
+    return DeletedTopic(name, topic.topic_id)
+
+
+def _find(plane: DataPlane, key: _TopicKey) -> Topic | None:
+    name, topic_id = key
+    return plane.catalogue.topic_by_id(topic_id) if name is None else plane.catalogue.topic(name)
+
+
+def _checked_for_deletion(
+    plane: DataPlane, context: RequestContext, key: _TopicKey, twice: bool
+) -> Topic:
+    name, topic_id = key
+    if name is None and topic_id == NO_TOPIC_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if name is not None and topic_id != NO_TOPIC_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be given.")
+    if twice:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+    topic = _find(plane, key)
+    if name is not None:
+        check_topic_access(context, Operation.DESCRIBE, name, DENIED)
+    if topic is None:
+        raise id_not_hosted() if name is None else not_hosted()
+    check_topic_access(context, Operation.DELETE, topic.name, DENIED)
+    return topic
+
+
+# DeleteRecords ------------------------------------------------------------------------------
+
+
+async def delete_records(
+    plane: DataPlane, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsReply:
+    """Move the start offset of partitions up."""
+
+    async def delete(name: str, asked: tuple[int, int]) -> DeletedRecords:
+        partition, offset = asked
+        check_topic_access(context, Operation.DELETE, name)
+        topic = plane.partitions.resolve_name(name, partition)
+        if topic.internal:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if not TopicSettings(plane.broker_configs.config, topic.configs).has_policy("delete"):
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        log = await plane.partitions.open(topic, partition)
+        if offset == _TO_HIGH_WATERMARK:
+            offset = log.high_watermark
+        if not 0 <= offset <= log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset > log.start_offset:
+            log = await plane.partitions.delete_before(topic, partition, offset)
+        return DeletedRecords(partition, log.start_offset)
+
+    def refused(asked: tuple[int, int], error: ApiError) -> DeletedRecords:
+        return DeletedRecords(asked[0], error=error.code)
+
+    return DeleteRecordsReply(
+        await answer_each(plane.partitions, request.topics, delete, refused, DeletedRecordsTopic)
+    )
