@@ -8,6 +8,7 @@ that know its output read ours.
 
 from __future__ import annotations
 
+import sys
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +19,12 @@ from msgspec import Struct
 
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
+from groupd.protocol.records.codec import (
+    GROUP_KEYS,
+    LEGACY_OFFSET_COMMIT,
+    OFFSET_COMMIT,
+    PAIR_KEYS,
+)
 from groupd.protocol.records.schema import Record, RecordKey, RecordValue
 
 Json = dict[str, Any]
@@ -43,18 +50,16 @@ def id_bytes(text: str) -> bytes:
     return raw
 
 
-_KINDS: dict[int, tuple[type[Any], type[Any]]] = {
-    0: (schema.OffsetCommitKey, schema.OffsetCommitValue),
-    1: (schema.OffsetCommitKey, schema.OffsetCommitValue),
-    2: (schema.GroupMetadataKey, schema.GroupMetadataValue),
-    3: (schema.ConsumerGroupMetadataKey, schema.ConsumerGroupMetadataValue),
-    4: (schema.ConsumerGroupPartitionMetadataKey, schema.ConsumerGroupPartitionMetadataValue),
-    5: (schema.ConsumerGroupMemberMetadataKey, schema.ConsumerGroupMemberMetadataValue),
-    6: (schema.ConsumerGroupTargetMetadataKey, schema.ConsumerGroupTargetMetadataValue),
-    7: (schema.ConsumerGroupTargetMemberKey, schema.ConsumerGroupTargetMemberValue),
-    8: (schema.ConsumerGroupCurrentMemberKey, schema.ConsumerGroupCurrentMemberValue),
-    16: (schema.ConsumerGroupRegexKey, schema.ConsumerGroupRegexValue),
-}
+def _classes(number: int) -> tuple[Any, Any] | None:
+    """The classes of key and value of a record type, which stand side by side as XKey and XValue;
+    None for a type that is not held."""
+    if number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
+        return schema.OffsetCommitKey, schema.OffsetCommitValue
+    key = (GROUP_KEYS | PAIR_KEYS).get(number)
+    if key is None:
+        return None
+    name = key.__name__.removesuffix("Key") + "Value"
+    return key, getattr(sys.modules[key.__module__], name)
 
 
 def key_json(number: int, key: RecordKey) -> Json:
@@ -71,9 +76,10 @@ def record_of(key: Any, value: Any) -> Record | None:
     Raises BadJson."""
     try:
         number = key["type"]
-        if number not in _KINDS:
+        classes = _classes(number)
+        if classes is None:
             return None
-        key_kind, value_kind = _KINDS[number]
+        key_kind, value_kind = classes
         decoded = _read(key_kind, key["data"])
         return Record(decoded, None if value is None else _read(value_kind, value["data"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -126,9 +126,7 @@ def replay_ticket(state: ShardState, key: TicketKey, value: TicketValue | None) 
     if value is None:
         members.pop(key.member_id, None)
     else:
-        members[key.member_id] = Ticket(
-            key.member_id, value.client_id, "/127.0.0.1", value.number
-        )
+        members[key.member_id] = Ticket(key.member_id, value.client_id, "/127.0.0.1", value.number)
 
 
 def raffle_of(state: ShardState, group_id: str) -> Raffle:

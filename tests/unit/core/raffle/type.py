@@ -1,4 +1,4 @@
-"""The type: requests, deadline, views, and the layout of its records."""
+"""The type: requests, deadline, views."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
 from groupd.coordinator.core.waiting import due_in, wait
-from groupd.protocol.primitives import Reader, Writer
-from groupd.protocol.records.codec import RecordType, record_layout
 from groupd.protocol.records.schema import Record
 from tests.unit.core.raffle.group import (
     DRAW,
@@ -158,27 +156,4 @@ RAFFLE = GroupType(
     logged={TicketKey: bought},
     epochs={RaffleKey: ("raffle epoch", "epoch")},
     group_problems=problems,
-)
-
-
-def _read_raffle(reader: Reader) -> RaffleValue:
-    return RaffleValue(reader.int32())
-
-
-def _write_raffle(writer: Writer, value: RaffleValue) -> None:
-    writer.int32(value.epoch)
-
-
-def _read_ticket(reader: Reader) -> TicketValue:
-    return TicketValue(reader.string(), reader.int32())
-
-
-def _write_ticket(writer: Writer, value: TicketValue) -> None:
-    writer.string(value.client_id)
-    writer.int32(value.number)
-
-
-RECORDS = (
-    RecordType(120, "raffle", RaffleKey, RaffleValue, ("group",), _read_raffle, _write_raffle),
-    RecordType(121, "ticket", TicketKey, TicketValue, ("group", "member_id"), _read_ticket, _write_ticket),
 )
