@@ -30,11 +30,11 @@ from groupd.protocol.records.batch import (
     CorruptBatch,
     check,
     decode_marker,
+    iter_records,
 )
+from groupd.protocol.records.codec import CorruptRecord, RecordDecoder, decode_value
 from groupd.protocol.records.compression import UnsupportedCodec
-from groupd.protocol.records.offset_records import CommitReader
-from groupd.protocol.records.plain import PlainRecord, plain_records
-from groupd.protocol.records.primitives import NO_TAGS
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 CORRUPT_BATCH = "corrupt-batch"
 ROWS_A_BATCH = 8192
@@ -49,6 +49,13 @@ _TAGS_AT = _COMMIT_V4.size
 _COMMIT_SIZES = (_TAGS_AT + 1, _TAGS_AT + 19)
 """Without tags, and with a topic id."""
 _TOPICS_MAX = 65536
+_NO_TAGS = b"\x00"
+_COMMIT_KEY = b"\x00\x01"
+_COMMIT_VERSION = b"\x00\x04"
+_ANY_COMMIT = OffsetCommitKey("", "", 0)
+
+PlainRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""The fields of a `BatchRecord`."""
 
 
 class RecordSource(NamedTuple):
@@ -107,8 +114,8 @@ class EntryRows:
         self._check = "error" in columns
         self._with_commits = 1 in self._values or self._check
         self._columns = EntryColumns(self.schema, with_commits=self._with_commits)
-        self._reader = CommitReader()
-        self._topics: dict[bytes, str | None] = {NO_TAGS: None}
+        self._decoder = RecordDecoder()
+        self._topics: dict[bytes, str | None] = {_NO_TAGS: None}
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -124,10 +131,9 @@ class EntryRows:
             return
         try:
             check(payload)
-            records = plain_records(header, payload)
+            records = list(iter_records(Batch(header, payload)))
             if header.is_control:
-                control = [BatchRecord._make(one) for one in records]
-                markers = [(raw, decode_marker(raw)) for raw in control]
+                markers = [(raw, decode_marker(raw)) for raw in records]
         except (CorruptBatch, UnsupportedCodec) as error:
             self.add_corrupt(partition, header.base_offset, header.max_timestamp_ms, str(error))
             return
@@ -212,14 +218,26 @@ class EntryRows:
 
     def _new_place(self, key: bytes | None) -> int | None:
         """None: it is no key of a commit."""
-        where = None if key is None else self._reader.place(key)
-        return None if where is None else self._columns.place((*where, key), keep=True)
+        if key is None or key[:2] != _COMMIT_KEY:
+            return None
+        try:
+            decoded = self._decoder.decode(key, None).key
+        except CorruptRecord:
+            return None
+        assert isinstance(decoded, OffsetCommitKey)
+        return self._columns.place((*decoded, key), keep=True)
 
     def _add_commit(self, value: bytes) -> bool:
         """Of a commit with metadata, or for a topic that has not been met. False: it is not as
         commits are written today, or not to be held."""
-        found = self._reader.value(value)
-        if found is None or not 0 <= found.commit_timestamp_ms <= LAST_MS:
+        if value[:2] != _COMMIT_VERSION:
+            return False
+        try:
+            found = decode_value(_ANY_COMMIT, value)
+        except CorruptRecord:
+            return False
+        assert isinstance(found, OffsetCommitValue)
+        if not 0 <= found.commit_timestamp_ms <= LAST_MS:
             return False
         topic_id = topic_id_text(found.topic_id)
         columns = self._columns

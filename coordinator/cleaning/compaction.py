@@ -22,8 +22,7 @@ from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.partition import PartitionLog
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.topic_configs import TopicSettings
-from groupd.protocol.records.compaction import Rules
-from groupd.protocol.records.survey import plain_identity
+from groupd.protocol.records.compaction import Rules, plain_identity
 from groupd.storage.log import MeasuredLogs
 
 log = structlog.get_logger("groupd.compaction")

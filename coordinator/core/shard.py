@@ -18,7 +18,6 @@ from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
 from groupd.coordinator.core.offsets.replay import replay_runs
-from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -38,9 +37,7 @@ from groupd.protocol.messages.offsets import (
 )
 from groupd.protocol.records.schema import (
     OffsetCommitKey,
-    OffsetCommitValue,
     Record,
-    RecordValue,
 )
 
 
@@ -125,33 +122,18 @@ class GroupCoordinatorShard:
             self._replay[kind](self.state, record.key, record.value)
 
     def replay_all(
-        self, records: Iterable[Record], offset: int, producer: tuple[int, int] | None
+        self,
+        records: Iterable[Record],
+        offsets: Iterable[int],
+        producer: tuple[int, int] | None,
     ) -> None:
-        """`replay` of records at consecutive log offsets; `producer`: of their transaction."""
+        """`replay` of records at these log offsets; `producer`: (id, epoch) of their
+        transaction."""
         if producer is not None:
-            for at, record in enumerate(records, offset):
+            for at, record in zip(offsets, records, strict=False):
                 self.replay(record, AppliedAt(at, *producer))
             return
-        replay_runs(records, offset, self.offsets.replay_many, self.replay)
-
-    def replay_group(
-        self, kind: type[Any], group_id: str, name: str, value: RecordValue | None
-    ) -> None:
-        """`replay` of a record of a group, taken apart: the class of its key, and the second name
-        in it (a member id or a regular expression) or ""."""
-        key = kind(group_id, name) if len(kind.__struct_fields__) > 1 else kind(group_id)
-        self._replay[kind](self.state, key, value)
-
-    def replay_offset(
-        self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
-    ) -> None:
-        """`replay` of an offset outside transactions, given as (group, topic, partition): the
-        quick way for loaders, nearly all of whose records are that."""
-        self.offsets.replay_at(place, value, log_offset)
-
-    def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
-        """The same for many of one topic; the dict is the store's from here on."""
-        self.offsets.replay_many(group_id, topic, offsets)
+        replay_runs(records, offsets, self.offsets.replay_many, self.replay)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""

@@ -19,8 +19,8 @@ from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
 from groupd.coordinator.logtools.record_json import BadJson, record_of
 from groupd.coordinator.logtools.record_types import MARKER
 from groupd.protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchRecord, Marker
+from groupd.protocol.records.batch_builder import new_header
 from groupd.protocol.records.codec import encode_key, encode_value
-from groupd.protocol.records.rebuild import bare_header
 from groupd.protocol.records.schema import GroupMetadataValue, OffsetCommitValue, Record
 
 _CHUNK = 64 * 1024
@@ -84,7 +84,7 @@ def _time_of(found: dict[str, Any]) -> int:
 
 
 def _header(found: dict[str, Any], offset: int, time_ms: int, attributes: int) -> BatchHeader:
-    return bare_header(offset, offset, time_ms, time_ms)._replace(
+    return new_header(offset, offset, time_ms, time_ms)._replace(
         attributes=attributes,
         producer_id=found.get("producerId", -1),
         producer_epoch=found.get("producerEpoch", -1),

@@ -19,6 +19,7 @@ from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
 from groupd.coordinator.logtools.segments import SEGMENT_BYTES, SegmentWriter
 from groupd.coordinator.logtools.sources import Source, log_name
 from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
+from groupd.protocol.records.batch_builder import rebuild_batch
 from groupd.protocol.records.codec import (
     CorruptRecord,
     UnknownRecordType,
@@ -26,7 +27,6 @@ from groupd.protocol.records.codec import (
     encode_value,
 )
 from groupd.protocol.records.compression import UnsupportedCodec
-from groupd.protocol.records.rebuild import rebuild_batch
 from groupd.protocol.records.schema import OffsetCommitValue
 
 OFFSET_VALUE_WITHOUT_ID = 3

@@ -23,7 +23,7 @@ from groupd.coordinator.topics.names import INTERNAL_TOPICS, check_topic_name
 from groupd.protocol.errors import ApiError
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.records.batch import BatchRecord
-from groupd.protocol.records.rebuild import plain_batch
+from groupd.protocol.records.batch_builder import plain_batch
 from groupd.storage.log import StoredTopic
 
 BATCH_BYTES = 256 * 1024

@@ -26,7 +26,7 @@ from groupd.coordinator.logtools.topic_ids import ForeignTopic, Translation, gat
 from groupd.coordinator.runtime.loader import LoadFailed, load_shard
 from groupd.coordinator.runtime.shard_log import shard_log
 from groupd.coordinator.topics.names import OFFSETS_PARTITIONS, log_name, offsets_log_name
-from groupd.protocol.records.rebuild import empty_batch
+from groupd.protocol.records.batch_builder import empty_batch
 from groupd.storage.log import Append, Catalogue, LogState, PartitionLogs
 
 DEFAULT_PARTITIONS = 50

@@ -19,12 +19,7 @@ from msgspec import Struct
 
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records import schema
-from groupd.protocol.records.codec import (
-    GROUP_KEYS,
-    LEGACY_OFFSET_COMMIT,
-    OFFSET_COMMIT,
-    PAIR_KEYS,
-)
+from groupd.protocol.records.codec import TYPES_BY_PREFIX
 from groupd.protocol.records.schema import Record, RecordKey, RecordValue
 
 Json = dict[str, Any]
@@ -53,13 +48,11 @@ def id_bytes(text: str) -> bytes:
 def _classes(number: int) -> tuple[Any, Any] | None:
     """The classes of key and value of a record type, which stand side by side as XKey and XValue;
     None for a type that is not held."""
-    if number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-        return schema.OffsetCommitKey, schema.OffsetCommitValue
-    key = (GROUP_KEYS | PAIR_KEYS).get(number)
-    if key is None:
-        return None
-    name = key.__name__.removesuffix("Key") + "Value"
-    return key, getattr(sys.modules[key.__module__], name)
+    for one in TYPES_BY_PREFIX.values():
+        if one.number == number:
+            name = one.key.__name__.removesuffix("Key") + "Value"
+            return one.key, getattr(sys.modules[one.key.__module__], name)
+    return None
 
 
 def key_json(number: int, key: RecordKey) -> Json:

@@ -9,14 +9,7 @@ from __future__ import annotations
 import struct
 from struct import Struct
 
-from groupd.protocol.records.codec import (
-    GROUP_KEYS,
-    LEGACY_OFFSET_COMMIT,
-    OFFSET_COMMIT,
-    PAIR_KEYS,
-    CorruptRecord,
-    record_type,
-)
+from groupd.protocol.records.codec import TYPES_BY_PREFIX, CorruptRecord, record_type
 
 _LENGTH = Struct(">h")
 
@@ -57,16 +50,10 @@ def type_name(number: int) -> str:
     return TYPE_NAMES.get(number, f"type-{number}")
 
 
-def is_held(number: int) -> bool:
-    """Whether this coordinator reads records of the type."""
-    return number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, *GROUP_KEYS, *PAIR_KEYS)
-
-
 def group_of(key: bytes) -> str | None:
     """The group id of an encoded key; None when the type is not known or the key is damaged."""
     try:
-        number = record_type(key)
-        if number not in TYPE_NAMES and not is_held(number):
+        if record_type(key) not in TYPE_NAMES and key[:2] not in TYPES_BY_PREFIX:
             return None
         (length,) = _LENGTH.unpack_from(key, 2)
         raw = key[4 : 4 + length]

@@ -23,8 +23,7 @@ from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.turns import Sleep, Turns
 from groupd.protocol.records.batch import CorruptBatch
-from groupd.protocol.records.compaction import NOWHERE, Rules
-from groupd.protocol.records.survey import offsets_identity
+from groupd.protocol.records.compaction import NOWHERE, Rules, offsets_identity
 from groupd.storage.log import LogError, LogFenced, LogUnavailable, PartitionLogs
 
 log = structlog.get_logger("groupd.cleaner")

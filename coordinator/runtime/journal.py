@@ -10,17 +10,22 @@ and nothing joins them (offsets spec, sections 6 and 7).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from functools import partial
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from groupd.coordinator.core.types import Completion, RequestToken
 from groupd.coordinator.producers.transactions import Marker
-from groupd.protocol.records.batch import TRANSACTIONAL, encode_marker, seal_batch
-from groupd.protocol.records.batch_records import KeyValue, encode_content, join_contents
-from groupd.protocol.records.codec import encode_contents
+from groupd.protocol.records.batch import TRANSACTIONAL
+from groupd.protocol.records.batch_builder import (
+    KeyValue,
+    encode_marker,
+    encode_records,
+    new_header,
+    pack_batch,
+)
+from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -34,12 +39,10 @@ Replies = list[tuple[RequestToken, object]]
 
 
 class EncodedWrite(NamedTuple):
-    """The records of one atomic write; `size_bytes`: what they take of a batch, at most; `body`:
-    the offset of the first one, counted from that of the batch -> all of them."""
+    """The records of one atomic write. `size_bytes`: what they take of a batch, at most."""
 
-    records: int
+    records: Sequence[KeyValue]
     size_bytes: int
-    body: Callable[[int], bytes]
 
 
 class RecordsTooLarge(Exception):
@@ -47,14 +50,8 @@ class RecordsTooLarge(Exception):
 
 
 def measured(records: Sequence[KeyValue]) -> EncodedWrite:
-    sizes = [len(key or b"") + len(value or b"") for key, value in records]
-    contents = [encode_content(key, value) for key, value in records]
-    return _encoded(len(contents), sum(sizes), partial(join_contents, contents))
-
-
-def _encoded(records: int, data_bytes: int, body: Callable[[int], bytes]) -> EncodedWrite:
-    """`data_bytes`: of keys and values."""
-    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * records + data_bytes, body)
+    size = sum([len(key or b"") + len(value or b"") for key, value in records])
+    return EncodedWrite(records, RECORD_OVERHEAD_BYTES * len(records) + size)
 
 
 class JournalBatch(Struct):
@@ -94,17 +91,17 @@ class JournalBatch(Struct):
                 marker.coordinator_epoch,
                 commit=marker.committed,
             )
-        if self.producer is None:
-            return seal_batch(self.base_offset, 0, wall_ms, self.count, b"".join(self.bodies))
-        return seal_batch(
+        in_transaction = self.producer is not None
+        header = new_header(
             self.base_offset,
-            0,
+            self.end_offset - 1,
             wall_ms,
-            self.count,
-            b"".join(self.bodies),
-            (*self.producer, 0),
-            TRANSACTIONAL,
+            wall_ms,
+            attributes=TRANSACTIONAL if in_transaction else 0,
+            producer=(*(self.producer or (-1, -1)), 0),
+            record_count=self.count,
         )
+        return pack_batch(header, b"".join(self.bodies))
 
 
 class TakenBatch(NamedTuple):
@@ -135,8 +132,7 @@ class Journal:
 
     def encode(self, records: Sequence[Record]) -> EncodedWrite:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        contents, size_bytes = encode_contents(records)
-        encoded = _encoded(len(contents), size_bytes, partial(join_contents, contents))
+        encoded = measured([(encode_key(record.key), encode_value(record)) for record in records])
         if BATCH_OVERHEAD_BYTES + encoded.size_bytes > self._batch_bytes_max:
             raise RecordsTooLarge
         return encoded
@@ -152,20 +148,20 @@ class Journal:
     ) -> None:
         """Append records (at least one) as one atomic write and park what rests on them.
         `producer`: (id, epoch) whose transaction they belong to."""
-        count, size, body = encoded
+        pairs, size = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
         else:
             batch = self._new_batch(now_ms)
             batch.producer = producer
         # At once: bytes of one write weigh less than its many keys and values.
-        batch.bodies.append(body(batch.count))
-        batch.count += count
+        batch.bodies.append(encode_records(pairs, batch.count))
+        batch.count += len(pairs)
         batch.size_bytes += size
         batch.replies += replies
         if completion is not None:
             batch.completions.append(completion)
-        self.next_offset += count
+        self.next_offset += len(pairs)
         self._gate(batch, groups)
 
     def accept_marker(

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import structlog
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import AppliedAt, Outcome
+from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.commit_runs import CommitRuns
 from groupd.coordinator.runtime.shard_log import ShardLog
 from groupd.protocol.records.batch import (
     Batch,
@@ -28,11 +28,11 @@ from groupd.protocol.records.batch import (
     decode_marker,
     iter_batches,
     iter_records,
+    read_records,
+    records_data,
 )
-from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
-from groupd.protocol.records.group_reader import GroupReader
-from groupd.protocol.records.offset_records import COMMIT_KEY, CommitReader
-from groupd.protocol.records.scan import check_end, key_value, records_data
+from groupd.protocol.records.codec import CorruptRecord, RecordDecoder, UnknownRecordType
+from groupd.protocol.records.schema import Record
 from groupd.storage.log import LogCorrupt, PartitionLogs, StoredBatch
 
 log = structlog.get_logger("groupd.loader")
@@ -144,9 +144,7 @@ class _Replay:
         self._shard = shard
         self._producers = ProducerStates()
         self._logs = logs
-        self._commits = CommitReader()
-        self._runs = CommitRuns()
-        self._groups = GroupReader()
+        self._decode = RecordDecoder().decode
         self._since = 0
         self._skipped: dict[int, int] = {}
         self._applied = 0
@@ -203,66 +201,30 @@ class _Replay:
             self._shard.replay_marker(producer_id, marker.committed)
 
     def _data(self, batch: Batch) -> Iterator[None]:
-        header, data = batch.header, records_data(batch)
-        plain = not header.is_transactional
-        producer_id = -1 if plain else header.producer_id
-        at, left, commits = 0, header.record_count, plain
+        header = batch.header
+        base_offset, decode = header.base_offset, self._decode
+        producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
+        read = read_records(header, records_data(header, batch.payload))
+        left = header.record_count
         while left > 0:
-            run = None
-            if commits:
-                most = min(left, TURN_RECORDS - self._since)
-                run = self._runs.take(data, at, header.base_offset, most)
-            if run is not None:
-                self._shard.replay_offsets(run.group, run.topic, run.offsets)
-                at, read = run.position, run.records
-                self._applied += read
-            else:
-                offset, key, value, at = key_value(header, data, at)
-                read = 1
-                commits = (
-                    plain
-                    and key is not None
-                    and key.startswith(COMMIT_KEY)
-                    and self._commit(key, value, offset)
-                )
-                if key is not None and not commits:
-                    self._record(key, value, offset, producer_id, header.producer_epoch)
-            left -= read
-            self._since += read
+            count = min(left, TURN_RECORDS - self._since)
+            offsets: list[int] = []
+            records: list[Record] = []
+            for delta, _, key, value, _, _, _ in islice(read, count):
+                if key is None:
+                    continue
+                try:
+                    records.append(decode(key, value))
+                except UnknownRecordType as unknown:
+                    number = unknown.record_type
+                    self._skipped[number] = self._skipped.get(number, 0) + 1
+                else:
+                    offsets.append(base_offset + delta)
+            self._shard.replay_all(records, offsets, producer)
+            self._applied += len(records)
+            left -= count
+            self._since += count
             if self._since >= TURN_RECORDS:
                 self._since = 0
                 yield
-        check_end(header, data, at)
-
-    def _commit(self, key: bytes, value: bytes | None, offset: int) -> bool:
-        """A plain offset commit in today's form or its tombstone; False: it is another record."""
-        place = self._commits.place(key)
-        if place is None:
-            return False
-        committed = None
-        if value is not None:
-            committed = self._commits.value(value)
-            if committed is None:
-                return False
-        self._shard.replay_offset(place, committed, offset)
-        self._applied += 1
-        return True
-
-    def _record(
-        self, key: bytes, value: bytes | None, offset: int, producer_id: int, epoch: int
-    ) -> None:
-        """A record of any other kind than a plain offset commit."""
-        found = self._groups.read(key, value)
-        if found is not None:
-            kind, group, name, decoded = found
-            self._shard.replay_group(kind, group, name, decoded)
-            self._applied += 1
-            return
-        try:
-            record = decode_record(key, value)
-        except UnknownRecordType as unknown:
-            number = unknown.record_type
-            self._skipped[number] = self._skipped.get(number, 0) + 1
-            return
-        self._shard.replay(record, AppliedAt(offset, producer_id, epoch))
-        self._applied += 1
+        next(read, None)  # checks that nothing follows the last record

@@ -16,8 +16,7 @@ from msgspec import Struct
 from groupd.coordinator.runtime.shard_log import OwnedLog
 from groupd.coordinator.runtime.swap import Swap
 from groupd.protocol.records.batch import iter_batches, parse_header
-from groupd.protocol.records.compaction import Compaction, Rules
-from groupd.protocol.records.survey import Identity, Survey
+from groupd.protocol.records.compaction import Compaction, Identity, Rules, Survey
 from groupd.storage.log import LogCorrupt, PartitionLogs, Replacement, StoredBatch
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from typing import Any
 
 import structlog
@@ -255,7 +256,7 @@ class ShardRuntime:
         """False if it failed: then memory is not what the log says."""
         offset = self._journal.next_offset
         try:
-            self.shard.replay_all(records, offset, transaction)
+            self.shard.replay_all(records, count(offset), transaction)
             if transaction is not None:
                 wall_ms = self._clock.now().wall_ms
                 self.producers.written(*transaction, offset, len(records), wall_ms)

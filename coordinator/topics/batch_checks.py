@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from functools import partial
 
-from groupd.coordinator.topics.record_checks import check_records
+from groupd.coordinator.topics.record_checks import ProducedRecords, check_records, survey_produced
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import (
@@ -30,7 +30,6 @@ from groupd.protocol.records.compression import (
     UnpacksTooLarge,
     decompress,
 )
-from groupd.protocol.records.produced import ProducedRecords, survey_produced
 
 _ZSTD_MIN_VERSION = 7
 _NO_TIMESTAMP = -1

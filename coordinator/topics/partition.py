@@ -16,13 +16,8 @@ from groupd.coordinator.topics.names import LEADER_EPOCH, log_name
 from groupd.coordinator.topics.stored_batches import TailCache, read_batches
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.records.batch import (
-    BatchHeader,
-    CorruptBatch,
-    encode_marker,
-    iter_batches,
-    with_base_offset,
-)
+from groupd.protocol.records.batch import BatchHeader, CorruptBatch, iter_batches, with_base_offset
+from groupd.protocol.records.batch_builder import encode_marker
 from groupd.storage.log import Append, LogCorrupt, LogState, PartitionLogs, StoredBatch
 
 NO_EPOCH = -1

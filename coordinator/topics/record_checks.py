@@ -5,22 +5,57 @@ A batch with a record that may not is refused as a whole, and the answer names e
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
+
+from msgspec import Struct
 
 from groupd.coordinator.config_values import split_list
 from groupd.coordinator.topics.topic_configs import TopicSettings
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import RecordError
-from groupd.protocol.records.batch import BatchHeader, BatchRecord, read_record
-from groupd.protocol.records.produced import ProducedRecords
+from groupd.protocol.records.batch import BatchHeader, CorruptBatch, RawRecord, read_records
 
 RECORD_ERRORS_MAX = 1000
 """Records that an answer names; more are counted."""
 
 _SHOWN_IN_MESSAGE = 3
-_TURN_RECORDS = 1000
+TURN_RECORDS = 4000
+"""Records between two turns for others: some three milliseconds."""
+
+_NAMED_TURN_RECORDS = 1000
 _NO_TIMESTAMP = -1
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class ProducedRecords(Struct, frozen=True):
+    """Of all records of a batch: least and largest timestamp, relative to the base timestamp, and
+    whether one has no key."""
+
+    least_delta_ms: int
+    largest_delta_ms: int
+    keyless: bool
+
+
+def survey_produced(header: BatchHeader, data: bytes) -> Generator[None, None, ProducedRecords]:
+    """Check that the uncompressed `data` holds as many whole records as the header says (one at
+    least), at the offsets 0, 1, 2 ... from the first one, and nothing else. A generator that
+    yields now and then so that others can have a turn, but not for short batches. Raises
+    CorruptBatch."""
+    if header.record_count <= 0:
+        raise CorruptBatch(f"{header.record_count} records")
+    least_ms, largest_ms, keyless = _INT64_MAX, _INT64_MIN, False
+    for index, (delta, time_ms, key, _, _, _, _) in enumerate(read_records(header, data)):
+        if index and index % TURN_RECORDS == 0:
+            yield
+        if delta != index:
+            raise CorruptBatch(f"record {index} has the offset delta {delta}")
+        if time_ms < least_ms:
+            least_ms = time_ms
+        if time_ms > largest_ms:
+            largest_ms = time_ms
+        if key is None:
+            keyless = True
+    return ProducedRecords(least_ms, largest_ms, keyless)
 
 
 class BadRecords(ApiError):
@@ -61,25 +96,29 @@ class _Rules:
         )
 
     def broken_by(
-        self, header: BatchHeader, index: int, record: BatchRecord
+        self, header: BatchHeader, index: int, record: RawRecord
     ) -> tuple[ErrorCode, str] | None:
         """The code of the rule and what to say of it. `index`: of the record in its batch."""
-        if self.keys and record.key is None:
+        _, time_delta_ms, key, value, _, _, _ = record
+        timestamp_ms = header.base_timestamp_ms + time_delta_ms
+        if header.is_log_append_time:
+            timestamp_ms = header.max_timestamp_ms
+        if self.keys and key is None:
             message = "Compacted topic cannot accept message without key in topic partition "
             return ErrorCode.INVALID_RECORD, message + self._place
-        if self.create_time and record.timestamp_ms != _NO_TIMESTAMP:
-            if self.in_range(record.timestamp_ms):
+        if self.create_time and timestamp_ms != _NO_TIMESTAMP:
+            if self.in_range(timestamp_ms):
                 return None
             message = (
-                f"Timestamp {record.timestamp_ms} of message with offset {index} is out of range. "
+                f"Timestamp {timestamp_ms} of message with offset {index} is out of range. "
                 f"The timestamp should be within [{self.earliest_ms}, {self.latest_ms}]"
             )
             return ErrorCode.INVALID_TIMESTAMP, message
         if header.is_log_append_time:
             message = (
                 f"Invalid timestamp type in message DefaultRecord(offset={index}, "
-                f"timestamp={record.timestamp_ms}, key={len(record.key or b'')} bytes, "
-                f"value={len(record.value or b'')} bytes). Producer should not set timestamp type "
+                f"timestamp={timestamp_ms}, key={len(key or b'')} bytes, "
+                f"value={len(value or b'')} bytes). Producer should not set timestamp type "
                 "to LogAppendTime."
             )
             return ErrorCode.INVALID_TIMESTAMP, message
@@ -102,8 +141,8 @@ def check_records(
         return
     count, codes = 0, set[ErrorCode]()
     errors: list[RecordError] = []
-    for index, record in enumerate(_records(header, data)):
-        if index and index % _TURN_RECORDS == 0:
+    for index, record in enumerate(read_records(header, data)):
+        if index and index % _NAMED_TURN_RECORDS == 0:
             yield
         broken = rules.broken_by(header, index, record)
         if broken is not None:
@@ -128,11 +167,3 @@ def check_records(
             f"only showing the first three errors at most: [{shown}]",
             tuple(errors),
         )
-
-
-def _records(header: BatchHeader, data: bytes) -> Iterator[BatchRecord]:
-    """What is known to be whole."""
-    position = 0
-    for _ in range(header.record_count):
-        record, position = read_record(header, data, position)
-        yield record

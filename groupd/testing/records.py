@@ -15,8 +15,8 @@ from msgspec.structs import fields, replace
 
 from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
-from groupd.protocol.records.batch import Batch, iter_records
-from groupd.protocol.records.build import NewRecord, build_batch
+from groupd.protocol.records.batch import Batch, BatchRecord, iter_records
+from groupd.protocol.records.batch_builder import plain_batch
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -99,7 +99,12 @@ def placed(records: Iterable[RecordLike], partitions: int, now_ms: int) -> list[
 
 def encode(records: Iterable[TestRecord]) -> bytes:
     """One batch of records of one partition."""
-    return build_batch([NewRecord(r.timestamp_ms, r.key, r.value, r.headers) for r in records])
+    return plain_batch(
+        [
+            BatchRecord(offset, record.timestamp_ms, record.key, record.value, record.headers)
+            for offset, record in enumerate(records)
+        ]
+    )
 
 
 def decode(batch: Batch, partition: int) -> list[TestRecord]:

@@ -5,7 +5,6 @@ A generation is one record, which the coordinator writes when the leader has sen
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from random import Random
 
@@ -22,7 +21,7 @@ from groupd.pipeline.generator.script import (
     Op,
     ScriptStep,
 )
-from groupd.protocol.records.primitives import INT16, INT32, string
+from groupd.protocol.primitives import Writer
 from groupd.protocol.records.schema import (
     GroupMetadataKey,
     GroupMetadataMember,
@@ -33,7 +32,6 @@ from groupd.protocol.records.schema import (
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 300_000
 PROTOCOL = "range"
-_OWNS_NOTHING, _NO_USER_DATA = INT32.pack(0), INT32.pack(-1)
 _SUBSCRIPTION_VERSION = 1
 
 
@@ -143,10 +141,12 @@ def _key(group: str) -> bytes:
 
 
 def _subscription(topics: list[str]) -> bytes:
-    count = struct.Struct(">i").pack(len(topics))
-    names = b"".join(string(name) for name in topics)
-    head = INT16.pack(_SUBSCRIPTION_VERSION) + count
-    return head + names + _NO_USER_DATA + _OWNS_NOTHING
+    writer = Writer(flexible=False)
+    writer.int16(_SUBSCRIPTION_VERSION)
+    writer.array(topics, Writer.string)
+    writer.nullable_bytes(None)
+    writer.array_length(0)  # owns nothing
+    return bytes(writer.buffer)
 
 
 def _range(plan: GroupPlan, names: dict[int, str], members: list[int]) -> tuple[int, ...]:

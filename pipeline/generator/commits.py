@@ -20,15 +20,20 @@ from groupd.pipeline.generator.script import (
     ScriptStep,
     ScriptTurn,
 )
-from groupd.protocol.records.batch import TRANSACTIONAL, encode_batch, encode_marker, pack_batch
-from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.batch import TRANSACTIONAL
+from groupd.protocol.records.batch_builder import (
+    encode_batch,
+    encode_marker,
+    new_header,
+    pack_batch,
+)
 from groupd.protocol.records.codec import encode_key
-from groupd.protocol.records.primitives import tagged
-from groupd.protocol.records.rebuild import bare_header
 from groupd.protocol.records.schema import OffsetCommitKey
+from groupd.protocol.records.varints import zigzag
 
 _VALUE = Struct(">hqiBq")  # version, offset, leader epoch, empty metadata, commit time
 _VALUE_VERSION, _EMPTY = 4, 1
+_TOPIC_ID_FIELD = b"\x01\x00\x10"  # one tagged field: tag 0, 16 bytes
 _SHORT_DELTAS = 64
 """Offset deltas below this take one byte."""
 
@@ -56,7 +61,7 @@ class Commits:
             encode_key(OffsetCommitKey(plan.name, topic.name, place.partition))
             for topic, place in zip(topics, plan.places, strict=True)
         ]
-        self._tails = [tagged(0, topic.topic_id) + b"\x00" for topic in topics]
+        self._tails = [_TOPIC_ID_FIELD + topic.topic_id + b"\x00" for topic in topics]
         value_bytes = _VALUE.size + len(self._tails[0]) - 1
         self._mids = [zigzag(len(key)) + key + zigzag(value_bytes) for key in self._keys]
         # Attributes, time delta and offset delta stand before, the header count behind.
@@ -170,7 +175,7 @@ class Commits:
                 pack(_VALUE_VERSION, positions[place], 0, _EMPTY, at_ms),
                 tails[place],
             )
-        header = bare_header(0, len(places) - 1, at_ms, at_ms)
+        header = new_header(0, len(places) - 1, at_ms, at_ms)
         transactional = producer_id >= 0
         header = header._replace(
             record_count=len(places),

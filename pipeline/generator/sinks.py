@@ -15,7 +15,7 @@ from groupd.coordinator.logtools.topic_ids import TOPICS_FILE
 from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.generator.traffic import EndOffset, GeneratedTopic
 from groupd.protocol.records.batch import parse_header
-from groupd.protocol.records.rebuild import bare_header, rebuild_batch
+from groupd.protocol.records.batch_builder import new_header, pack_batch
 from groupd.storage.log import Append, Store, StoredTopic
 
 END_OFFSETS_FILE = "end-offsets.jsonl"
@@ -91,8 +91,8 @@ class StoreSink:
             batches = by_log.setdefault(f"{ids[end.topic].hex()}-{end.partition}", [])
             base = batches[-1].last_offset + 1 if batches else 0
             if end.end_offset > base:
-                header = bare_header(base, end.end_offset - 1, end.time_ms, end.time_ms)
-                payload = rebuild_batch(header, ())
+                header = new_header(base, end.end_offset - 1, end.time_ms, end.time_ms)
+                payload = pack_batch(header, b"")
                 batches.append(PlacedBatch(base, end.end_offset - 1, end.time_ms, payload))
         states = await self._store.open_many(list(by_log))
         appends = [

@@ -19,14 +19,13 @@ the log can set them without touching the rest.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
 from groupd.protocol.crc import crc32c
-from groupd.protocol.records.batch_records import KeyValue, encode_body
 from groupd.protocol.records.compression import BadCompression, decompress
-from groupd.protocol.records.varints import BadVarint, read_varint, read_varlong
+from groupd.protocol.records.varints import BadVarint, read_varint, read_zigzag
 
 MAGIC = 2
 HEADER_BYTES = 61
@@ -126,87 +125,16 @@ class BatchRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+RawRecord = tuple[int, int, bytes | None, bytes | None, int, int, int]
+"""One record as it lies in its batch: offset delta, timestamp delta in ms, key, value, and where
+in the uncompressed records it starts, where its headers start and where it ends."""
+
+
 class Marker(NamedTuple):
     """The end of a transaction, as a control record says it."""
 
     committed: bool
     coordinator_epoch: int
-
-
-def pack_batch(header: BatchHeader, records: bytes) -> bytes:
-    """A batch of `header` and encoded records; length and checksum are made anew."""
-    tail = _AFTER_CRC.pack(*header[5:]) + records
-    length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
-    before = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
-    return before + tail
-
-
-def encode_batch(
-    base_offset: int,
-    leader_epoch: int,
-    timestamp_ms: int,
-    records: Sequence[KeyValue],
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = 0,
-    transactional: bool = False,
-    *,
-    control: bool = False,
-) -> bytes:
-    """An uncompressed create-time batch at consecutive offsets, all at `timestamp_ms`."""
-    if not records:
-        raise ValueError("a batch needs a record")
-    attributes = (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
-    return seal_batch(
-        base_offset,
-        leader_epoch,
-        timestamp_ms,
-        len(records),
-        encode_body(records),
-        (producer_id, producer_epoch, base_sequence),
-        attributes,
-    )
-
-
-def seal_batch(
-    base_offset: int,
-    leader_epoch: int,
-    timestamp_ms: int,
-    count: int,
-    body: bytes,
-    producer: tuple[int, int, int] = (-1, -1, 0),
-    attributes: int = 0,
-) -> bytes:
-    """A batch of `count` encoded records; `producer`: id, epoch and base sequence."""
-    delta = count - 1
-    tail = _AFTER_CRC.pack(attributes, delta, timestamp_ms, timestamp_ms, *producer, count) + body
-    length = _CRC_START - _LENGTH_PREFIX_BYTES + len(tail)
-    return _BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(tail)) + tail
-
-
-def encode_marker(
-    base_offset: int,
-    leader_epoch: int,
-    timestamp_ms: int,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    *,
-    commit: bool,
-) -> bytes:
-    """The control batch that ends a transaction."""
-    key = _MARKER_KEY.pack(0, COMMIT_MARKER if commit else ABORT_MARKER)
-    return encode_batch(
-        base_offset,
-        leader_epoch,
-        timestamp_ms,
-        [(key, _MARKER_VALUE.pack(0, coordinator_epoch))],
-        producer_id,
-        producer_epoch,
-        -1,
-        transactional=True,
-        control=True,
-    )
 
 
 def decode_marker(record: BatchRecord) -> Marker | None:
@@ -318,57 +246,94 @@ def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int)
     return bytes(out)
 
 
+def records_data(header: BatchHeader, payload: bytes) -> bytes:
+    """The records of a whole batch, uncompressed. Raises CorruptBatch, UnsupportedCodec."""
+    if header.record_count == 0 and header.size == HEADER_BYTES:
+        return b""  # what compaction leaves of a batch whose records are all gone
+    try:
+        return decompress(header.codec, payload[HEADER_BYTES : header.size])
+    except BadCompression as error:
+        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
+
+
 def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
-    """The records of one batch in order. Raises CorruptBatch, UnsupportedCodec."""
+    """The records of one batch in order. Bytes of a header's name that are not UTF-8 are
+    replaced, as Java does. Raises CorruptBatch, UnsupportedCodec."""
     if isinstance(batch, Batch):
         header, payload = batch
     else:
         header, payload = parse_header(batch), bytes(batch)
-    if header.record_count == 0 and header.size == HEADER_BYTES:
-        return  # what compaction leaves of an emptied batch
+    data = records_data(header, payload)
+    base_offset, base_ms = header.base_offset, header.base_timestamp_ms
+    append_ms = header.max_timestamp_ms if header.is_log_append_time else None
+    for delta, time_delta, key, value, _, headers_at, end in read_records(header, data):
+        headers = () if headers_at + 1 == end else _read_headers(data, headers_at)[0]
+        timestamp_ms = base_ms + time_delta if append_ms is None else append_ms
+        # A tuple made as such is made without a call of Python.
+        yield tuple.__new__(BatchRecord, (base_offset + delta, timestamp_ms, key, value, headers))
+
+
+def read_records(header: BatchHeader, data: bytes) -> Iterator[RawRecord]:
+    """The records in `data`, which is what `records_data` gives. Every reader of records comes
+    through here, so this is where a record's format is checked. Raises CorruptBatch."""
+    index = end = 0
     try:
-        data = decompress(header.codec, payload[HEADER_BYTES : header.size])
-        position = 0
-        for _ in range(header.record_count):
-            record, position = read_record(header, data, position)
-            yield record
-    except (BadCompression, BadVarint, IndexError) as error:
-        raise CorruptBatch(f"records at offset {header.base_offset}: {error}") from error
-    if position != len(data):
-        raise CorruptBatch(f"bytes after the last record of the batch at {header.base_offset}")
+        for index in range(header.record_count):  # noqa: B007
+            # Varints of one byte are read in place: calls would take twice the time of all this.
+            start = end
+            size, position = data[start], start + 1
+            if size >= 0x80:
+                size, position = read_zigzag(data, start)
+            end = position + (size >> 1)
+            position += 1  # attributes, which Kafka does not use
+            time, position = data[position], position + 1
+            if time >= 0x80:
+                time, position = read_zigzag(data, position - 1, bits=64)
+            delta, position = data[position], position + 1
+            if delta >= 0x80:
+                delta, position = read_zigzag(data, position - 1)
+            key = value = None
+            length, position = data[position], position + 1
+            if length >= 0x80:
+                length, position = read_zigzag(data, position - 1)
+            if not length & 1:
+                at, position = position, position + (length >> 1)
+                key = data[at:position]
+            length, position = data[position], position + 1
+            if length >= 0x80:
+                length, position = read_zigzag(data, position - 1)
+            if not length & 1:
+                at, position = position, position + (length >> 1)
+                value = data[at:position]
+            behind = position + 1 if data[position] == 0 else _read_headers(data, position)[1]
+            if size & 1 or behind != end:
+                raise CorruptBatch("its length is wrong")
+            time_delta = (time >> 1) ^ -(time & 1)
+            yield (delta >> 1) ^ -(delta & 1), time_delta, key, value, start, position, end
+    except (BadVarint, CorruptBatch, IndexError) as error:
+        raise CorruptBatch(
+            f"record {index} of {header.record_count} in the batch at offset "
+            f"{header.base_offset}: {error}"
+        ) from error
+    if end != len(data):
+        raise CorruptBatch(
+            f"bytes after the last record of the batch at offset {header.base_offset}"
+        )
 
 
-def read_record(header: BatchHeader, data: bytes, position: int) -> tuple[BatchRecord, int]:
-    """One record of the uncompressed `data` and the position behind it. Bytes of a header's name
-    that are no UTF-8 are replaced, as Java does. Raises CorruptBatch, BadVarint, IndexError."""
-    length, position = read_varint(data, position)
-    end = position + length
-    timestamp_delta, position = read_varlong(data, position + 1)
-    offset_delta, position = read_varint(data, position)
-    key, position = _read_bytes(data, position)
-    value, position = _read_bytes(data, position)
-    header_count, position = read_varint(data, position)
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    if header_count < 0:
-        raise CorruptBatch(f"{header_count} headers in the batch at {header.base_offset}")
-    if header_count:
-        items = []
-        for _ in range(header_count):
-            name, position = _read_bytes(data, position)
-            if name is None:
-                raise CorruptBatch(f"a header without name in the batch at {header.base_offset}")
-            item, position = _read_bytes(data, position)
-            items.append((name.decode(errors="replace"), item))
-        headers = tuple(items)
-    if position != end:
-        raise CorruptBatch(f"record length is wrong in the batch at {header.base_offset}")
-    timestamp_ms = (
-        header.max_timestamp_ms
-        if header.attributes & LOG_APPEND_TIME
-        else header.base_timestamp_ms + timestamp_delta
-    )
-    offset = header.base_offset + offset_delta
-    return BatchRecord(offset, timestamp_ms, key, value, headers), position
+def _read_headers(data: bytes, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    """The headers of a record, and the position behind them."""
+    count, position = read_varint(data, position)
+    if count < 0:
+        raise CorruptBatch(f"{count} headers")
+    headers = []
+    for _ in range(count):
+        name, position = _read_bytes(data, position)
+        if name is None:
+            raise CorruptBatch("a header without a name")
+        value, position = _read_bytes(data, position)
+        headers.append((name.decode(errors="replace"), value))
+    return tuple(headers), position
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:

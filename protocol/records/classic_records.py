@@ -1,4 +1,4 @@
-"""GroupMetadata, type 2: a classic group with its members (spec: offsets and log, section 5.1).
+"""GroupMetadata, type 2: a classic group with its members (docs/spec/offsets-and-log.md).
 
 v1 adds the rebalance timeout, v2 the current state timestamp, v3 the group instance id, v4 is
 flexible. v3 is written.
@@ -6,66 +6,57 @@ flexible. v3 is written.
 
 from __future__ import annotations
 
-from groupd.protocol.records.primitives import INT32, INT64, Reader, blob, nullable_string, string
+from groupd.protocol.primitives import Reader, Writer
 from groupd.protocol.records.schema import GroupMetadataMember, GroupMetadataValue
 
 READ_VERSIONS = range(5)
+FLEXIBLE_FROM = 4
+WRITTEN_VERSION = 3
 
 
-def encode_value(value: GroupMetadataValue) -> bytes:
-    return b"".join(
-        (
-            b"\x00\x03",
-            string(value.protocol_type),
-            INT32.pack(value.generation),
-            nullable_string(value.protocol),
-            nullable_string(value.leader),
-            INT64.pack(value.current_state_timestamp_ms),
-            INT32.pack(len(value.members)),
-            *[_encode_member(member) for member in value.members],
-        )
-    )
+def write_group(writer: Writer, value: GroupMetadataValue) -> None:
+    writer.string(value.protocol_type)
+    writer.int32(value.generation)
+    writer.nullable_string(value.protocol)
+    writer.nullable_string(value.leader)
+    writer.int64(value.current_state_timestamp_ms)
+    for member in writer.structs(value.members):
+        _write_member(writer, member)
+    writer.end()
 
 
-def _encode_member(member: GroupMetadataMember) -> bytes:
-    return b"".join(
-        (
-            string(member.member_id),
-            nullable_string(member.group_instance_id),
-            string(member.client_id),
-            string(member.client_host),
-            INT32.pack(member.rebalance_timeout_ms),
-            INT32.pack(member.session_timeout_ms),
-            blob(member.subscription),
-            blob(member.assignment),
-        )
-    )
+def _write_member(writer: Writer, member: GroupMetadataMember) -> None:
+    writer.string(member.member_id)
+    writer.nullable_string(member.group_instance_id)
+    writer.string(member.client_id)
+    writer.string(member.client_host)
+    writer.int32(member.rebalance_timeout_ms)
+    writer.int32(member.session_timeout_ms)
+    writer.bytes_(member.subscription)
+    writer.bytes_(member.assignment)
 
 
-def decode_value(reader: Reader, version: int) -> GroupMetadataValue:
-    reader.flexible = version >= 4
-
-    def member() -> GroupMetadataMember:
-        result = GroupMetadataMember(
-            member_id=reader.string(),
-            group_instance_id=reader.nullable_string() if version >= 3 else None,
-            client_id=reader.string(),
-            client_host=reader.string(),
-            rebalance_timeout_ms=reader.int32() if version >= 1 else -1,
-            session_timeout_ms=reader.int32(),
-            subscription=reader.blob(),
-            assignment=reader.blob(),
-        )
-        reader.end_struct()
-        return result
-
+def read_group(reader: Reader) -> GroupMetadataValue:
     value = GroupMetadataValue(
         protocol_type=reader.string(),
         generation=reader.int32(),
         protocol=reader.nullable_string(),
         leader=reader.nullable_string(),
-        current_state_timestamp_ms=reader.int64() if version >= 2 else -1,
-        members=reader.array(member),
+        current_state_timestamp_ms=reader.int64() if reader.version >= 2 else -1,
+        members=reader.structs(_read_member),
     )
-    reader.end_struct()
+    reader.end()
     return value
+
+
+def _read_member(reader: Reader) -> GroupMetadataMember:
+    return GroupMetadataMember(
+        member_id=reader.string(),
+        group_instance_id=reader.nullable_string() if reader.version >= 3 else None,
+        client_id=reader.string(),
+        client_host=reader.string(),
+        rebalance_timeout_ms=reader.int32() if reader.version >= 1 else -1,
+        session_timeout_ms=reader.int32(),
+        subscription=reader.bytes_(),
+        assignment=reader.bytes_(),
+    )

@@ -1,38 +1,31 @@
-"""Coordinator records <-> the keys and values of `__consumer_offsets` (spec: section 5.1).
+"""Coordinator records <-> the keys and values of `__consumer_offsets`
+(docs/spec/offsets-and-log.md).
 
 A key is an int16 type and its fields, a value an int16 version and its fields; a null value is a
-tombstone. Key types 0-8 and 16 are known; share and streams records (10-15, 17, 19-23) raise
-`UnknownRecordType`, which a loader answers with a warning, while `CorruptRecord` ends a load.
-Bytes after the end of a key or value are corruption; unknown tagged fields are not.
+tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 16 are known;
+share and streams records (10-15, 17, 19-23) raise `UnknownRecordType`, which a loader answers with
+a warning, while `CorruptRecord` ends a load. Bytes after the end of a key or value are corruption;
+unknown tagged fields are not.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from struct import Struct
+from sys import intern
+from typing import Any, NamedTuple
 
+from groupd.protocol.primitives import READ_ERRORS, Reader, UnknownVersion, Writer
 from groupd.protocol.records import classic_records, consumer_records, offset_records
-from groupd.protocol.records.batch_records import encode_content, zigzag
-from groupd.protocol.records.offset_records import encode_bare_content
-from groupd.protocol.records.primitives import INT16, INT32, Reader, string
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
-    ConsumerGroupCurrentMemberValue,
     ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegexKey,
-    ConsumerGroupRegexValue,
     ConsumerGroupTargetMemberKey,
-    ConsumerGroupTargetMemberValue,
     ConsumerGroupTargetMetadataKey,
-    ConsumerGroupTargetMetadataValue,
     GroupMetadataKey,
-    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
     Record,
@@ -43,8 +36,11 @@ from groupd.protocol.records.schema import (
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
 
-_BAD_BYTES = (struct.error, IndexError, ValueError, OverflowError)
-_VERSION_0 = range(1)
+NAMES_MAX = 50_000
+DESCRIPTIONS_MAX = 1000
+"""So many are remembered by a `RecordDecoder`; then it starts anew."""
+
+_PARTITION = Struct(">i")
 
 
 class UnknownRecordType(Exception):
@@ -59,80 +55,148 @@ class CorruptRecord(Exception):
     """A value version that is not known, or bytes that do not decode."""
 
 
-# Keys of one string (the group) and of two (group and member, or group and regex).
-GROUP_KEYS: dict[int, type[Any]] = {
-    2: GroupMetadataKey,
-    3: ConsumerGroupMetadataKey,
-    4: ConsumerGroupPartitionMetadataKey,
-    6: ConsumerGroupTargetMetadataKey,
-}
-PAIR_KEYS: dict[int, type[Any]] = {
-    5: ConsumerGroupMemberMetadataKey,
-    7: ConsumerGroupTargetMemberKey,
-    8: ConsumerGroupCurrentMemberKey,
-    16: ConsumerGroupRegexKey,
-}
+class RecordType(NamedTuple):
+    """How the records of one type are read and written. `names`: the strings of its key, as fields
+    of the class `key`; behind them an offset commit's key has the partition. `decode` raises
+    READ_ERRORS. `repeats`: many values of a log are equal, and a `RecordDecoder` keeps one."""
+
+    number: int
+    key: type[Any]
+    names: tuple[str, ...]
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], RecordValue]
+    repeats: bool = False
 
 
-def _group_key_encoder(record_type: int) -> Callable[[Any], bytes]:
-    prefix = INT16.pack(record_type)
-    return lambda key: prefix + string(key.group)
+def make_record_type(
+    number: int,
+    key: type[Any],
+    names: tuple[str, ...],
+    read: Callable[[Reader], RecordValue],
+    write: Callable[[Writer, Any], None],
+    versions: range = range(1),
+    written_version: int = 0,
+    flexible_from: int = 0,
+    *,
+    repeats: bool = False,
+) -> RecordType:
+    """`read` and `write`: a value behind its version, one of `versions`."""
+
+    def encode(value: RecordValue) -> bytes:
+        writer = Writer(written_version >= flexible_from, written_version)
+        writer.int16(written_version)
+        write(writer, value)
+        return bytes(writer.buffer)
+
+    def decode(data: bytes) -> RecordValue:
+        reader = Reader(data, 0, 0, flexible=False)
+        version = reader.version = reader.int16()
+        if version not in versions:
+            raise UnknownVersion(version)
+        reader.flexible = version >= flexible_from
+        value = read(reader)
+        reader.finish()
+        return value
+
+    return RecordType(number, key, names, encode, decode, repeats)
 
 
-def _member_key_encoder(record_type: int) -> Callable[[Any], bytes]:
-    prefix = INT16.pack(record_type)
-    return lambda key: prefix + string(key.group) + string(key.member_id)
+_GROUP = ("group",)
+_MEMBER = ("group", "member_id")
+_TOPIC = ("group", "topic")
 
-
-def _encode_regex_key(key: ConsumerGroupRegexKey) -> bytes:
-    return b"\x00\x10" + string(key.group) + string(key.regex)
-
-
-_KEY_ENCODERS: dict[type[Any], Callable[[Any], bytes]] = {
-    OffsetCommitKey: offset_records.encode_key,
-    **{key: _group_key_encoder(number) for number, key in GROUP_KEYS.items()},
-    **{key: _member_key_encoder(number) for number, key in PAIR_KEYS.items()},
-    ConsumerGroupRegexKey: _encode_regex_key,
-}
-
-_VALUE_ENCODERS: dict[type[Any], Callable[[Any], bytes]] = {
-    GroupMetadataValue: classic_records.encode_value,
-    ConsumerGroupMetadataValue: consumer_records.encode_group_metadata,
-    ConsumerGroupPartitionMetadataValue: consumer_records.encode_partition_metadata,
-    ConsumerGroupMemberMetadataValue: consumer_records.encode_member_metadata,
-    ConsumerGroupTargetMetadataValue: consumer_records.encode_target_metadata,
-    ConsumerGroupTargetMemberValue: consumer_records.encode_target_member,
-    ConsumerGroupCurrentMemberValue: consumer_records.encode_current_member,
-    ConsumerGroupRegexValue: consumer_records.encode_regex,
-}
-
-
-def _flexible(
-    decode: Callable[[Reader], RecordValue],
-) -> tuple[range, Callable[[Reader, int], RecordValue]]:
-    def decode_version_0(reader: Reader, _version: int) -> RecordValue:
-        reader.flexible = True
-        return decode(reader)
-
-    return _VERSION_0, decode_version_0
-
-
-_VALUE_DECODERS: dict[type[Any], tuple[range, Callable[[Reader, int], RecordValue]]] = {
-    OffsetCommitKey: (offset_records.READ_VERSIONS, offset_records.decode_value),
-    GroupMetadataKey: (classic_records.READ_VERSIONS, classic_records.decode_value),
-    ConsumerGroupMetadataKey: _flexible(consumer_records.decode_group_metadata),
-    ConsumerGroupPartitionMetadataKey: _flexible(consumer_records.decode_partition_metadata),
-    ConsumerGroupMemberMetadataKey: _flexible(consumer_records.decode_member_metadata),
-    ConsumerGroupTargetMetadataKey: _flexible(consumer_records.decode_target_metadata),
-    ConsumerGroupTargetMemberKey: _flexible(consumer_records.decode_target_member),
-    ConsumerGroupCurrentMemberKey: _flexible(consumer_records.decode_current_member),
-    ConsumerGroupRegexKey: _flexible(consumer_records.decode_regex),
-}
+RECORD_TYPES = (
+    RecordType(
+        LEGACY_OFFSET_COMMIT,
+        OffsetCommitKey,
+        _TOPIC,
+        offset_records.encode_value,
+        offset_records.decode_legacy_value,
+    ),
+    RecordType(
+        OFFSET_COMMIT,
+        OffsetCommitKey,
+        _TOPIC,
+        offset_records.encode_value,
+        offset_records.decode_value,
+    ),
+    make_record_type(
+        2,
+        GroupMetadataKey,
+        _GROUP,
+        classic_records.read_group,
+        classic_records.write_group,
+        classic_records.READ_VERSIONS,
+        classic_records.WRITTEN_VERSION,
+        classic_records.FLEXIBLE_FROM,
+    ),
+    make_record_type(
+        3,
+        ConsumerGroupMetadataKey,
+        _GROUP,
+        consumer_records.read_group_metadata,
+        consumer_records.write_group_metadata,
+    ),
+    make_record_type(
+        4,
+        ConsumerGroupPartitionMetadataKey,
+        _GROUP,
+        consumer_records.read_partition_metadata,
+        consumer_records.write_partition_metadata,
+    ),
+    make_record_type(
+        5,
+        ConsumerGroupMemberMetadataKey,
+        _MEMBER,
+        consumer_records.read_member_metadata,
+        consumer_records.write_member_metadata,
+        repeats=True,
+    ),
+    make_record_type(
+        6,
+        ConsumerGroupTargetMetadataKey,
+        _GROUP,
+        consumer_records.read_target_metadata,
+        consumer_records.write_target_metadata,
+    ),
+    make_record_type(
+        7,
+        ConsumerGroupTargetMemberKey,
+        _MEMBER,
+        consumer_records.read_target_member,
+        consumer_records.write_target_member,
+    ),
+    make_record_type(
+        8,
+        ConsumerGroupCurrentMemberKey,
+        _MEMBER,
+        consumer_records.read_current_member,
+        consumer_records.write_current_member,
+    ),
+    make_record_type(
+        16,
+        ConsumerGroupRegexKey,
+        ("group", "regex"),
+        consumer_records.read_regex,
+        consumer_records.write_regex,
+    ),
+)
+TYPES_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}
+TYPES_BY_KEY = {kind.key: kind for kind in RECORD_TYPES}
+"""By the first two bytes of a key, and by its class. An OffsetCommitKey is written as type 1, the
+later one."""
 
 
 def encode_key(key: RecordKey) -> bytes:
     """Raises ValueError when a string is longer than the format holds (32767 bytes)."""
-    return _KEY_ENCODERS[type(key)](key)
+    if type(key) is OffsetCommitKey:
+        return offset_records.encode_key(key)
+    kind = TYPES_BY_KEY[type(key)]
+    writer = Writer(flexible=False)
+    writer.int16(kind.number)
+    for name in kind.names:
+        writer.string(getattr(key, name))
+    return bytes(writer.buffer)
 
 
 def encode_value(record: Record, *, offset_value_version: int | None = None) -> bytes | None:
@@ -141,38 +205,9 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     value = record.value
     if value is None:
         return None
-    if isinstance(value, OffsetCommitValue):
-        if offset_value_version is None:
-            offset_value_version = offset_records.written_version(value)
+    if type(value) is OffsetCommitValue:
         return offset_records.encode_value(value, offset_value_version)
-    return _VALUE_ENCODERS[type(value)](value)
-
-
-def encode_contents(records: Iterable[Record]) -> tuple[list[bytes], int]:
-    """Records from their keys on (`batch_records.encode_content`), and how many bytes their keys
-    and values have; offsets of many partitions of a topic, one after the other, cost less."""
-    contents: list[bytes] = []
-    size_bytes = bare_bytes = 0
-    group = topic = None
-    opening = b""
-    for record in records:
-        key, value = record.key, record.value
-        if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
-            if key.topic != topic or key.group != group:
-                group, topic = key.group, key.topic
-                prefix = offset_records.key_prefix(group, topic)
-                key_bytes = len(prefix) + INT32.size
-                opening = zigzag(key_bytes) + prefix
-                bare_bytes = key_bytes + offset_records.BARE_VALUE_BYTES
-            content = encode_bare_content(opening, key.partition, value)
-            if content is not None:
-                contents.append(content)
-                size_bytes += bare_bytes
-                continue
-        key_data, value_data = encode_key(key), encode_value(record)
-        contents.append(encode_content(key_data, value_data))
-        size_bytes += len(key_data) + len(value_data or b"")
-    return contents, size_bytes
+    return TYPES_BY_KEY[type(record.key)].encode(value)
 
 
 def record_type(key: bytes) -> int:
@@ -184,46 +219,89 @@ def record_type(key: bytes) -> int:
 
 def decode_key(data: bytes) -> RecordKey:
     """Raises UnknownRecordType, CorruptRecord. Type 0 becomes an OffsetCommitKey too."""
-    number = record_type(data)
-    reader = Reader(data, 2)
-    key: RecordKey
-    try:
-        if number in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-            key = offset_records.decode_key(reader)
-        elif number in GROUP_KEYS:
-            key = GROUP_KEYS[number](reader.string())
-        elif number in PAIR_KEYS:
-            key = PAIR_KEYS[number](reader.string(), reader.string())
-        else:
-            raise UnknownRecordType(number)
-        reader.end()
-    except _BAD_BYTES as error:
-        raise CorruptRecord(f"key of record type {number}: {error}") from error
-    return key
+    return decode_record(data, None).key
 
 
-def decode_value(key: RecordKey, data: bytes | None, *, legacy: bool = False) -> RecordValue | None:
-    """The value that belongs to `key`; None (a tombstone) stays None. `legacy`: the key was of
-    type 0, whose only value version is 0. Raises CorruptRecord."""
-    if data is None:
-        return None
-    versions, decode = _VALUE_DECODERS[type(key)]
-    if len(data) < 2:
-        raise CorruptRecord(f"a value of {len(data)} bytes for {key}")
-    version = int.from_bytes(data[:2], "big", signed=True)
-    if version not in (_VERSION_0 if legacy else versions):
-        raise CorruptRecord(f"unknown value version {version} for {key}")
-    reader = Reader(data, 2)
-    try:
-        value = decode(reader, version)
-        reader.end()
-    except _BAD_BYTES as error:
-        raise CorruptRecord(f"value version {version} for {key}: {error}") from error
-    return value
+def decode_value(key: RecordKey, data: bytes | None) -> RecordValue | None:
+    """The value that belongs to `key`; None (a tombstone) stays None. Raises CorruptRecord."""
+    return None if data is None else _decode_value(TYPES_BY_KEY[type(key)], key, data)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Key and value together: what loaders use. Raises UnknownRecordType, CorruptRecord."""
-    decoded = decode_key(key)
-    legacy = record_type(key) == LEGACY_OFFSET_COMMIT
-    return Record(decoded, decode_value(decoded, value, legacy=legacy))
+    """Key and value together. Raises UnknownRecordType, CorruptRecord."""
+    return RecordDecoder().decode(key, value)
+
+
+class RecordDecoder:
+    """Decodes the records of one log. The records of a member name it three times, neighbouring
+    commits mostly share group and topic, and the members of a group mostly describe themselves
+    alike: what repeats is decoded once and stands in memory once."""
+
+    __slots__ = ("_commit_start", "_descriptions", "_group", "_names", "_topic")
+
+    def __init__(self) -> None:
+        self._commit_start: bytes | None = None
+        self._group = self._topic = ""
+        self._names: dict[bytes, tuple[str, ...]] = {}
+        self._descriptions: dict[bytes, RecordValue] = {}
+
+    def decode(self, key: bytes, value: bytes | None) -> Record:
+        """Raises UnknownRecordType, CorruptRecord."""
+        kind = TYPES_BY_PREFIX.get(key[:2])
+        if kind is None:
+            raise UnknownRecordType(record_type(key))
+        # Tuples made as such are made without a call of Python.
+        if kind.key is OffsetCommitKey:
+            start = key[:-4]
+            if start != self._commit_start:
+                self._group, self._topic = _read_names(kind, key[2:-4])
+                self._commit_start = start
+            place = (self._group, self._topic, *_PARTITION.unpack_from(key, len(key) - 4))
+            decoded_key: RecordKey = tuple.__new__(OffsetCommitKey, place)
+        else:
+            names = self._names.get(key[2:])
+            if names is None:
+                if len(self._names) >= NAMES_MAX:
+                    self._names.clear()
+                names = self._names[key[2:]] = _read_names(kind, key[2:])
+            decoded_key = kind.key(*names)
+        if value is None:
+            return Record(decoded_key)
+        if kind.repeats:
+            return Record(decoded_key, self._description(kind, decoded_key, value))
+        try:
+            return tuple.__new__(Record, (decoded_key, kind.decode(value)))
+        except READ_ERRORS as error:
+            raise _corrupt_value(decoded_key, error) from error
+
+    def _description(self, kind: RecordType, key: RecordKey, data: bytes) -> RecordValue:
+        found = self._descriptions.get(data)
+        if found is None:
+            if len(self._descriptions) >= DESCRIPTIONS_MAX:
+                self._descriptions.clear()
+            found = self._descriptions[data] = _decode_value(kind, key, data)
+        return found
+
+
+def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
+    """The strings that `data`, the middle of a key, consists of."""
+    reader = Reader(data, 0, 0, flexible=False)
+    try:
+        names = tuple([intern(reader.string()) for _ in kind.names])
+        reader.finish()
+    except READ_ERRORS as error:
+        raise CorruptRecord(f"key of record type {kind.number}: {error}") from error
+    return names
+
+
+def _decode_value(kind: RecordType, key: RecordKey, data: bytes) -> RecordValue:
+    try:
+        return kind.decode(data)
+    except READ_ERRORS as error:
+        raise _corrupt_value(key, error) from error
+
+
+def _corrupt_value(key: RecordKey, error: Exception) -> CorruptRecord:
+    if isinstance(error, UnknownVersion):
+        return CorruptRecord(f"{error} for {key}")
+    return CorruptRecord(f"value for {key}: {error}")

@@ -1,17 +1,24 @@
-"""Second half of the cleaner: what is left of a batch (spec: section 8).
+"""Compaction of a log: which records and batches stay (docs/spec/offsets-and-log.md).
 
-Rules: the newest record of every key stays, with its offset and timestamp, and batches keep their
+A `Survey` goes over the batches from the clean offset on and knows the newest record per key, the
+transactions and their outcome, and each producer's last batch. Aborted records count for nothing.
+Then a `Compaction` takes the batches from the start of the log in order and gives what is left:
+
+The newest record of every key stays, with its offset and timestamp, and batches keep their
 base and last offset. Aborted records go. A tombstone stays until a delete horizon has passed that
 its first cleaning sets (attribute bit 6, in the base timestamp); so does a marker, counted from
 the cleaning that finds its transaction without batches. An emptied batch leaves its bare header if
 it is the last of the log or the last data of a producer that may come back; the last marker of a
 producer does, if its epoch has no data. A batch of which nothing
 goes is not touched; another is compressed as it was.
+
+Nothing here does I/O. Long work comes as generators that yield now and then, so that the caller
+can let others have a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from msgspec import Struct
 
@@ -21,14 +28,152 @@ from groupd.protocol.records.batch import (
     LOG_APPEND_TIME,
     Batch,
     BatchHeader,
+    RawRecord,
     decode_marker,
     iter_records,
-    pack_batch,
+    read_records,
+    records_data,
 )
-from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.batch_builder import encode_record, pack_batch
 from groupd.protocol.records.compression import compress
-from groupd.protocol.records.scan import RawRecord, raw_records, records_data
-from groupd.protocol.records.survey import TURN_RECORDS, Survey
+
+TURN_RECORDS = 250
+"""Records between two turns for others: below a millisecond."""
+
+KEY_BYTES = 150
+"""Memory that a key takes beside its own bytes."""
+
+Identity = Callable[[bytes], bytes]
+"""What the record of a key is about: equal for records that replace each other."""
+
+_LEGACY = b"\x00\x00"
+_CURRENT = b"\x00\x01"
+
+
+def plain_identity(key: bytes) -> bytes:
+    """Topics: the key itself."""
+    return key
+
+
+def offsets_identity(key: bytes) -> bytes:
+    """`__consumer_offsets`: keys of type 0 mean the same offset as those of type 1."""
+    return _CURRENT + key[2:] if key[:2] == _LEGACY else key
+
+
+class LastBatch(Struct, frozen=True):
+    """What a producer wrote last: its epoch, and the last offset of its last data batch of that
+    epoch; None if there are only markers of it."""
+
+    epoch: int
+    data_offset: int | None
+
+
+class Transaction(Struct, frozen=True):
+    """The batches of a producer from `first` on up to its marker; None: it is still open."""
+
+    producer_id: int
+    first: int
+    marker: int | None
+    committed: bool
+
+
+class Survey:
+    """Newest offsets and transactions of the batches that were added, in the order of the log."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.keys: dict[bytes, int] = {}
+        self.size = 0
+        """Memory of the keys, roughly, in bytes."""
+        self.producers: dict[int, LastBatch] = {}
+        self._open: dict[int, tuple[int, dict[bytes, int]]] = {}
+        self._ended: list[Transaction] = []
+        self._aborted: dict[int, list[Transaction]] = {}
+
+    def add(self, batch: Batch) -> Generator[None, None, None]:
+        """Generator, see the module. Raises CorruptBatch."""
+        header = batch.header
+        if header.producer_id >= 0:
+            self._producer(header)
+        if header.is_control:
+            self._marker(batch)
+            return
+        found = self.keys
+        if header.is_transactional:
+            empty: dict[bytes, int] = {}
+            opened = self._open.setdefault(header.producer_id, (header.base_offset, empty))
+            found = opened[1]
+        base_offset = header.base_offset
+        data = records_data(header, batch.payload)
+        for count, (delta, _, key, _, _, _, _) in enumerate(read_records(header, data), 1):
+            if key is not None:
+                about = self.identity(key)
+                if about not in found:
+                    self.size += len(about) + KEY_BYTES
+                found[about] = base_offset + delta
+            if count % TURN_RECORDS == 0:
+                yield
+
+    def _producer(self, header: BatchHeader) -> None:
+        if not header.is_control:
+            self.producers[header.producer_id] = LastBatch(
+                header.producer_epoch, header.last_offset
+            )
+            return
+        before = self.producers.get(header.producer_id)
+        if before is None or header.producer_epoch > before.epoch:
+            self.producers[header.producer_id] = LastBatch(header.producer_epoch, None)
+
+    def is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether a log without this batch would have forgotten the producer's last sequence or,
+        where that has begun anew, its epoch."""
+        if header.producer_id < 0:
+            return False
+        last = self.producers.get(header.producer_id)
+        if last is None:
+            return True
+        if last.data_offset is None:
+            return header.producer_epoch == last.epoch
+        return not header.is_control and header.last_offset == last.data_offset
+
+    def _marker(self, batch: Batch) -> None:
+        for record in iter_records(batch):
+            marker = decode_marker(record)
+            opened = self._open.pop(batch.header.producer_id, None)
+            if marker is None or opened is None:
+                continue
+            first, keys = opened
+            ended = Transaction(
+                batch.header.producer_id, first, batch.header.base_offset, marker.committed
+            )
+            self._ended.append(ended)
+            if not marker.committed:
+                self._aborted.setdefault(ended.producer_id, []).append(ended)
+                continue
+            for key, offset in keys.items():
+                if offset > self.keys.get(key, -1):
+                    self.keys[key] = offset
+
+    def stable_end(self, end: int) -> int:
+        """The largest offset up to `end` that lies in no transaction: whatever began before it
+        has its marker before it too."""
+        spans = [(t.first, t.marker) for t in self._ended]
+        spans += [(first, None) for first, _ in self._open.values()]
+        moved = True
+        while moved:
+            moved = False
+            for first, marker in spans:
+                if first < end and (marker is None or end <= marker):
+                    end, moved = first, True
+        return end
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether the data batch belongs to a transaction that was aborted."""
+        return any(
+            ended.first <= header.base_offset and (ended.marker or 0) > header.base_offset
+            for ended in self._aborted.get(header.producer_id, ())
+        )
+
 
 NOWHERE = 2**63 - 1
 
@@ -79,16 +224,16 @@ class Compaction:
             return self._aborted(header)
         if transactional and header.record_count == 0:
             return self._aborted(header)  # one that was cleaned before
-        data = records_data(batch)
+        data = records_data(header, batch.payload)
         over = self._horizon_passed(header)
         newest, base_offset = self._keys.get, header.base_offset
         identity = self._survey.identity
         kept: list[RawRecord] = []
         tombstones = False
-        for count, record in enumerate(raw_records(header, data), 1):
-            key = record.key
-            if key is not None and newest(identity(key), -1) <= base_offset + record.offset_delta:
-                if record.has_value:
+        for count, record in enumerate(read_records(header, data), 1):
+            delta, _, key, value, _, _, _ = record
+            if key is not None and newest(identity(key), -1) <= base_offset + delta:
+                if value is not None:
                     kept.append(record)
                 elif not over:
                     tombstones = True
@@ -121,8 +266,8 @@ class Compaction:
         self.records_kept += header.record_count
         if header.attributes & DELETE_HORIZON:
             return batch.payload
-        data = records_data(batch)
-        kept = list(raw_records(header, data))
+        data = records_data(header, batch.payload)
+        kept = list(read_records(header, data))
         return _rewritten(header, data, kept, self._horizon_ms(), True)
 
     def _aborted(self, header: BatchHeader) -> bytes | None:
@@ -168,14 +313,18 @@ def _rewritten(
     """The batch with the records `kept` only. With a new base timestamp the records keep their
     time by other deltas."""
     shift_ms = header.base_timestamp_ms - base_ms
-    if shift_ms:
-        parts = [_shifted(data, record, shift_ms) for record in kept]
-    else:
-        parts = [data[record.start : record.end] for record in kept]
+    parts, latest = [], -(2**63)
+    for delta, time_delta, key, value, start, headers_at, end in kept:
+        latest = max(latest, time_delta)
+        if shift_ms:
+            moved = time_delta + shift_ms
+            parts.append(encode_record(delta, key, value, moved, data[headers_at:end]))
+        else:
+            parts.append(data[start:end])
     attributes = header.attributes
     max_ms = header.max_timestamp_ms
     if not attributes & LOG_APPEND_TIME:
-        max_ms = header.base_timestamp_ms + max(record.timestamp_delta for record in kept)
+        max_ms = header.base_timestamp_ms + latest
     changed = header._replace(
         attributes=attributes | (DELETE_HORIZON if horizon else 0),
         base_timestamp_ms=base_ms,
@@ -183,10 +332,3 @@ def _rewritten(
         record_count=len(kept),
     )
     return pack_batch(changed, compress(header.codec, b"".join(parts)))
-
-
-def _shifted(data: bytes, record: RawRecord, shift_ms: int) -> bytes:
-    body = b"".join(
-        (b"\x00", zigzag(record.timestamp_delta + shift_ms), data[record.rest : record.end])
-    )
-    return zigzag(len(body)) + body

@@ -1,6 +1,4 @@
-"""Offset commits, types 0 and 1 (spec: offsets and log, section 5.1).
-
-One record per partition of every commit, so both directions avoid all detours.
+"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md).
 
 Value v0: offset int64, metadata string, commit timestamp int64. v1 adds the expire timestamp
 (int64), v2 drops it, v3 adds the leader epoch (int32) after the offset, v4 is flexible and adds
@@ -9,174 +7,111 @@ the topic id as tag 0. Type 0 has v0 only and is never written.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
-from struct import error as struct_error
-from sys import intern
 
-from groupd.protocol.messages import NO_TOPIC_ID
-from groupd.protocol.records.primitives import (
-    INT32,
-    NO_TAGS,
-    BadBytes,
-    Reader,
-    compact_string,
-    string,
-    tagged,
-)
+from groupd.protocol.messages import NO_TOPIC_ID, shared_topic_id
+from groupd.protocol.primitives import BadBytes, Reader, UnknownVersion, Writer
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 TOPIC_ID_TAG = 0
 READ_VERSIONS = range(5)
+WRITTEN_VERSIONS = (1, 3, 4)
+FLEXIBLE_FROM = 4
 
-COMMIT_KEY = b"\x00\x01"
-"""What keys as they are written today begin with."""
-
-_OFFSET = Struct(">hq")
-_OFFSET_EPOCH = Struct(">hqi")
-_TIMESTAMP = Struct(">q")
-_TWO_TIMESTAMPS = Struct(">qq")
-_V4_HEAD = Struct(">hqiB")
-_SHORTEST_V4 = 24
-_TOPIC_ID_FIELD = b"\x01\x00\x10"
-BARE_VALUE_BYTES = 42
-# Behind group and topic: partition, size and fields of the value, no headers.
-_BARE_CONTENT = Struct(">iBhqiBq3s16sx").pack
+_KEY_TYPE = 1
+_PARTITION = Struct(">i")
+# A value v4 without metadata: version, offset, leader epoch, length of the metadata + 1, commit
+# timestamp, number of tagged fields. The field of the topic id: that number, tag, size.
+_BARE = Struct(">hqiBqB")
+_BARE_WITH_ID = Struct(">hqiBq3s16s")
+_VERSION_0 = b"\0\0"
+_TAGS_AT = _BARE.size - 1
+_EMPTY = 1
+_UUID_BYTES = 16
+_TOPIC_ID_FIELD = bytes((1, TOPIC_ID_TAG, _UUID_BYTES))
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:
-    return key_prefix(key.group, key.topic) + INT32.pack(key.partition)
+    group, topic, partition = key
+    return _key_start(group, topic) + _PARTITION.pack(partition)
 
 
-def key_prefix(group: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with."""
-    return COMMIT_KEY + string(group) + string(topic)
+@lru_cache(maxsize=256)
+def _key_start(group: str, topic: str) -> bytes:
+    """What the keys of all partitions of a topic begin with: a commit has many of them."""
+    writer = Writer(flexible=False)
+    writer.int16(_KEY_TYPE)
+    writer.string(group)
+    writer.string(topic)
+    return bytes(writer.buffer)
 
 
-def decode_key(reader: Reader) -> OffsetCommitKey:
-    return OffsetCommitKey(reader.string(), reader.string(), reader.int32())
-
-
-def written_version(value: OffsetCommitValue) -> int:
-    """v1 is the only version that holds an expire timestamp; it loses epoch and topic id."""
-    return 1 if value.expire_timestamp_ms >= 0 else 4
-
-
-def encode_bare_content(opening: bytes, partition: int, value: OffsetCommitValue) -> bytes | None:
-    """A whole record from its key on (`batch_records.encode_content`), if it is as nearly all are:
-    without metadata, with a topic id. `opening`: size and prefix of its key. None: not so."""
+def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
+    """`version` 1, 3 or 4; what a version cannot hold is dropped. Without one it is 4, or 1 for a
+    value with an expire timestamp, which later versions do not have."""
     offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
-    if metadata or expire_ms >= 0 or topic_id == NO_TOPIC_ID:
-        return None
-    return opening + _BARE_CONTENT(
-        partition,
-        2 * BARE_VALUE_BYTES,
-        4,
-        offset,
-        leader_epoch,
-        1,
-        commit_ms,
-        _TOPIC_ID_FIELD,
-        topic_id,
-    )
-
-
-def encode_value(value: OffsetCommitValue, version: int) -> bytes:
-    """`version` 1, 3 or 4; what a version cannot hold is dropped."""
-    if version == 4:
-        return (
-            _OFFSET_EPOCH.pack(4, value.offset, value.leader_epoch)
-            + compact_string(value.metadata)
-            + _TIMESTAMP.pack(value.commit_timestamp_ms)
-            + (NO_TAGS if value.topic_id == NO_TOPIC_ID else tagged(TOPIC_ID_TAG, value.topic_id))
+    if version is None:
+        version = 1 if expire_ms >= 0 else 4
+    if version == 4 and not metadata and topic_id != NO_TOPIC_ID:
+        return _BARE_WITH_ID.pack(
+            4, offset, leader_epoch, _EMPTY, commit_ms, _TOPIC_ID_FIELD, topic_id
         )
-    if version == 3:
-        return (
-            _OFFSET_EPOCH.pack(3, value.offset, value.leader_epoch)
-            + string(value.metadata)
-            + _TIMESTAMP.pack(value.commit_timestamp_ms)
-        )
+    if version not in WRITTEN_VERSIONS:
+        raise ValueError(f"offset commit values are written as version 1, 3 or 4, not {version}")
+    writer = Writer(version >= FLEXIBLE_FROM, version)
+    writer.int16(version)
+    writer.int64(offset)
+    if version >= 3:
+        writer.int32(leader_epoch)
+    writer.string(metadata)
+    writer.int64(commit_ms)
     if version == 1:
-        return (
-            _OFFSET.pack(1, value.offset)
-            + string(value.metadata)
-            + _TWO_TIMESTAMPS.pack(value.commit_timestamp_ms, value.expire_timestamp_ms)
-        )
-    raise ValueError(f"offset commit values are written as version 1, 3 or 4, not {version}")
+        writer.int64(expire_ms)
+    if version == 4 and topic_id != NO_TOPIC_ID:
+        writer.tagged_fields({TOPIC_ID_TAG: topic_id})
+    else:
+        writer.end()
+    return bytes(writer.buffer)
 
 
-def decode_value(reader: Reader, version: int) -> OffsetCommitValue:
-    reader.flexible = version >= 4
+def decode_value(data: bytes) -> OffsetCommitValue:
+    """Raises READ_ERRORS."""
+    if len(data) >= _BARE.size:
+        # A log holds millions of commits, nearly all of this form.
+        version, offset, leader_epoch, length, commit_ms, tags = _BARE.unpack_from(data)
+        if version == 4 and length == _EMPTY:
+            # Tuples made as such are made without a call of Python.
+            if not tags and len(data) == _BARE.size:
+                fields = (offset, leader_epoch, "", commit_ms, -1, NO_TOPIC_ID)
+                return tuple.__new__(OffsetCommitValue, fields)
+            if data[_TAGS_AT:-_UUID_BYTES] == _TOPIC_ID_FIELD:
+                topic_id = shared_topic_id(data[-_UUID_BYTES:])
+                fields = (offset, leader_epoch, "", commit_ms, -1, topic_id)
+                return tuple.__new__(OffsetCommitValue, fields)
+    return _read_value(Reader(data, 0, 0, flexible=False))
+
+
+def _read_value(reader: Reader) -> OffsetCommitValue:
+    version = reader.int16()
+    if version not in READ_VERSIONS:
+        raise UnknownVersion(version)
+    reader.flexible = version >= FLEXIBLE_FROM
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else -1
     metadata = reader.string()
-    commit_timestamp_ms = reader.int64()
-    expire_timestamp_ms = reader.int64() if version == 1 else -1
-    topic_id = NO_TOPIC_ID
-    for tag, payload in reader.tags():
-        if tag == TOPIC_ID_TAG:
-            if len(payload.data) != 16:
-                raise BadBytes("topic id of a wrong size")
-            topic_id = payload.data
-    return OffsetCommitValue(
-        offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id
-    )
+    commit_ms = reader.int64()
+    expire_ms = reader.int64() if version == 1 else -1
+    topic_id = reader.tagged_fields().get(TOPIC_ID_TAG, NO_TOPIC_ID)
+    if len(topic_id) != _UUID_BYTES:
+        raise BadBytes("topic id of a wrong size")
+    reader.finish()
+    topic_id = shared_topic_id(topic_id)
+    return OffsetCommitValue(offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id)
 
 
-class CommitReader:
-    """Decodes the offset commits of one log as they are written today (key type 1, value v4 or a
-    tombstone). They are nearly all of a log, and neighbours mostly share group, topic and topic
-    id: what repeats is not decoded again and stands in memory once."""
-
-    __slots__ = ("_group", "_prefix", "_topic", "_topic_id")
-
-    def __init__(self) -> None:
-        self._prefix: bytes | None = None
-        self._group = ""
-        self._topic = ""
-        self._topic_id = NO_TOPIC_ID
-
-    def place(self, key: bytes) -> tuple[str, str, int] | None:
-        """Group, topic and partition of a key; None: it is for `codec.decode_record`."""
-        prefix = key[:-4]
-        if prefix != self._prefix:
-            if key[:2] != COMMIT_KEY:
-                return None
-            reader = Reader(key, 2)
-            try:
-                self._group, self._topic = reader.string(), intern(reader.string())
-            except (struct_error, IndexError, ValueError):
-                self._prefix = None
-                return None
-            if reader.position + 4 != len(key):
-                self._prefix = None
-                return None
-            self._prefix = prefix
-        (partition,) = INT32.unpack_from(key, len(key) - 4)
-        return self._group, self._topic, partition
-
-    def value(self, data: bytes) -> OffsetCommitValue | None:
-        """None: it is for `codec.decode_record`, which also says what is wrong."""
-        if len(data) < _SHORTEST_V4:
-            return None
-        version, offset, leader_epoch, length = _V4_HEAD.unpack_from(data)
-        end = 14 + length
-        if version != 4 or not 0 < length < 0x80 or end + 9 > len(data):
-            return None
-        (timestamp_ms,) = _TIMESTAMP.unpack_from(data, end)
-        tags = data[end + 8 :]
-        topic_id = NO_TOPIC_ID
-        if tags != NO_TAGS:
-            if len(tags) != 19 or tags[:3] != _TOPIC_ID_FIELD:
-                return None
-            topic_id = tags[3:]
-            if topic_id == self._topic_id:
-                topic_id = self._topic_id
-            else:
-                self._topic_id = topic_id
-        metadata = ""
-        if length > 1:
-            try:
-                metadata = data[15:end].decode()
-            except UnicodeDecodeError:
-                return None
-        return OffsetCommitValue(offset, leader_epoch, metadata, timestamp_ms, -1, topic_id)
+def decode_legacy_value(data: bytes) -> OffsetCommitValue:
+    """A value that belongs to a key of type 0: v0 only. Raises READ_ERRORS."""
+    if data[:2] != _VERSION_0:
+        raise UnknownVersion(int.from_bytes(data[:2], "big", signed=True))
+    return decode_value(data)

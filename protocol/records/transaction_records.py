@@ -8,33 +8,22 @@ that Kafka defines and does not use; tags at their default are left out.
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping
+from struct import Struct as Layout
 
 from msgspec import Struct
 
+from groupd.protocol.primitives import READ_ERRORS, Reader, Writer
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
-from groupd.protocol.records.primitives import (
-    COMPACT_NULL,
-    INT16,
-    INT32,
-    INT64,
-    BadBytes,
-    Reader,
-    compact_array,
-    compact_int32_array,
-    compact_string,
-    string,
-    uvarint,
-)
 
 TRANSACTION_LOG = 0
 READ_VERSIONS = range(2)
+FLEXIBLE_FROM = 1
 PREVIOUS_PRODUCER_ID_TAG, NEXT_PRODUCER_ID_TAG, CLIENT_VERSION_TAG = 0, 1, 2
 
-_FIXED = struct.Struct(">hqhib")
-_TIMES = struct.Struct(">qq")
-_NULL_ARRAY = b"\xff\xff\xff\xff"
-_BAD_BYTES = (struct.error, IndexError, ValueError, OverflowError)
+_INT16, _INT64 = Layout(">h"), Layout(">q")
+_FIXED = Layout(">hqhib")
+_TIMES = Layout(">qq")
 
 
 class TransactionLogValue(Struct, frozen=True):
@@ -54,78 +43,67 @@ class TransactionLogValue(Struct, frozen=True):
 
 def encode_key(transactional_id: str) -> bytes:
     """Raises ValueError beyond 32767 bytes."""
-    return INT16.pack(TRANSACTION_LOG) + string(transactional_id)
+    writer = Writer(flexible=False)
+    writer.int16(TRANSACTION_LOG)
+    writer.string(transactional_id)
+    return bytes(writer.buffer)
 
 
 def decode_key(data: bytes) -> str:
     """The transactional id. Raises UnknownRecordType, CorruptRecord."""
     try:
-        reader = Reader(data)
+        reader = Reader(data, 0, 0, flexible=False)
         record_type = reader.int16()
         if record_type != TRANSACTION_LOG:
             raise UnknownRecordType(record_type)
         transactional_id = reader.string()
-        reader.end()
-    except _BAD_BYTES as error:
+        reader.finish()
+    except READ_ERRORS as error:
         raise CorruptRecord(f"transaction key: {error}") from error
     return transactional_id
 
 
 def encode_value(value: TransactionLogValue, version: int) -> bytes:
     """`version` 0 or 1; version 0 drops what it cannot hold."""
-    fixed = _FIXED.pack(
+    writer = Writer(version >= FLEXIBLE_FROM, version)
+    writer.buffer += _FIXED.pack(
         version, value.producer_id, value.producer_epoch, value.timeout_ms, value.state
     )
-    times = _TIMES.pack(value.last_update_ms, value.start_ms)
-    if version == 1:
-        return fixed + _flexible_partitions(value) + times + _tags(value)
-    return fixed + _plain_partitions(value) + times
-
-
-def _flexible_partitions(value: TransactionLogValue) -> bytes:
     if value.partitions is None:
-        return COMPACT_NULL
-    return compact_array(
-        value.partitions,
-        lambda topic: compact_string(topic[0]) + compact_int32_array(topic[1]) + b"\x00",
-    )
+        writer.null_array()
+    else:
+        for name, partitions in writer.structs(value.partitions):
+            writer.string(name)
+            writer.int32_array(partitions)
+    writer.buffer += _TIMES.pack(value.last_update_ms, value.start_ms)
+    if version >= FLEXIBLE_FROM:
+        writer.tagged_fields(_tags(value))
+    return bytes(writer.buffer)
 
 
-def _plain_partitions(value: TransactionLogValue) -> bytes:
-    if value.partitions is None:
-        return _NULL_ARRAY
-    parts = [INT32.pack(len(value.partitions))]
-    for name, partitions in value.partitions:
-        parts += [
-            string(name),
-            struct.Struct(f">i{len(partitions)}i").pack(len(partitions), *partitions),
-        ]
-    return b"".join(parts)
-
-
-def _tags(value: TransactionLogValue) -> bytes:
-    tags = []
+def _tags(value: TransactionLogValue) -> dict[int, bytes]:
+    """The tagged fields that are not at their default."""
+    tags = {}
     if value.previous_producer_id != -1:
-        tags.append((PREVIOUS_PRODUCER_ID_TAG, INT64.pack(value.previous_producer_id)))
+        tags[PREVIOUS_PRODUCER_ID_TAG] = _INT64.pack(value.previous_producer_id)
     if value.next_producer_id != -1:
-        tags.append((NEXT_PRODUCER_ID_TAG, INT64.pack(value.next_producer_id)))
+        tags[NEXT_PRODUCER_ID_TAG] = _INT64.pack(value.next_producer_id)
     if value.client_version != 0:
-        tags.append((CLIENT_VERSION_TAG, INT16.pack(value.client_version)))
-    body = [uvarint(tag) + uvarint(len(payload)) + payload for tag, payload in tags]
-    return uvarint(len(tags)) + b"".join(body)
+        tags[CLIENT_VERSION_TAG] = _INT16.pack(value.client_version)
+    return tags
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
     """Raises CorruptRecord, also for a version that is not known."""
     try:
-        reader = Reader(data)
+        reader = Reader(data, 0, 0, flexible=False)
         version = reader.int16()
         if version not in READ_VERSIONS:
             raise CorruptRecord(f"transaction value of version {version}")
-        reader.flexible = version == 1
+        reader.flexible = version >= FLEXIBLE_FROM
         value = _read_value(reader)
-        reader.end()
-    except _BAD_BYTES as error:
+        reader.finish()
+    except READ_ERRORS as error:
         raise CorruptRecord(f"transaction value: {error}") from error
     return value
 
@@ -133,19 +111,9 @@ def decode_value(data: bytes) -> TransactionLogValue:
 def _read_value(reader: Reader) -> TransactionLogValue:
     producer_id, producer_epoch = reader.int64(), reader.int16()
     timeout_ms, state = reader.int32(), reader.int8()
-    partitions = _read_partitions(reader)
+    partitions = reader.nullable_structs(_read_topic)
     last_update_ms, start_ms = reader.int64(), reader.int64()
-    previous, following, client_version = -1, -1, 0
-    for tag, payload in reader.tags():
-        if tag == PREVIOUS_PRODUCER_ID_TAG:
-            previous = payload.int64()
-        elif tag == NEXT_PRODUCER_ID_TAG:
-            following = payload.int64()
-        elif tag == CLIENT_VERSION_TAG:
-            client_version = payload.int16()
-        else:
-            continue
-        payload.end()
+    tags = reader.tagged_fields()
     return TransactionLogValue(
         producer_id,
         producer_epoch,
@@ -154,22 +122,17 @@ def _read_value(reader: Reader) -> TransactionLogValue:
         partitions,
         last_update_ms,
         start_ms,
-        previous,
-        following,
-        client_version,
+        _tagged(tags, PREVIOUS_PRODUCER_ID_TAG, _INT64, -1),
+        _tagged(tags, NEXT_PRODUCER_ID_TAG, _INT64, -1),
+        _tagged(tags, CLIENT_VERSION_TAG, _INT16, 0),
     )
 
 
-def _read_partitions(reader: Reader) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
-    count = reader.uvarint() - 1 if reader.flexible else reader.int32()
-    if count < -1:
-        raise BadBytes(f"array of {count}")
-    if count == -1:
-        return None
-    return tuple([_read_topic(reader) for _ in range(count)])
+def _tagged(tags: Mapping[int, bytes], tag: int, layout: Layout, default: int) -> int:
+    value: int
+    (value,) = layout.unpack(tags[tag]) if tag in tags else (default,)
+    return value
 
 
 def _read_topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
-    topic = (reader.string(), reader.int32_array())
-    reader.end_struct()
-    return topic
+    return reader.string(), reader.int32_array()

@@ -1,44 +1,52 @@
-"""Signed (zigzag) varints, as records have them."""
+"""Varints of record batches, which are signed: the zigzag number 2n stands for n >= 0, 2n - 1 for
+-n < 0. A number takes seven bits a byte, low bits first.
+"""
 
 from __future__ import annotations
 
-_VARINT_BYTES_MAX = 5
+from groupd.protocol.primitives import uvarint
+
+_SMALL = 2048
 
 
 class BadVarint(ValueError):
     """More bytes than such a number has."""
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A signed varint of up to 32 bits and the position behind it. Raises IndexError,
+def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+    """A signed number of up to `bits` bits and the position behind it. Raises IndexError,
     BadVarint."""
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    value, end = read_varlong(data, position)
-    if end - position > _VARINT_BYTES_MAX or not -(2**31) <= value < 2**31:
-        raise BadVarint("varint too long")
-    return value, end
+    number, position = read_zigzag(data, position, bits)
+    return (number >> 1) ^ -(number & 1), position
 
 
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
-    """A signed varint of up to 64 bits and the position behind it. Raises IndexError,
-    BadVarint."""
-    byte = data[position]
+def read_zigzag(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+    """`read_varint` before the sign is taken out of the number: odd is negative."""
+    number, shift = data[position], 7
     position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value = byte & 0x7F
-    shift = 7
+    if number < 0x80:
+        return number, position
+    number &= 0x7F
     while True:
         byte = data[position]
         position += 1
-        value |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
         shift += 7
-        if shift > 63:
+        if shift >= bits:
             raise BadVarint("varint too long")
-    if value >= 2**64:
+    if number >> bits:
         raise BadVarint("varint too long")
-    return (value >> 1) ^ -(value & 1), position
+    return number, position
+
+
+_ZIGZAG = [uvarint(2 * value) for value in range(_SMALL)]
+"""Most lengths and deltas are small."""
+
+
+def zigzag(value: int) -> bytes:
+    """A signed varint of up to 64 bits."""
+    if 0 <= value < _SMALL:
+        return _ZIGZAG[value]
+    return uvarint(2 * value if value >= 0 else -2 * value - 1)

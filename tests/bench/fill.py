@@ -13,7 +13,7 @@ from uuid import uuid4
 from groupd.coordinator.core.consumer_group import records as group_records
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.partitioning import offsets_log_name, partition_for
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.storage.log import Append, Store

@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
-from groupd.protocol.records.batch import encode_batch, iter_records, verify_crc
+from groupd.protocol.records.batch import iter_records, verify_crc
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.open import DATABASE_FILE
 from tests.crash.wire import (
     Connection,

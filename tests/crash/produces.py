@@ -8,7 +8,8 @@ import struct
 from collections import deque
 from random import Random
 
-from groupd.protocol.records.batch import encode_batch, iter_records, verify_crc
+from groupd.protocol.records.batch import iter_records, verify_crc
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.crash.wire import (
     Connection,
     Reader,

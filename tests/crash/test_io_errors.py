@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.sqlite_driver import SqliteConnection
 from tests.crash.golden import OFFSET_COMMIT, OFFSET_FETCH, PRODUCE, serving
 from tests.crash.wire import (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.daemon import ROOT, Daemon
 from tests.support.wire_client import WireClient
 

@@ -16,7 +16,7 @@ from groupd.pipeline.fold.state import Settings
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.values import key_columns, topic_id_text, value_of
 from groupd.protocol.messages.consumer_group import TopicPartitions
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import encode_key, encode_value, record_type
 from groupd.protocol.records.schema import Record
 from tests.unit.consumer_group.harness import GROUP, Shard, owned

@@ -14,7 +14,8 @@ from groupd.coordinator.logtools.topic_ids import described_topics
 from groupd.coordinator.logtools.verify import verify_segments, verify_store
 from groupd.pipeline.generator.generate import Generated, Options, generate, plan_world
 from groupd.pipeline.generator.sinks import GeneratorError, SegmentSink, StoreSink
-from groupd.protocol.records.batch import check, decode_marker, encode_batch, iter_records
+from groupd.protocol.records.batch import check, decode_marker, iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import decode_record, encode_key, encode_value, record_type
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.storage.open import create_reader, create_store

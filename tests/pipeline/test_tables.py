@@ -14,7 +14,7 @@ from groupd.pipeline.job import Inputs
 from groupd.pipeline.jobs import commits, offsets
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.groups import DeleteGroupsRequest
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

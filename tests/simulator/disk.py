@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from groupd.protocol.records.batch import BatchRecord, encode_batch, iter_batches, iter_records
+from groupd.protocol.records.batch import BatchRecord, iter_batches, iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import Append, LogError, LogFenced, LogState, LogUnavailable, StoredBatch
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.options import Options

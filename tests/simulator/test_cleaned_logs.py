@@ -9,8 +9,7 @@ import pytest
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.protocol.records.batch import Batch, iter_batches
-from groupd.protocol.records.compaction import Compaction, Rules
-from groupd.protocol.records.survey import Survey, offsets_identity
+from groupd.protocol.records.compaction import Compaction, Rules, Survey, offsets_identity
 from groupd.storage.log import StoredBatch
 from tests.simulator.compare import difference
 from tests.simulator.options import draw

@@ -41,7 +41,7 @@ from groupd.protocol.messages.topics import (
     NewTopic,
 )
 from groupd.protocol.messages.transactions import EndTxnRequest
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.open import create_reader
 from groupd.testing.controlled_clock import ControlledClock
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.kio_entities import Plain
 from tests.support.wire_client import Request
 from tests.support.wire_requests import batch

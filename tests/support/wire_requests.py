@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.protocol.records.build import NewRecord, build_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.kio_entities import Plain
 from tests.support.wire_client import Request
 
@@ -13,7 +13,7 @@ def create_topic(topic: str, partitions: int = 1) -> Request:
 
 
 def batch(count: int) -> bytes:
-    return build_batch([NewRecord(1_700_000_000_000, None, b"value")] * count)
+    return encode_batch(0, -1, 1_700_000_000_000, [(None, b"value")] * count)
 
 
 RECORDS = batch(3)

@@ -14,8 +14,9 @@ import cramjam
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from groupd.protocol.records.batch import encode_batch, pack_batch, parse_header
-from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.batch import parse_header
+from groupd.protocol.records.batch_builder import encode_batch, pack_batch
+from groupd.protocol.records.varints import zigzag
 from tests.support.admin import end_offsets
 from tests.support.peer import Peer, peer_kind
 from tests.support.wire_client import WireClient

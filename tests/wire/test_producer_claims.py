@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer as Warmer
 
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient

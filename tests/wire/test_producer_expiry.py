@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.support.peer import Peer, make_peer, running
 from tests.support.process import wait_until
 from tests.support.wire_client import WireClient

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.records.batch import encode_batch, iter_batches, iter_records
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.transaction_records import decode_key, decode_value
 from tests.support.daemon import Daemon
 from tests.support.peer import running

@@ -49,16 +49,16 @@ def apply_offset(
 
 def replay_runs(
     records: Iterable[Record],
-    offset: int,
+    offsets: Iterable[int],
     replay_many: Callable[[str, str, ByPartition], None],
     replay: Callable[[Record, AppliedAt], None],
 ) -> None:
-    """Records outside transactions, at consecutive log offsets: those commits of a group to one
+    """Records outside transactions, at these log offsets: those commits of a group to one
     topic that follow each other at once, whatever else there is one by one."""
     new = tuple.__new__  # without a call of Python
     group = topic = ""
     run: ByPartition = {}
-    for at, record in enumerate(records, offset):
+    for at, record in zip(offsets, records, strict=False):
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
             if key.topic != topic or key.group != group:

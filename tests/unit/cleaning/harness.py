@@ -6,7 +6,8 @@ import asyncio
 
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.protocol.messages.data import READ_COMMITTED
-from groupd.protocol.records.batch import encode_batch, iter_records
+from groupd.protocol.records.batch import iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.testing.clock import ManualClock
 from tests.support.fetched import whole_batches
 from tests.unit.topics.conftest import LATEST_VERSION, Cluster

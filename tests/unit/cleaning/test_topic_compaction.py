@@ -9,14 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from groupd.protocol.messages.data import DeleteRecordsRequest, DeleteRecordsTopic
-from groupd.protocol.records.batch import (
-    DELETE_HORIZON,
-    HEADER_BYTES,
-    encode_batch,
-    iter_batches,
-    pack_batch,
-    parse_header,
-)
+from groupd.protocol.records.batch import DELETE_HORIZON, HEADER_BYTES, iter_batches, parse_header
+from groupd.protocol.records.batch_builder import encode_batch, pack_batch
 from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from groupd.storage.log import LogUnavailable
 from groupd.storage.memory import MemoryStore

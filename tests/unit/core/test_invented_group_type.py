@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from prometheus_client.exposition import generate_latest
@@ -36,9 +37,10 @@ from groupd.protocol.messages.groups import (
     ListedGroup,
     ListGroupsRequest,
 )
+from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
 from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
-from tests.unit.core.raffle.records import known
+from tests.unit.core.raffle.records import RECORDS
 from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
 from tests.unit.runtime.harness import Bench
@@ -48,8 +50,10 @@ NOW = Instant(1_000, 1_700_000_000_000)
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    """The line."""
-    with known():
+    """The line in the table; the layouts of its records go with those of `protocol/records`."""
+    by_prefix = {one.number.to_bytes(2, "big"): one for one in RECORDS}
+    by_key = {one.key: one for one in RECORDS}
+    with patch.dict(codec.TYPES_BY_PREFIX, by_prefix), patch.dict(codec.TYPES_BY_KEY, by_key):
         GROUP_TYPES.append(RAFFLE)
         yield
         GROUP_TYPES.remove(RAFFLE)

@@ -24,13 +24,8 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     TxnOffsetCommitRequest,
 )
-from groupd.protocol.records.batch import (
-    decode_marker,
-    encode_batch,
-    encode_marker,
-    iter_records,
-    parse_header,
-)
+from groupd.protocol.records.batch import decode_marker, iter_records, parse_header
+from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import (
     GroupMetadataKey,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.stream import UnreadableLog, split
 from groupd.protocol.messages.groups import DeleteGroupsRequest
-from groupd.protocol.records.batch import DELETE_HORIZON, encode_batch, iter_records
+from groupd.protocol.records.batch import DELETE_HORIZON, iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from tests.unit.history.harness import (
     START_MS,
     LoggedShard,

@@ -9,13 +9,8 @@ from pathlib import Path
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.topics.names import OFFSETS_PARTITIONS
-from groupd.protocol.records.batch import (
-    BatchRecord,
-    encode_batch,
-    encode_marker,
-    iter_batches,
-    parse_header,
-)
+from groupd.protocol.records.batch import BatchRecord, iter_batches, parse_header
+from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,

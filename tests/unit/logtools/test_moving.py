@@ -25,12 +25,11 @@ from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,
-    encode_batch,
     iter_batches,
     iter_records,
-    pack_batch,
     parse_header,
 )
+from groupd.protocol.records.batch_builder import encode_batch, pack_batch
 from groupd.protocol.records.codec import decode_record
 from groupd.protocol.records.compression import GZIP
 from groupd.protocol.records.schema import (

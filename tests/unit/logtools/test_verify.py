@@ -10,13 +10,14 @@ from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.logtools.findings import Counts, Finding
 from groupd.coordinator.logtools.segments import offsets_partitions
 from groupd.coordinator.logtools.verify import verify_segments, verify_store
-from groupd.protocol.records.batch import (
-    CONTROL,
-    BatchRecord,
+from groupd.protocol.records.batch import CONTROL, BatchRecord, parse_header
+from groupd.protocol.records.batch_builder import (
+    empty_batch,
     encode_batch,
-    parse_header,
+    new_header,
+    plain_batch,
+    rebuild_batch,
 )
-from groupd.protocol.records.rebuild import bare_header, empty_batch, plain_batch, rebuild_batch
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
@@ -130,7 +131,7 @@ async def test_a_batch_of_a_wrong_length_is_found(tmp_path: Path) -> None:
 
 
 async def test_a_batch_with_more_records_than_offsets_is_found(tmp_path: Path) -> None:
-    header = bare_header(0, 0, TIME_MS, TIME_MS)
+    header = new_header(0, 0, TIME_MS, TIME_MS)
     found = await reasons(tmp_path, rebuild_batch(header, [at(0, commit(1)), at(0, commit(2))]))
     assert found == [(0, "2 records up to offset delta 0")]
 
@@ -250,7 +251,7 @@ async def test_a_damaged_database_page_is_found(tmp_path: Path) -> None:
 
 
 def one_record(base: int, last: int, records: list[BatchRecord], max_ms: int = TIME_MS) -> bytes:
-    return rebuild_batch(bare_header(base, last, TIME_MS, max_ms), records)
+    return rebuild_batch(new_header(base, last, TIME_MS, max_ms), records)
 
 
 @pytest.mark.parametrize(

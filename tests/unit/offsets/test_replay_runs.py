@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +56,7 @@ def test_runs_are_what_records_are_one_by_one(writes: list[list[Record]]) -> Non
     by_run, singly = Offsets(), Offsets()
     offset = 0
     for records in writes:
-        replay_runs(records, offset, by_run.many, by_run.one)
+        replay_runs(records, count(offset), by_run.many, by_run.one)
         for at, record in enumerate(records, offset):
             singly.one(record, AppliedAt(at))
         offset += len(records)

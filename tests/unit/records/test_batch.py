@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.protocol.records import batch, compression
+from groupd.protocol.records.batch_builder import KeyValue, encode_batch, encode_marker
 
 NOW_MS = 1700000000000
 KEY = bytes.fromhex("0001 0002 6731 0006 6f7264657273 00000003")
@@ -33,26 +34,26 @@ MARKER = bytes.fromhex(
 
 
 def test_lg_01_plain_batch() -> None:
-    assert batch.encode_batch(7, 0, NOW_MS, [(KEY, VALUE)]) == PLAIN
+    assert encode_batch(7, 0, NOW_MS, [(KEY, VALUE)]) == PLAIN
     assert len(PLAIN) == 130
 
 
 def test_lg_01_tombstone() -> None:
-    encoded = batch.encode_batch(8, 0, NOW_MS, [(KEY, None)])
+    encoded = encode_batch(8, 0, NOW_MS, [(KEY, None)])
     assert encoded[8:12].hex() == "0000004a"
     assert encoded[17:21].hex() == "00f74a05"
     assert encoded[61:] == bytes.fromhex("30 00 00 00 24") + KEY + bytes.fromhex("01 00")
 
 
 def test_lg_01_commit_marker() -> None:
-    encoded = batch.encode_marker(9, 0, NOW_MS, 1000, 0, 3, commit=True)
+    encoded = encode_marker(9, 0, NOW_MS, 1000, 0, 3, commit=True)
     assert encoded == MARKER
     (record,) = batch.iter_records(encoded)
     assert batch.decode_marker(record) == batch.Marker(committed=True, coordinator_epoch=3)
 
 
 def test_abort_marker_and_other_control_records() -> None:
-    abort = batch.encode_marker(0, 0, 0, 5, 2, 9, commit=False)
+    abort = encode_marker(0, 0, 0, 5, 2, 9, commit=False)
     header = batch.check(abort)
     assert header.is_control
     assert header.is_transactional
@@ -148,7 +149,7 @@ def test_records_that_do_not_parse(position: int, new: bytes) -> None:
 
 def test_no_batch_without_records() -> None:
     with pytest.raises(ValueError, match="needs a record"):
-        batch.encode_batch(0, 0, 0, [])
+        encode_batch(0, 0, 0, [])
 
 
 def test_emptied_batch_is_a_bare_header() -> None:
@@ -167,7 +168,7 @@ def test_moving_a_batch_keeps_its_checksum() -> None:
 
 
 def test_log_append_time_counts_for_every_record() -> None:
-    payload = batch.encode_batch(0, 0, 1000, [(b"a", None), (b"b", None)])
+    payload = encode_batch(0, 0, 1000, [(b"a", None), (b"b", None)])
     stamped = batch.with_log_append_time(payload, 5000)
     header = batch.check(stamped)
     assert (header.is_log_append_time, header.max_timestamp_ms) == (True, 5000)
@@ -200,11 +201,11 @@ def test_round_trip(
     base_offset: int,
     leader_epoch: int,
     timestamp_ms: int,
-    records: list[batch.KeyValue],
+    records: list[KeyValue],
     producer: tuple[int, int],
     transactional: bool,
 ) -> None:
-    payload = batch.encode_batch(
+    payload = encode_batch(
         base_offset, leader_epoch, timestamp_ms, records, *producer, transactional=transactional
     )
     header = batch.check(payload)
@@ -226,8 +227,8 @@ def test_garbage_raises_only_our_errors(data: bytes) -> None:
 
 
 def test_many_batches_and_records() -> None:
-    first = batch.encode_batch(0, 0, 1, [(b"k", bytes(i)) for i in range(3000)])
-    second = batch.encode_batch(3000, 0, 2, [(None, b"")])
+    first = encode_batch(0, 0, 1, [(b"k", bytes(i)) for i in range(3000)])
+    second = encode_batch(3000, 0, 2, [(None, b"")])
     batches = list(batch.iter_batches(memoryview(first + second)))
     assert [item.payload for item in batches] == [first, second]
     records = [record for item in batches for record in batch.iter_records(item)]

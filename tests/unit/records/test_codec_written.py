@@ -236,5 +236,9 @@ def test_strings_beyond_the_format() -> None:
         encode_key(GroupMetadataKey("g" * 32768))
     with pytest.raises(ValueError, match="65536"):
         encode_key(GroupMetadataKey("é" * 32768))
-    long = OffsetCommitValue(1, metadata="m" * 40000)
+    # No request can bring a longer string, and Kafka reads none.
+    long = OffsetCommitValue(1, metadata="m" * 32767)
     assert decode_value(OFFSET_KEY, encode_value(Record(OFFSET_KEY, long))) == long
+    longer = OffsetCommitValue(1, metadata="m" * 32768)
+    with pytest.raises(CorruptRecord, match="32768"):
+        decode_value(OFFSET_KEY, encode_value(Record(OFFSET_KEY, longer)))

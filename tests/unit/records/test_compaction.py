@@ -17,23 +17,22 @@ from groupd.protocol.records.batch import (
     Batch,
     check,
     decode_marker,
-    encode_batch,
-    encode_marker,
     iter_records,
-    pack_batch,
     parse_header,
 )
+from groupd.protocol.records.batch_builder import encode_batch, encode_marker, pack_batch
 from groupd.protocol.records.codec import decode_record, encode_key, encode_value
-from groupd.protocol.records.compaction import Compaction, Rules
-from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
-from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
-from groupd.protocol.records.survey import (
+from groupd.protocol.records.compaction import (
     KEY_BYTES,
     TURN_RECORDS,
+    Compaction,
+    Rules,
     Survey,
     offsets_identity,
     plain_identity,
 )
+from groupd.protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
 T = TypeVar("T")
 

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from groupd.coordinator.topics.record_checks import TURN_RECORDS, ProducedRecords, survey_produced
 from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     CorruptBatch,
-    encode_batch,
     iter_records,
-    pack_batch,
     parse_header,
 )
-from groupd.protocol.records.batch_records import zigzag
-from groupd.protocol.records.produced import TURN_RECORDS, ProducedRecords, survey_produced
+from groupd.protocol.records.batch_builder import encode_batch, pack_batch
+from groupd.protocol.records.varints import zigzag
 
 BASE_MS = 1_700_000_000_000
 _BYTES = st.none() | st.binary(max_size=70) | st.integers(0, 20_000).map(bytes)

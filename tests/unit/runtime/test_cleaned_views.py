@@ -7,7 +7,8 @@ import pytest
 from groupd.coordinator.core.partitioning import compacted_log_name, offsets_log_name
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.topics.coordinator_logs import CoordinatorLog
-from groupd.protocol.records.batch import check, encode_batch, encode_marker, iter_records
+from groupd.protocol.records.batch import check, iter_records
+from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.storage.log import Append, LogUnavailable
 from tests.unit.runtime.harness import Bench
 from tests.unit.runtime.test_cleaner import HISTORY, WEEK_MS, cleaner, commits

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from groupd.coordinator.runtime import swap
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.shard_runtime import ShardState
-from groupd.protocol.records.batch import encode_batch, encode_marker, iter_batches, iter_records
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.protocol.records.codec import decode_record
 from groupd.protocol.records.schema import OffsetCommitKey
 from groupd.storage.log import Append, LogCorrupt, LogUnavailable, StoredBatch

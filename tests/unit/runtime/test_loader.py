@@ -14,7 +14,7 @@ from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.runtime import loader
 from groupd.coordinator.runtime.shard_runtime import ShardState
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 from groupd.storage.log import Append, LogCorrupt, LogUnavailable
@@ -111,10 +111,10 @@ async def test_a_damaged_log_fails_its_shard_and_no_other(damaged: Any) -> None:
 
 async def test_an_error_in_replay_fails_the_shard_at_start_not_the_daemon() -> None:
     def change(shard: GroupCoordinatorShard) -> None:
-        def failing(group_id: str, topic: str, offsets: Any) -> None:
+        def failing(records: Any, offsets: Any, producer: Any) -> None:
             raise KeyError("bug")
 
-        shard.replay_offsets = failing  # type: ignore[method-assign]
+        shard.replay_all = failing  # type: ignore[method-assign]
 
     bench = Bench(await store_with([offset("g", 1)]), change=change)
     with capture_logs() as logs:

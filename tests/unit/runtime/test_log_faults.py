@@ -19,7 +19,7 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import (
     ConsumerGroupMetadataKey,

@@ -11,7 +11,8 @@ from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
 from groupd.coordinator.runtime import producer_expiry
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
-from groupd.protocol.records.batch import encode_batch, parse_header
+from groupd.protocol.records.batch import parse_header
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.testing.clock import ManualClock
 
 DAY_MS = 86_400_000

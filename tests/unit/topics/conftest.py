@@ -26,7 +26,7 @@ from groupd.protocol.messages.data import (
     ProduceTopic,
 )
 from groupd.protocol.messages.topics import ConfigValue, CreateTopicsRequest, NewTopic
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
 
 START_MS = 1_700_000_000_000

@@ -17,7 +17,8 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from groupd.protocol.records.batch import encode_batch, iter_records
+from groupd.protocol.records.batch import iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import Append
 from groupd.storage.memory import MemoryStore
 from tests.support.fetched import whole_batches

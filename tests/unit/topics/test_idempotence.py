@@ -9,7 +9,8 @@ import pytest
 from groupd.coordinator.producers import producer_state
 from groupd.coordinator.producers.producer_state import ProducerStates, last_sequence
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.records.batch import encode_batch, parse_header
+from groupd.protocol.records.batch import parse_header
+from groupd.protocol.records.batch_builder import encode_batch
 
 
 @pytest.fixture

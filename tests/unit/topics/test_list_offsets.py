@@ -20,7 +20,8 @@ from groupd.protocol.messages.data import (
     ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
 )
-from groupd.protocol.records.batch import encode_batch, parse_header
+from groupd.protocol.records.batch import parse_header
+from groupd.protocol.records.batch_builder import encode_batch
 
 T = 1_600_000_000_000
 

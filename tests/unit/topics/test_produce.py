@@ -15,7 +15,8 @@ from groupd.coordinator.topics.names import OFFSETS_TOPIC, OFFSETS_TOPIC_ID
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
 from groupd.protocol.messages.topics import DeleteTopicsRequest
-from groupd.protocol.records.batch import encode_batch, iter_batches, iter_records
+from groupd.protocol.records.batch import iter_batches, iter_records
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.log import LogFenced, LogUnavailable
 from groupd.storage.memory import MemoryStore
 

@@ -13,8 +13,9 @@ from groupd.coordinator.topics.produce_entry import AT_ONCE_BYTES
 from groupd.coordinator.topics.record_checks import RECORD_ERRORS_MAX
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.data import ProducePartition, ProduceRequest, ProduceTopic
-from groupd.protocol.records.batch import encode_batch, iter_batches, pack_batch, parse_header
-from groupd.protocol.records.batch_records import zigzag
+from groupd.protocol.records.batch import iter_batches, parse_header
+from groupd.protocol.records.batch_builder import encode_batch, pack_batch
+from groupd.protocol.records.varints import zigzag
 from groupd.storage.memory import MemoryStore
 
 HOUR_MS = 3_600_000

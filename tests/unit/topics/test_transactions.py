@@ -28,14 +28,8 @@ from groupd.protocol.messages.producers import (
     WritableMarker,
     WriteTxnMarkersRequest,
 )
-from groupd.protocol.records.batch import (
-    encode_batch,
-    encode_marker,
-    is_transactional,
-    iter_batches,
-    iter_records,
-    parse_header,
-)
+from groupd.protocol.records.batch import is_transactional, iter_batches, iter_records, parse_header
+from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.storage.log import Append
 from groupd.storage.memory import MemoryStore
 

@@ -18,7 +18,7 @@ from groupd.protocol.messages.transactions import (
     EndTxnReply,
     ListTransactionsRequest,
 )
-from groupd.protocol.records.batch import encode_batch
+from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.transaction_records import encode_key
 from groupd.storage.log import Append, LogUnavailable
 from groupd.storage.memory import MemoryStore

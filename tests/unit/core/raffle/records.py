@@ -1,47 +1,30 @@
-"""The layout of its records; of a real type that stands in `protocol/records`."""
+"""The layout of its records; that of a real type stands in `protocol/records`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from unittest.mock import patch
-
-from groupd.protocol.records import codec
-from groupd.protocol.records.primitives import INT32, Reader, string
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.records.codec import make_record_type
 from tests.unit.core.raffle.group import RaffleKey, RaffleValue, TicketKey, TicketValue
 
 
-@contextmanager
-def known() -> Iterator[None]:
-    with (
-        patch.dict(codec.GROUP_KEYS, {120: RaffleKey}),
-        patch.dict(codec.PAIR_KEYS, {121: TicketKey}),
-        patch.dict(
-            codec._KEY_ENCODERS,
-            {
-                RaffleKey: codec._group_key_encoder(120),
-                TicketKey: codec._member_key_encoder(121),
-            },
-        ),
-        patch.dict(
-            codec._VALUE_ENCODERS,
-            {
-                RaffleValue: lambda value: b"\0\0" + INT32.pack(value.epoch),
-                TicketValue: lambda value: (
-                    b"\0\0" + string(value.client_id) + INT32.pack(value.number)
-                ),
-            },
-        ),
-        patch.dict(
-            codec._VALUE_DECODERS,
-            {
-                RaffleKey: (range(1), lambda reader, _: RaffleValue(reader.int32())),
-                TicketKey: (range(1), _ticket),
-            },
-        ),
-    ):
-        yield
+def read_raffle(reader: Reader) -> RaffleValue:
+    return RaffleValue(reader.int32())
 
 
-def _ticket(reader: Reader, version: int) -> TicketValue:
+def write_raffle(writer: Writer, value: RaffleValue) -> None:
+    writer.int32(value.epoch)
+
+
+def read_ticket(reader: Reader) -> TicketValue:
     return TicketValue(reader.string(), reader.int32())
+
+
+def write_ticket(writer: Writer, value: TicketValue) -> None:
+    writer.string(value.client_id)
+    writer.int32(value.number)
+
+
+RECORDS = (
+    make_record_type(120, RaffleKey, ("group",), read_raffle, write_raffle),
+    make_record_type(121, TicketKey, ("group", "member_id"), read_ticket, write_ticket),
+)

@@ -1,0 +1,193 @@
+"""Building record batches, magic 2; `batch` says what their bytes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+
+from groupd.protocol.crc import crc32c
+from groupd.protocol.records.batch import (
+    ABORT_MARKER,
+    CODEC_MASK,
+    COMMIT_MARKER,
+    CONTROL,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    BatchRecord,
+)
+from groupd.protocol.records.varints import zigzag
+
+KeyValue = tuple[bytes | None, bytes | None]
+
+NO_HEADERS = b"\x00"
+"""The headers of a record that has none: their number."""
+
+_NULL = b"\x01"
+_BEFORE_CRC = Struct(">qiibI")
+_AFTER_CRC = Struct(">hiqqqhii")
+_LENGTH_WITHOUT_TAIL = 9
+"""Leader epoch, magic and checksum: what the length counts beside the bytes after the checksum."""
+_MARKER_KEY = Struct(">hh")
+_MARKER_VALUE = Struct(">hi")
+
+
+def new_header(
+    base_offset: int,
+    last_offset: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    *,
+    leader_epoch: int = 0,
+    attributes: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    record_count: int = 0,
+) -> BatchHeader:
+    """The header of a new batch. `producer`: its id, epoch and base sequence. Length and checksum
+    stay 0 until `pack_batch`."""
+    return BatchHeader(
+        base_offset,
+        0,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset - base_offset,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        *producer,
+        record_count,
+    )
+
+
+def pack_batch(header: BatchHeader, records: bytes) -> bytes:
+    """A batch of `header` and `records` (encoded, and compressed as the header says); its length
+    and checksum are computed."""
+    tail = _AFTER_CRC.pack(*header[5:]) + records
+    length = _LENGTH_WITHOUT_TAIL + len(tail)
+    start = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
+    return start + tail
+
+
+def encode_record(
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    timestamp_delta_ms: int = 0,
+    headers: bytes = NO_HEADERS,
+) -> bytes:
+    """One record. `headers`: encoded, see `encode_headers`."""
+    body = (
+        b"\x00"
+        + zigzag(timestamp_delta_ms)
+        + zigzag(offset_delta)
+        + _sized(key)
+        + _sized(value)
+        + headers
+    )
+    return zigzag(len(body)) + body
+
+
+def _sized(data: bytes | None) -> bytes:
+    return _NULL if data is None else zigzag(len(data)) + data
+
+
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    parts = [zigzag(len(headers))]
+    for name, value in headers:
+        raw = name.encode()
+        parts += (zigzag(len(raw)), raw, _sized(value))
+    return b"".join(parts)
+
+
+def encode_records(records: Iterable[KeyValue], first_delta: int = 0) -> bytes:
+    """Records without headers, at consecutive offsets and the timestamp of their batch.
+    `first_delta`: the offset of the first one minus that of the batch."""
+    numbered = enumerate(records, first_delta)
+    return b"".join([encode_record(delta, key, value) for delta, (key, value) in numbered])
+
+
+def encode_batch(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    records: Sequence[KeyValue],
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = 0,
+    transactional: bool = False,
+    *,
+    control: bool = False,
+) -> bytes:
+    """An uncompressed create-time batch at consecutive offsets, all at `timestamp_ms`."""
+    if not records:
+        raise ValueError("a batch needs a record")
+    header = new_header(
+        base_offset,
+        base_offset + len(records) - 1,
+        timestamp_ms,
+        timestamp_ms,
+        leader_epoch=leader_epoch,
+        attributes=(TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
+        producer=(producer_id, producer_epoch, base_sequence),
+        record_count=len(records),
+    )
+    return pack_batch(header, encode_records(records))
+
+
+def encode_marker(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    *,
+    commit: bool,
+) -> bytes:
+    """The control batch that ends a transaction."""
+    key = _MARKER_KEY.pack(0, COMMIT_MARKER if commit else ABORT_MARKER)
+    return encode_batch(
+        base_offset,
+        leader_epoch,
+        timestamp_ms,
+        [(key, _MARKER_VALUE.pack(0, coordinator_epoch))],
+        producer_id,
+        producer_epoch,
+        -1,
+        transactional=True,
+        control=True,
+    )
+
+
+def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
+    """The batch of `header` with just these records, uncompressed: its place, first and last
+    offset, times, producer and kind stay. Gaps between offsets are legal, as compaction leaves
+    them. Without records it is a bare header."""
+    base_ms = header.base_timestamp_ms
+    body = b"".join(
+        encode_record(
+            record.offset - header.base_offset,
+            record.key,
+            record.value,
+            # Under log append time the header's time counts; what is stored here does not.
+            0 if header.is_log_append_time else record.timestamp_ms - base_ms,
+            encode_headers(record.headers) if record.headers else NO_HEADERS,
+        )
+        for record in records
+    )
+    attributes = header.attributes & ~CODEC_MASK
+    return pack_batch(header._replace(attributes=attributes, record_count=len(records)), body)
+
+
+def plain_batch(records: Sequence[BatchRecord]) -> bytes:
+    """A create-time batch of these records, at least one, in the order of their offsets, without a
+    producer; it ends with the last record."""
+    times = [record.timestamp_ms for record in records]
+    first, last = records[0].offset, records[-1].offset
+    return rebuild_batch(new_header(first, last, times[0], max(times)), records)
+
+
+def empty_batch(base_offset: int, last_offset: int) -> bytes:
+    """What compaction leaves of a batch whose records are all gone: a bare header."""
+    return pack_batch(new_header(base_offset, last_offset, -1, -1), b"")
