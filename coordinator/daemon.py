@@ -20,9 +20,9 @@ from msgspec import Struct, field
 from groupd.coordinator.advertised import address_told
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
-from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.group_types import group_settings
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
@@ -195,9 +195,7 @@ class Daemon:
             new_id=self._host.new_id,
             now=self._clock.now,
             nodes=self._nodes,
-            group_configs=GroupConfigFunctions(
-                group_configs.describe, group_configs.alter, group_configs.BROKER_KEYS
-            ),
+            group_configs=GroupConfigFunctions.of(group_settings()),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
             offsets_markers=cluster or OffsetsMarkers(self._broker),

@@ -1,15 +1,16 @@
-"""Dynamic settings of one group (resource GROUP): what may be set, checked and what counts.
+"""Dynamic settings of one group (resource GROUP): what may be set, how it is checked, what counts.
 
-Pure functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
-clamped when read, so that changing the broker never makes a stored override an error. They take
-effect at the group's next heartbeat, and the group need not exist (spec: consumer groups, 7).
+Each group type declares its settings (`GroupType.settings`). Overrides are kept as given, by Kafka
+name; a group need not exist to have some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from msgspec import Struct
+
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.config_values import (
     BOOLEAN,
     INT,
@@ -23,85 +24,71 @@ from groupd.coordinator.config_values import (
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.topics import ConfigValue
 
-SESSION_TIMEOUT = "consumer.session.timeout.ms"
-HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
-ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
-ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
-
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations of IncrementalAlterConfigs."""
-
-_INT_STEMS = {
-    SESSION_TIMEOUT: "session_timeout_ms",
-    HEARTBEAT_INTERVAL: "heartbeat_interval_ms",
-    ASSIGNMENT_INTERVAL: "assignment_interval_ms",
-}
-NAMES = (*_INT_STEMS, ASSIGNOR_OFFLOAD, ASSIGNOR_ORDER)
-
-BROKER_KEYS = {
-    SESSION_TIMEOUT: "group.consumer.session.timeout.ms",
-    HEARTBEAT_INTERVAL: "group.consumer.heartbeat.interval.ms",
-    ASSIGNMENT_INTERVAL: "group.consumer.assignment.interval.ms",
-    ASSIGNOR_OFFLOAD: "group.consumer.assignor.offload.enable",
-    ASSIGNOR_ORDER: ASSIGNOR_ORDER,
-}
-"""Setting -> the broker's, which counts where the group has none."""
-
-_RULES = {
-    SESSION_TIMEOUT: ValueRule(INT, 1),
-    HEARTBEAT_INTERVAL: ValueRule(INT, 1),
-    ASSIGNMENT_INTERVAL: ValueRule(INT, 0),
-    ASSIGNOR_OFFLOAD: ValueRule(BOOLEAN),
-    ASSIGNOR_ORDER: ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
-}
-
-_DOCUMENTATION = {
-    SESSION_TIMEOUT: "Session timeout of the group's consumer members.",
-    HEARTBEAT_INTERVAL: "Heartbeat interval that the group's members are told.",
-    ASSIGNMENT_INTERVAL: "Least time between two target assignments of the group.",
-    ASSIGNOR_OFFLOAD: "Whether targets of a large group are computed between requests.",
-    ASSIGNOR_ORDER: "Who gets partitions that nobody has where `uniform` may choose.",
-}
-
 
 Overrides = Mapping[str, str] | None
 """A group's overrides by Kafka name; None = none."""
 
 
-def session_timeout_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective session timeout of the group's consumer members."""
-    if not overrides:
-        return config.consumer_session_timeout_ms
-    return _clamped(config, SESSION_TIMEOUT, overrides.get(SESSION_TIMEOUT))
+class GroupSetting(Struct, frozen=True):
+    """`broker_key` and `attribute`: the broker's setting, which counts where the group has none,
+    and where `CoordinatorConfig` has it. `low` and `high`: attributes with the broker's bounds, ""
+    for none. `above`: a setting that this one must be greater than."""
 
+    name: str
+    broker_key: str
+    attribute: str
+    rule: ValueRule
+    documentation: str
+    low: str = ""
+    high: str = ""
+    above: GroupSetting | None = None
 
-def heartbeat_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective heartbeat interval, as members are told."""
-    if not overrides:
-        return config.consumer_heartbeat_interval_ms
-    return _clamped(config, HEARTBEAT_INTERVAL, overrides.get(HEARTBEAT_INTERVAL))
+    def text(self, config: CoordinatorConfig, overrides: Overrides) -> str:
+        """The value that counts, as DescribeConfigs spells it."""
+        given = overrides.get(self.name) if overrides else None
+        if self.rule.config_type == INT:
+            return str(self.number(config, overrides or {}))
+        if given is not None:
+            return given.lower()
+        value = getattr(config, self.attribute)
+        return str(value).lower() if self.rule.config_type == BOOLEAN else str(value)
 
+    def number(self, config: CoordinatorConfig, overrides: Mapping[str, str]) -> int:
+        """The value that counts, of a setting of type INT: within the broker's bounds."""
+        low: int = getattr(config, self.low)
+        high: int = getattr(config, self.high)
+        return min(max(self.stored(config, overrides), low), high)
 
-def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
-    """The effective least time between two target assignments."""
-    if not overrides:
-        return config.consumer_assignment_interval_ms
-    return _clamped(config, ASSIGNMENT_INTERVAL, overrides.get(ASSIGNMENT_INTERVAL))
+    def stored(self, config: CoordinatorConfig, overrides: Mapping[str, str]) -> int:
+        """The override as it is stored, or the broker's value."""
+        given = overrides.get(self.name)
+        return int(getattr(config, self.attribute) if given is None else given)
 
+    def checked(self, config: CoordinatorConfig, text: str) -> str:
+        """The value as it is kept. Raises INVALID_CONFIG. The bounds of the broker are named, as
+        by Kafka's GroupConfig."""
+        try:
+            value = check_value(
+                self.name, text.lower() if self.rule.config_type == STRING else text, self.rule
+            )
+        except InvalidValue as error:
+            raise _invalid(str(error)) from error
+        if self.low and int(value) < getattr(config, self.low):
+            raise _invalid(f"{self.name} must be greater than or equal to {self._bound('min')}")
+        if self.high and int(value) > getattr(config, self.high):
+            raise _invalid(f"{self.name} must be less than or equal to {self._bound('max')}")
+        return value
 
-def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether the target of a large group is computed between requests."""
-    text = overrides.get(ASSIGNOR_OFFLOAD) if overrides else None
-    return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
-
-
-def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether partitions that nobody has go to the members that speak soonest."""
-    return _assignor_order(config, overrides) == "soonest"
+    def _bound(self, which: str) -> str:
+        """group.consumer.session.timeout.ms -> group.consumer.min.session.timeout.ms."""
+        group, type_name, rest = self.broker_key.split(".", 2)
+        return f"{group}.{type_name}.{which}.{rest}"
 
 
 def alter(
+    settings: Sequence[GroupSetting],
     config: CoordinatorConfig,
     current_overrides: Mapping[str, str],
     changes: Iterable[tuple[str, int, str | None]],
@@ -117,6 +104,7 @@ def alter(
     """
     if group_id == "":
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    by_name = {one.name: one for one in settings}
     overrides = dict(current_overrides)
     seen: set[str] = set()
     for name, operation, value in changes:
@@ -126,81 +114,37 @@ def alter(
         if operation == DELETE:
             overrides.pop(name, None)
             continue
-        if name not in NAMES:
+        if name not in by_name:
             raise _invalid(f"Unknown group config name: {name}")
         if operation == SET and value is not None:
-            overrides[name] = _checked(config, name, value)
+            overrides[name] = by_name[name].checked(config, value)
         elif operation == SET:
             raise _invalid(f"Null value not supported for group configs: {name}")
         else:
             done = "SUBTRACT" if operation == SUBTRACT else "APPEND"
             raise _invalid(f"Can't {done} to key {name} because its type is not LIST.")
-    _check_together(config, overrides)
+    for one in settings:
+        if one.above and one.stored(config, overrides) <= one.above.stored(config, overrides):
+            raise _invalid(f"{one.name} must be greater than {one.above.name}")
     return overrides
 
 
-def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValue]:
+def describe(
+    settings: Sequence[GroupSetting], config: CoordinatorConfig, overrides: Overrides
+) -> list[ConfigValue]:
     """All settings of a group, by name; values are the effective ones."""
     given = overrides or {}
-    values: list[ConfigValue] = []
-    for name in sorted(NAMES):
-        is_default = name not in given
-        if name == ASSIGNOR_OFFLOAD:
-            text, kind = str(offloads_assignor(config, given)).lower(), BOOLEAN
-        elif name == ASSIGNOR_ORDER:
-            text, kind = _assignor_order(config, given), STRING
-        else:
-            text, kind = str(_clamped(config, name, given.get(name))), INT
-        values.append(
-            ConfigValue(
-                name,
-                text,
-                is_default=is_default,
-                source=SOURCE_DEFAULT if is_default else SOURCE_GROUP,
-                config_type=kind,
-                documentation=_DOCUMENTATION[name],
-            )
+    return [
+        ConfigValue(
+            one.name,
+            one.text(config, given),
+            is_default=one.name not in given,
+            source=SOURCE_GROUP if one.name in given else SOURCE_DEFAULT,
+            config_type=one.rule.config_type,
+            documentation=one.documentation,
         )
-    return values
-
-
-def _assignor_order(config: CoordinatorConfig, overrides: Overrides) -> str:
-    text = overrides.get(ASSIGNOR_ORDER) if overrides else None
-    return config.consumer_assignor_order if text is None else text.lower()
-
-
-def _broker(config: CoordinatorConfig, name: str, part: str = "") -> int:
-    value: int = getattr(config, f"consumer_{part}{_INT_STEMS[name]}")
-    return value
-
-
-def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
-    value = _broker(config, name) if text is None else int(text)
-    return min(max(value, _broker(config, name, "min_")), _broker(config, name, "max_"))
-
-
-def _checked(config: CoordinatorConfig, name: str, text: str) -> str:
-    """The value as it is kept. The bounds of the broker are named, as by Kafka's GroupConfig."""
-    if name == ASSIGNOR_ORDER:
-        text = text.lower()
-    try:
-        value = check_value(name, text, _RULES[name])
-    except InvalidValue as error:
-        raise _invalid(str(error)) from error
-    if name in _INT_STEMS:
-        stem = BROKER_KEYS[name].removeprefix("group.consumer.")
-        if int(value) < _broker(config, name, "min_"):
-            raise _invalid(f"{name} must be greater than or equal to group.consumer.min.{stem}")
-        if int(value) > _broker(config, name, "max_"):
-            raise _invalid(f"{name} must be less than or equal to group.consumer.max.{stem}")
-    return value
-
-
-def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:
-    session = int(overrides.get(SESSION_TIMEOUT, _broker(config, SESSION_TIMEOUT)))
-    heartbeat = int(overrides.get(HEARTBEAT_INTERVAL, _broker(config, HEARTBEAT_INTERVAL)))
-    if session <= heartbeat:
-        raise _invalid(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+        for one in sorted(settings, key=lambda one: one.name)
+    ]
 
 
 def _invalid(message: str) -> ApiError:

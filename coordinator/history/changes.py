@@ -82,7 +82,7 @@ class OffsetChange(Struct, frozen=True):
     cause: str = ""
 
 
-class GroupEvent(Struct, frozen=True):
+class LoggedGroupEvent(Struct, frozen=True):
     """`epoch`: generation, group epoch or member epoch, whichever the event is about."""
 
     kind: LoggedEventKind
@@ -93,4 +93,4 @@ class GroupEvent(Struct, frozen=True):
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-Change = OffsetChange | GroupEvent
+Change = OffsetChange | LoggedGroupEvent

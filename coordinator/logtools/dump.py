@@ -14,13 +14,13 @@ from groupd.coordinator.logtools.entries import Entry, entries_of
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.record_json import key_json, value_json
 from groupd.coordinator.logtools.record_types import CHOICES, MARKER
-from groupd.coordinator.logtools.sources import Source, log_name
+from groupd.coordinator.logtools.sources import LogSource, log_name
 from groupd.protocol.records.batch import BatchHeader, CorruptBatch
 from groupd.protocol.records.compression import UnsupportedCodec
 
 
 async def dump_lines(
-    source: Source,
+    source: LogSource,
     make_selection: Callable[[], Selection],
     partitions: Sequence[int] | None,
     *,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import AppliedAt

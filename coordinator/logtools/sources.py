@@ -21,7 +21,7 @@ from groupd.storage.reader import StoreReader
 READ_BYTES = 1024 * 1024
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """Partitions of an offsets log."""
 
     async def partitions(self) -> list[int]:

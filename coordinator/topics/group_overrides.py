@@ -7,6 +7,7 @@ Which settings exist and what they may be is decided by the functions injected h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.config_keys import changes_to
 from groupd.coordinator.config_values import SOURCE_GROUP
+from groupd.coordinator.core.group_configs import GroupSetting, alter, describe
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.overrides import Overrides
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -47,6 +49,15 @@ class GroupConfigFunctions(Struct, frozen=True):
     describe: Callable[[CoordinatorConfig, Mapping[str, str] | None], Sequence[ConfigValue]]
     alter: AlterFunction
     broker_keys: Mapping[str, str]
+
+    @classmethod
+    def of(cls, settings: Sequence[GroupSetting]) -> GroupConfigFunctions:
+        """For these settings."""
+        return cls(
+            partial(describe, settings),
+            partial(alter, settings),
+            {one.name: one.broker_key for one in settings},
+        )
 
 
 class GroupOverrides(Overrides):

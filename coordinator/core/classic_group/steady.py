@@ -13,7 +13,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.protocol.messages.classic_group import HeartbeatRequest
 
 
-class SteadyHeartbeat:
+class ClassicHeartbeatLease:
     """The lease of one member of one generation."""
 
     __slots__ = (
@@ -45,7 +45,7 @@ class SteadyHeartbeat:
         self._deadline = deadline
 
     @classmethod
-    def of(cls, state: ShardState, request: HeartbeatRequest) -> SteadyHeartbeat | None:
+    def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicHeartbeatLease | None:
         """For a heartbeat that has just been answered without an error, if the group is stable."""
         group = state.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:

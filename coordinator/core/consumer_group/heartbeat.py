@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import events, records, shared_target
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.fence import fence_members
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
@@ -34,11 +33,14 @@ from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from groupd.coordinator.core.consumer_group.steady import SteadyHeartbeat
+from groupd.coordinator.core.consumer_group.settings import (
+    session_timeout_ms,
+)
+from groupd.coordinator.core.consumer_group.steady import ConsumerHeartbeatLease
 from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
 from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
-from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -86,7 +88,7 @@ def _regular(
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
         session = state.deadlines.get((SESSION, group.group_id, before.member_id))
         if session is not None and before.member_id not in group.unacknowledged:
-            outcome.steady = SteadyHeartbeat(state, group, session, timeout_ms)
+            outcome.steady = ConsumerHeartbeatLease(state, group, session, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))

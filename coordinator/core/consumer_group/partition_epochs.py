@@ -10,8 +10,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.errors import ReplayError
 from groupd.protocol.messages import TopicId
 
 FREE = -1

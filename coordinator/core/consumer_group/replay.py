@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_EPOCH,
@@ -20,6 +19,7 @@ from groupd.coordinator.core.consumer_group.member import (
     UNKNOWN_MEMBER,
     MemberState,
 )
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group_type import Replay
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.records.schema import (

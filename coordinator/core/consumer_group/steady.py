@@ -19,7 +19,7 @@ def _may_rest(group: ConsumerGroup) -> bool:
     return group.assignment_epoch == group.group_epoch and not group.regex_subscribers
 
 
-class SteadyHeartbeat:
+class ConsumerHeartbeatLease:
     """The lease of one member of one group. Not for groups with regular expressions: their
     heartbeats may have to schedule a resolution."""
 

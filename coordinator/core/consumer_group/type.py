@@ -22,6 +22,7 @@ from groupd.coordinator.core.consumer_group.group import (
     TYPE_NAME,
     ConsumerGroup,
 )
+from groupd.coordinator.core.consumer_group.settings import SETTINGS
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
@@ -45,6 +46,7 @@ CONSUMER = GroupType(
             "Target assignments of consumer groups",
         ),
     ),
+    settings=SETTINGS,
     requests={
         ConsumerGroupHeartbeatRequest: heartbeat.handle,
         DescribeConsumerGroup: describe.handle,

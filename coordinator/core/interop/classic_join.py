@@ -14,7 +14,6 @@ from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
 from groupd.coordinator.core.classic_group.subscription import MalformedSubscription, Subscription
 from groupd.coordinator.core.consumer_group import events
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.lookup import (
     Resolved,
@@ -29,6 +28,7 @@ from groupd.coordinator.core.consumer_group.timers import (
     cancel_rebalance,
 )
 from groupd.coordinator.core.consumer_group.update import Step, update_group
+from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.interop import classic_members, downgrade
 from groupd.coordinator.core.interop.classic_members import supports
 from groupd.coordinator.core.interop.embedded_protocol import (

@@ -28,7 +28,6 @@ from groupd.coordinator.core.classic_group.subscription import (
     parse_subscription,
 )
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     ConsumerGroup,
@@ -36,6 +35,7 @@ from groupd.coordinator.core.consumer_group.group import (
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
 from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     claim_of,

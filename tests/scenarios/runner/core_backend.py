@@ -18,6 +18,7 @@ from groupd.coordinator.core.assignors.api import (
     TopicDescriber,
 )
 from groupd.coordinator.core.assignors.loader import load_assignors
+from groupd.coordinator.core.group_types import group_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
@@ -161,7 +162,11 @@ class CoreBackend:
             code, message = 0, None
             try:
                 changed = group_configs.alter(
-                    self._config, self.broker.group_configs.get(group, {}), changes, group_id=group
+                    group_settings(),
+                    self._config,
+                    self.broker.group_configs.get(group, {}),
+                    changes,
+                    group_id=group,
                 )
             except ApiError as error:
                 code, message = int(error.code), error.message

@@ -6,8 +6,8 @@ import pytest
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.errors import ReplayError
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.consumer_group import fence
+from groupd.coordinator.core import group_configs
+from groupd.coordinator.core.consumer_group import fence, settings
 from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.group_configs import (
-    ASSIGNMENT_INTERVAL,
-    ASSIGNOR_OFFLOAD,
-    ASSIGNOR_ORDER,
-    HEARTBEAT_INTERVAL,
-    SESSION_TIMEOUT,
-    alter,
+from groupd.coordinator.core.consumer_group.settings import (
     assignment_interval_ms,
-    describe,
 )
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.errors import ApiError, ErrorCode
 from tests.unit.consumer_group.harness import FOO, GROUP, Shard, topic
 
+SESSION_TIMEOUT = settings.SESSION_TIMEOUT.name
+HEARTBEAT_INTERVAL = settings.HEARTBEAT_INTERVAL.name
+ASSIGNMENT_INTERVAL = settings.ASSIGNMENT_INTERVAL.name
+ASSIGNOR_OFFLOAD = settings.ASSIGNOR_OFFLOAD.name
+ASSIGNOR_ORDER = settings.ASSIGNOR_ORDER.name
+alter = partial(group_configs.alter, settings.SETTINGS)
+describe = partial(group_configs.describe, settings.SETTINGS)
 CONFIG = CoordinatorConfig()
 SET, DELETE, APPEND = 0, 1, 2
 

@@ -7,7 +7,7 @@ from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.changes import (
     Actor,
     ChangeKind,
-    GroupEvent,
+    LoggedGroupEvent,
     OffsetChange,
 )
 from groupd.protocol.messages.groups import DeleteGroupsRequest
@@ -141,7 +141,7 @@ async def test_events_of_a_classic_group() -> None:
     log.members("g", 2, m2=(0, 1))
     log.members("g", 3)
     log.request(DeleteGroupsRequest(("g",)))
-    events = [change for change in await changes(log, "g") if isinstance(change, GroupEvent)]
+    events = [change for change in await changes(log, "g") if isinstance(change, LoggedGroupEvent)]
     assert [(event.kind, event.member_id, event.epoch) for event in events] == [
         (LoggedEventKind.MEMBER_JOINED, "m1", 1),
         (LoggedEventKind.MEMBER_JOINED, "m2", 1),
@@ -183,7 +183,7 @@ async def test_owners_and_events_of_a_consumer_group() -> None:
     log.commit("g", 0, 1)
     found = await changes(log, "g")
     assert [
-        (change.kind, change.epoch) if isinstance(change, GroupEvent) else short(change)
+        (change.kind, change.epoch) if isinstance(change, LoggedGroupEvent) else short(change)
         for change in found
     ] == [
         (LoggedEventKind.MEMBER_JOINED, -1),
