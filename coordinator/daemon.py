@@ -24,13 +24,12 @@ from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.group_types import group_settings
 from groupd.coordinator.host import Host
-from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.broker import Broker, shard_maker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock, SystemClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.offsets_view import OffsetsView
-from groupd.coordinator.runtime.routes import failure_for, group_routes
-from groupd.coordinator.runtime.shard_maker import shard_maker
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.connection_stats import ConnectionStats
@@ -78,7 +77,7 @@ class Daemon:
     For embedders: `clock` is the time of groups, offsets and records; sockets and long polls stay
     in real time unless it is the only one (`socket_clock`). `store` is used instead of the one of
     `options.store_url`. `wrap(requests)` may stand between the connections and the broker: it sees
-    every decoded request but repeated heartbeats (`groupd.steady.replies.enable`). `control`
+    every decoded request, and may watch for repeated heartbeats (`Slot.watchers`). `control`
     answers what comes to `/control` of the admin port. `host` is what all of it stands on.
     """
 
@@ -183,8 +182,7 @@ class Daemon:
             shard_maker(self._config, self._assignors, self._host.new_id),
             self._store,
             self._clock,
-            group_routes(),
-            failure_for,
+            ROUTES,
             served=None if self._hosting is None else (),
         )
         self._cleaner = Cleaner(self._store, self._broker.shards, self._config, self._clock.now)
@@ -276,7 +274,6 @@ class Daemon:
             self._socket_clock,
             self.requests,
             self.connections,
-            self._clock,
             self._host.connection,
         )
         self.kafka_address = await self._listener.start(*self.options.listen)

@@ -27,7 +27,6 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "groupd.fetch.max.wait.ms": "25",
                 "groupd.consumer.target.linger.ms": "0",
                 "groupd.consumer.assignor.order": "canonical",
-                "groupd.steady.replies.enable": "false",
                 "log.retention.ms": "-1",
                 "groupd.telemetry.enable": "false",
             }

@@ -16,8 +16,7 @@ from groupd.coordinator.cleaning.compaction import TopicCompaction
 from groupd.coordinator.cleaning.rests import Rests
 from groupd.coordinator.cleaning.retention import Retention
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.runtime.alarm import Alarm
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX
 from groupd.coordinator.runtime.turns import Sleep
 from groupd.coordinator.topics.catalogue import Topic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -48,10 +47,8 @@ class ControlledDaemon:
             control=True,
             advertised=options.advertised,
         )
-        # Repeated replies never come to where faults are.
-        config = replace(options.config, steady_replies_enable=False)
         recorder = None if recording is None else _recorder(*recording)
-        self._engine = Engine(harness, config=config, host=recorder)
+        self._engine = Engine(harness, config=options.config, host=recorder)
         self._engine.control = ControlApi(Operations(self._engine))
         self._public = not is_loopback(host)
 

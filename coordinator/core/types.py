@@ -11,8 +11,9 @@ from msgspec import Struct, field
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.schema import Record
 
-RequestToken = int
-"""Names one waiting request; the shell maps it to a connection's reply slot."""
+RequestToken = Any
+"""Names one request that waits for its answer. The core only keeps it and gives it back with the
+reply; in a broker it is the waiter itself (`groupd.coordinator.runtime.waiting.Waiter`)."""
 
 NO_TOKEN: RequestToken = -1
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NotRequired, TypedDict, cast
 from groupd.coordinator.faults import spec as spec_of
 from groupd.coordinator.faults.errors import HarnessError, NotFound
 from groupd.coordinator.faults.facts import matches
-from groupd.coordinator.faults.intercepted import InterceptedSlot
+from groupd.coordinator.faults.intercepted import InterceptedSlot, watch
 from groupd.coordinator.faults.liveness import Liveness
 from groupd.coordinator.faults.spec import FaultSpec
 from groupd.coordinator.runtime.clock import Clock
@@ -168,6 +168,7 @@ class FaultLayer:
         self._hit = hit
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
+        watch(slot, _nothing, lambda: not self._table.faults)
         if not self._table.faults:
             self._inner.submit(slot, api, request)
             return
@@ -197,11 +198,12 @@ class FaultLayer:
             self._liveness.silenced.discard((request.group_id, request.member_id))
         towards = towards or slot
         self._inner.submit(towards, api, request)
-        slot.token = towards.token  # whoever forgets the slot forgets the request
+        if towards is not slot:
+            slot.stand_in = towards.stand_in or towards
 
     def _tamper(self, fault: Fault, slot: Slot, api: Api, request: Any, reply: Any) -> None:
         """The broker has carried the request out, and this is its reply."""
-        self._act(fault, slot, api, request, partial(slot.resolve, reply), reply)
+        self._act(fault, slot, api, request, partial(slot.send, reply), reply)
 
     def _act(
         self,
@@ -216,7 +218,7 @@ class FaultLayer:
         match spec.action:
             case spec_of.ERROR:
                 failure = failure_for(request, api.failure)
-                slot.resolve(failure(request, spec.code, spec.message))
+                slot.send(failure(request, spec.code, spec.message))
             case spec_of.DELAY:
                 self._clock.call_at(self._clock.now().monotonic_ms + spec.ms, go_on)
             case spec_of.HOLD if fault.over:
@@ -230,9 +232,9 @@ class FaultLayer:
             case spec_of.CLOSE:
                 slot.connection.abort()
             case spec_of.TWICE:
-                slot.resolve(reply, copies=2)
+                slot.send(reply, copies=2)
             case spec_of.REDIRECT:
-                slot.resolve(_elsewhere(spec, request))
+                slot.send(_elsewhere(spec, request))
 
     def _silence(self, api: Api, request: Any) -> None:
         if api.key in HEARTBEATS:
@@ -247,3 +249,7 @@ def _elsewhere(spec: FaultSpec, request: Any) -> FindCoordinatorReply:
             FoundCoordinator(key, node_id, host, port, ErrorCode.NONE, None) for key in request.keys
         )
     )
+
+
+def _nothing() -> None:
+    """A request that comes again while there are no faults is none of a fault's business."""

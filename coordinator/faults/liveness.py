@@ -24,7 +24,7 @@ from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.shard_state import ShardState
-from groupd.coordinator.server.connection import Connection
+from groupd.coordinator.server.slot import Client
 
 MemberKey = tuple[str, str]
 """(group id, member id)."""
@@ -35,10 +35,10 @@ class Liveness:
 
     def __init__(self, broker: Callable[[], Broker]) -> None:
         self._broker = broker
-        self._connections: dict[MemberKey, Connection] = {}
+        self._connections: dict[MemberKey, Client] = {}
         self.silenced: set[MemberKey] = set()
 
-    def heard(self, request: Any, connection: Connection) -> None:
+    def heard(self, request: Any, connection: Client) -> None:
         """A request of any kind came over `connection`."""
         member_id = getattr(request, "member_id", None)
         group_id = getattr(request, "group_id", None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from groupd.coordinator.core.types import NO_TOKEN, RequestContext
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.faults.errors import RequestRefused
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ErrorCode
 
 
@@ -15,8 +16,8 @@ def submit_own(
     broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
 ) -> None:
     """A request of the harness itself; RequestRefused is the reply that carries an error."""
-    context = RequestContext(NO_TOKEN, api_version, client_id="groupd-harness")
-    broker.submit(context, request, _refused, resolve)
+    waiter = Callback(request, _refused, resolve)
+    broker.submit(RequestContext(waiter, api_version, client_id="groupd-harness"), request)
 
 
 def _refused(request: Any, code: ErrorCode, message: str | None) -> RequestRefused:

@@ -7,9 +7,10 @@ broker (a fault holds it back) was not said.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from groupd.coordinator.faults.intercepted import InterceptedSlot
+from groupd.coordinator.faults.intercepted import InterceptedSlot, watch
 from groupd.coordinator.faults.liveness import Liveness, MemberKey
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.slot import Slot
@@ -45,7 +46,9 @@ class Traffic:
         self.epochs: dict[MemberKey, int] = {}
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
-        self._liveness.heard(request, slot.connection)
+        heard = partial(self._liveness.heard, request, slot.connection)
+        heard()
+        watch(slot, heard)
         said = _epoch(request)
         if self._replied is not None and isinstance(request, OBSERVED):
             self._observe(self._replied, slot, api, request)
@@ -62,11 +65,11 @@ class Traffic:
     ) -> None:
         def on_reply(reply: Any) -> None:
             replied(request, reply)
-            slot.resolve(reply)
+            slot.send(reply)
 
         observed = InterceptedSlot(slot, on_reply)
         self._inner.submit(observed, api, request)
-        slot.token = observed.token  # whoever forgets the slot forgets the request
+        slot.stand_in = observed.stand_in or observed
 
     def forget(self, slot: Slot) -> None:
         self._inner.forget(slot)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from groupd.coordinator.server.connection import Connection
 from groupd.coordinator.server.slot import Slot
-from groupd.coordinator.server.steady import ENTRIES_MAX, StoredReply
+from groupd.coordinator.server.stored_replies import ENTRIES_MAX
 from groupd.protocol.wire.header import RequestHeader
 from groupd.protocol.wire.registry import Api
 
@@ -35,9 +35,9 @@ class RecordedTraffic(Protocol):
 
 
 class RecordedSlot(Slot):
-    """`request`: the number of the input that brought it."""
+    """`input`: the number of the input that brought the request."""
 
-    __slots__ = ("request",)
+    __slots__ = ("input",)
 
     connection: RecordedConnection
 
@@ -47,36 +47,37 @@ class RecordedSlot(Slot):
         api: Api,
         header: RequestHeader,
         request_frame: bytes,
-        request: int,
+        request: Any = None,
     ) -> None:
-        super().__init__(connection, api, header, request_frame)
-        self.request = request
+        super().__init__(connection, api, header, request_frame, request)
+        self.input = connection.input
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray:
         """At once: what a recording has of a reply is its bytes, at the place where it was made."""
         return self.api.encode(reply, self.header.api_version)
 
-    def resolve(self, reply: Any, copies: int = 1) -> None:
+    def send(self, reply: Any, copies: int = 1) -> None:
         connection = self.connection
         if connection.closed:
             return
-        super().resolve(reply, copies)
+        super().send(reply, copies)
         if self.done:
             if self.lease is not None:
                 connection.remember(self.request_frame, reply)
-            connection.traffic.replied(self.request, reply, self.frame, copies)
+            connection.traffic.replied(self.input, reply, self.frame, copies)
 
 
 class RecordedConnection(Connection):
-    """`number`: which one it is in the recording. `request`: the input it is working on."""
+    """`number`: which one it is in the recording. `input`: the one that it is working on."""
+
+    make_slot = RecordedSlot
 
     def __init__(self, *args: Any, traffic: RecordedTraffic) -> None:
         super().__init__(*args)
         self.traffic = traffic
         self._loop = asyncio.get_running_loop()
         self.number = -1
-        self.request = -1
-        self._frame = b""
+        self.input = -1
         self._repeatable: dict[bytes, Any] = {}
 
     def connection_made(self, transport: Any) -> None:
@@ -106,23 +107,26 @@ class RecordedConnection(Connection):
             self.traffic.closing(self)
 
     def data_received(self, data: bytes) -> None:
-        self.take_in(data)  # every frame is an input
+        self._quiet = False  # every frame is an input
+        super().data_received(data)
 
     def _start(self, frame: bytes) -> None:
-        self._frame = frame
-        self.traffic.frame(self, frame, partial(super()._start, frame))
+        self.traffic.frame(self, frame, partial(self._work_on, frame))
+
+    def _work_on(self, frame: bytes) -> None:
+        """What `data_received` of a connection does that is not recorded, for one frame."""
+        repeated = None
+        if not self._slots:
+            repeated = self.stored_replies.reply_to(len(frame).to_bytes(4, "big") + frame)
+        if repeated is None:
+            super()._start(frame)
+            return
+        self._write(repeated)
+        self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
 
     def _soon(self, callback: Callable[[], None]) -> None:
         # Whoever answers is inside the world; the next frame is an input of its own.
         self._loop.call_soon(callback)
-
-    def _slot(self, api: Api, header: RequestHeader, request_frame: bytes) -> Slot:
-        return RecordedSlot(self, api, header, request_frame, self.request)
-
-    def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
-        super()._repeat(correlation_id, stored)
-        reply = self._repeatable.get(_key(self._frame))
-        self.traffic.replied(self.request, reply, self._slots[-1].frame, 1)
 
     def remember(self, request_frame: bytes, reply: Any) -> None:
         """The reply may be repeated for the same request."""

@@ -115,7 +115,7 @@ class Recorder(Host):
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
         def start() -> None:
-            connection.request = self._world.number
+            connection.input = self._world.number
             act()
 
         self.input("frame", start, {"c": connection.number, "frame": frame}, len(frame))

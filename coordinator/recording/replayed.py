@@ -221,7 +221,7 @@ class ReplayedBroker:
         daemon = self.daemon
         clock = self._host.world_clock
         connection = RecordedConnection(
-            self.config, clock, daemon.requests, self._stats, self._registry, clock, traffic=self
+            self.config, clock, daemon.requests, self._stats, self._registry, traffic=self
         )
         connection.number = number
         self._connections[number] = connection
@@ -239,7 +239,7 @@ class ReplayedBroker:
         return connection.number
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None:
-        connection.request = self._numbers[connection.number].pop(0)
+        connection.input = self._numbers[connection.number].pop(0)
         act()
 
     def lost(self, connection: RecordedConnection, act: partial[None]) -> None:

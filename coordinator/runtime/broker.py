@@ -1,9 +1,10 @@
 """The broker as one object: shards, data plane, and the way from a request to its answer.
 
-`submit` takes a decoded request and a `resolve` callback. Group requests go to the shard of their
-group, requests about many groups are split and gathered, data requests run as tasks of the data
-plane. Checks come in the order of the specs: authorisation and shape first, then whether this
-coordinator serves at all, then the shard's own state.
+`submit` takes a decoded request. Its route (`groupd.coordinator.runtime.routes`) says what is
+checked and who answers: the shard of a group, several shards, or nobody, because the answer is
+there already. Requests without a route run as tasks of the data plane. Checks come in the order of
+the specs: authorisation and shape first, then whether this coordinator serves at all, then the
+shard's own state.
 """
 
 from __future__ import annotations
@@ -14,27 +15,29 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.types import Event, EventKind, RequestContext, RequestToken
+from groupd.coordinator.core.state import ShardState as CoreState
+from groupd.coordinator.core.types import Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
-from groupd.coordinator.runtime.clock import Clock, elapsed_ns
+from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event
-from groupd.coordinator.runtime.foreign_shard import ForeignShard
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import ForeignShard, ShardState
 from groupd.coordinator.runtime.stats import Durations
-from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.coordinator.runtime.timeline import Timeline
-from groupd.coordinator.runtime.waiting import Resolve, Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import Failure, Part, Waiter, WaitingRequests
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
-from groupd.protocol.messages.data import FetchRequest
+from groupd.protocol.messages.data import FetchRequest, ProduceRequest
 from groupd.storage.log import PartitionLogs
 
 log = structlog.get_logger("groupd.broker")
@@ -44,14 +47,54 @@ CLOSE_TASKS_TIMEOUT_S = 1.0
 READS = frozenset({FetchRequest})
 """Data requests that may be dropped with their asker; others run to their end."""
 
-Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
-GroupRoute = Callable[["Broker", RequestContext, Any], None]
+Shard = ShardRuntime | ForeignShard
+
+Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
+"""(config, context, request, whether the broker has started); raises ApiError."""
+
+Place = Callable[["Broker", RequestContext, Any], None]
+"""Hands a request that has passed its check to whoever answers it."""
+
+
+class Route(Struct, frozen=True):
+    """The way of one type of request. `failure` makes the reply that carries an error, where the
+    API's own does not do; `refusal` that for an error of the check, where it looks different."""
+
+    check: Check
+    place: Place
+    failure: Failure | None = None
+    refusal: Failure | None = None
+
+
 MakeShard = Callable[[MetadataImage, Mapping[str, Mapping[str, str]]], GroupCoordinatorShard]
 """(topics, dynamic group configs) -> a fresh shard."""
 
 FindNode = Callable[[int, str], "Node | None"]
 """(key type, key) -> its coordinator; None while there is none."""
+
+
+def shard_maker(
+    config: CoordinatorConfig,
+    assignors: Mapping[str, PartitionAssignor],
+    new_id: Callable[[], str],
+) -> MakeShard:
+    """How a process makes fresh shards. `new_id`: of members that bring none."""
+
+    def make(
+        image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
+    ) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(
+            CoreState(
+                config=config,
+                new_id=new_id,
+                assignors=assignors,
+                image=image,
+                group_configs={group: dict(values) for group, values in overrides.items()},
+            )
+        )
+
+    return make
 
 
 class Broker:
@@ -64,8 +107,7 @@ class Broker:
         make_shard: MakeShard,
         logs: PartitionLogs,
         clock: Clock,
-        routes: Mapping[type, GroupRoute],
-        failure_for: Callable[[Any, Failure], Failure],
+        routes: Mapping[type, Route],
         waiting: WaitingRequests | None = None,
         *,
         served: Collection[int] | None = None,
@@ -92,19 +134,17 @@ class Broker:
         self._logs = logs
         self._make_shard = make_shard
         self._routes = dict(routes)
-        self._failure_for = failure_for
         self._data: dict[type, DataHandler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reads: dict[RequestToken, asyncio.Task[None]] = {}
+        self._reads: dict[Waiter, asyncio.Task[None]] = {}
         partitions = range(config.offsets_topic_num_partitions)
         self.shards = [
             self._shard(partition) for partition in (partitions if served is None else served)
         ]
         """Those of this process."""
         places = {shard.partition: shard for shard in self.shards}
-        self.places: list[ShardRuntime | ForeignShard] = [
-            places.get(partition) or ForeignShard(partition, self.waiting)
-            for partition in partitions
+        self.places: list[Shard] = [
+            places.get(partition) or ForeignShard(partition) for partition in partitions
         ]
         """All of them, by partition."""
         self.expiry = ProducerExpiry(
@@ -119,10 +159,10 @@ class Broker:
             self._bring_up_to_date,
             self._logs,
             self.writer,
-            self.waiting,
             self.clock,
             self._on_events,
             self._on_progress,
+            self.processing,
         )
 
     # Life ---------------------------------------------------------------------------------
@@ -181,90 +221,46 @@ class Broker:
 
     # Requests -----------------------------------------------------------------------------
 
-    def submit(
-        self,
-        context: RequestContext,
-        request: Any,
-        failure: Failure,
-        resolve: Resolve,
-        on_steady: Callable[[SteadyReply], None] | None = None,
-    ) -> RequestToken:
-        """Handle `request`; `resolve(reply)` is called once, now or later.
-
-        `context.token` is ignored: the returned token names the request from here on.
-        """
-        token = self.waiting.add(
-            Waiter(request, self._failure_for(request, failure), resolve, on_steady)
-        )
-        context = context.with_token(token)
+    def submit(self, context: RequestContext, request: Any) -> None:
+        """Handle `request`; the waiter in `context.token` is answered once, now or later."""
+        waiter: Waiter = context.token
+        self.waiting.add(waiter)
         route = self._routes.get(type(request))
         if route is None:
             self._start_data(context, request)
-            return token
+            return
+        waiter.failure = route.failure or waiter.failure
         try:
-            route(self, context, request)
-        except ApiError as error:
-            self.waiting.fail(token, error.code, error.message)
+            route.check(self.config, context, request, self.started)
+            route.place(self, context, request)
+        except ApiError as error:  # the check's
+            waiter.failure = route.refusal or waiter.failure
+            waiter.fail(error.code, error.message)
         except Exception:
             log.exception("request failed", request=request)
-            self.waiting.fail(token, ErrorCode.UNKNOWN_SERVER_ERROR)
-        return token
+            waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def forget(self, token: RequestToken) -> None:
-        """The asker is gone: an answer would be dropped. Effects stay; a long poll ends now."""
-        self.waiting.forget(token)
-        task = self._reads.get(token)
+    def forget(self, waiter: Waiter) -> None:
+        """The client is gone: an answer would be dropped. Effects stay; a long poll ends now."""
+        waiter.forget()
+        task = self._reads.get(waiter)
         if task is not None:
             task.cancel()
 
-    def shard_of(self, group_id: str) -> ShardRuntime | ForeignShard:
+    def shard_of(self, group_id: str) -> Shard:
         return self.places[partition_for(group_id, len(self.places))]
 
     def own_shard_of(self, group_id: str) -> ShardRuntime:
         """As `shard_of`, of a broker that serves all shards."""
         return self.shards[partition_for(group_id, len(self.shards))]
 
-    def to_shard(self, context: RequestContext, request: Any, group_id: str) -> None:
-        """Let the group's shard answer `context.token`."""
-        if not self.started:
-            self.waiting.fail(context.token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    def ask(self, shard: Shard, context: RequestContext, part: Part) -> None:
+        """One of several questions of a request, in the name of its client."""
+        self.waiting.add(part)
+        if self.started:
+            shard.handle(context.with_token(part), part.request)
         else:
-            started_ns = elapsed_ns()
-            self.shard_of(group_id).handle(context, request)
-            self.processing.add(elapsed_ns() - started_ns)
-
-    def ask(
-        self,
-        context: RequestContext,
-        shard: ShardRuntime | ForeignShard,
-        request: Any,
-        failure: Failure,
-        resolve: Resolve,
-    ) -> None:
-        """A partial question to one shard, with its own token. `resolve` puts the answer of
-        `context.token` together; if it cannot, that one fails."""
-
-        def guarded(reply: Any) -> None:
-            try:
-                resolve(reply)
-            except Exception:
-                log.exception("answer cannot be put together", request=type(request).__name__)
-                self.waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-        token = self.waiting.add(Waiter(request, failure, guarded))
-        if not self.started:
-            self.waiting.fail(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        else:
-            started_ns = elapsed_ns()
-            shard.handle(context.with_token(token), request)
-            self.processing.add(elapsed_ns() - started_ns)
-
-    def reply(self, context: RequestContext, reply: Any) -> None:
-        self.waiting.answer(context.token, reply)
-
-    def failure_of(self, context: RequestContext) -> Failure:
-        """How the request behind `context.token` fails."""
-        return self.waiting.failure_of(context.token)
+            part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def node_for(self, key_type: int, key: str) -> Node | None:
         """The coordinator of a key; None while it is not known or not there."""
@@ -318,40 +314,42 @@ class Broker:
     # The data plane -----------------------------------------------------------------------
 
     def _start_data(self, context: RequestContext, request: Any) -> None:
+        waiter: Waiter = context.token
+        if isinstance(request, ProduceRequest) and request.acks == 0:
+            waiter.failure = no_reply
         handler = self._data.get(type(request))
         if handler is None:
-            self.waiting.fail(context.token, ErrorCode.UNSUPPORTED_VERSION)
+            waiter.fail(ErrorCode.UNSUPPORTED_VERSION)
             return
-        task = self.run(context, self._answer_with(handler, context, request), request)
+        task = self.run(waiter, self._answer_with(handler, context, request))
         if type(request) in READS:
-            token = context.token
-            self._reads[token] = task
-            task.add_done_callback(lambda _: self._reads.pop(token, None))
+            self._reads[waiter] = task
+            task.add_done_callback(lambda _: self._reads.pop(waiter, None))
 
     async def _answer_with(
         self, handler: DataHandler, context: RequestContext, request: Any
     ) -> None:
-        self.waiting.answer(context.token, await handler(context, request))
+        context.token.answer(await handler(context, request))
 
-    def run(
-        self, context: RequestContext, work: Coroutine[Any, Any, None], request: Any
-    ) -> asyncio.Task[None]:
-        """Work that answers `context.token`; if it fails the request fails."""
-        task = asyncio.get_running_loop().create_task(self._run(context, work, request))
+    def run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that answers `waiter`; if it fails the request fails."""
+        task = asyncio.get_running_loop().create_task(self._run(waiter, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _run(
-        self, context: RequestContext, work: Coroutine[Any, Any, None], request: Any
-    ) -> None:
+    async def _run(self, waiter: Waiter, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except ApiError as error:
-            self.waiting.fail(context.token, error.code, error.message)
+            waiter.fail(error.code, error.message)
         except Exception:
-            log.exception("request failed", request=type(request).__name__)
-            self.waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            log.exception("request failed", request=type(waiter.request).__name__)
+            waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def no_reply(request: Any, code: ErrorCode, message: str | None) -> None:
+    """The `Failure` of a Produce with acks=0, which is never answered."""
 
 
 def _weight(event: Event) -> int:

@@ -11,12 +11,13 @@ and nothing joins them (offsets spec, sections 6 and 7).
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from groupd.coordinator.core.types import Completion, RequestToken
+from groupd.coordinator.core.types import Completion
 from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.runtime.waiting import Replies, Waiter
 from groupd.protocol.records.batch import TRANSACTIONAL
 from groupd.protocol.records.batch_builder import (
     KeyValue,
@@ -34,8 +35,6 @@ WHOLE_SHARD = "*"
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 24
 """Upper bounds: batch header; varints, attributes and lengths of one record."""
-
-Replies = list[tuple[RequestToken, object]]
 
 
 class EncodedWrite(NamedTuple):
@@ -63,7 +62,7 @@ class JournalBatch(Struct):
     bodies: list[bytes] = field(default_factory=list)
     """Records of one write after the other, `count` in all."""
     size_bytes: int = BATCH_OVERHEAD_BYTES
-    replies: Replies = field(default_factory=list)
+    replies: list[tuple[Waiter, Any]] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
     producer: tuple[int, int] | None = None
@@ -146,8 +145,8 @@ class Journal:
         now_ms: int,
         producer: tuple[int, int] | None = None,
     ) -> None:
-        """Append records (at least one) as one atomic write and park what rests on them.
-        `producer`: (id, epoch) whose transaction they belong to."""
+        """Append records of `groups` (at least one) as one atomic write and park what rests on
+        them. `producer`: (id, epoch) whose transaction they belong to."""
         pairs, size = encoded
         if producer is None:
             batch = self._batch_for(size, now_ms)
@@ -216,7 +215,7 @@ class Journal:
 
     def overdue(self, before_ms: int) -> list[Replies]:
         """Replies of batches opened before `before_ms`; they are taken out, the records stay."""
-        late = []
+        late: list[Replies] = []
         for batch in self._in_flight + self._open:
             if batch.opened_at_ms < before_ms and batch.replies:
                 late.append(batch.replies)

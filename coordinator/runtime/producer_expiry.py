@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.producers.producer_state import ProducerStates
-from groupd.coordinator.runtime.alarm import Alarm
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Alarm, Clock
 
 TURN_PRODUCERS = 2000
 """Producers, or logs without any, between two turns for others: below a millisecond."""

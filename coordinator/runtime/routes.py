@@ -1,23 +1,28 @@
-"""Group requests: which checks come first, which shard answers, how parts become one reply."""
+"""The way of every group request: what is checked, who answers it, how it fails.
+
+`ROUTES` is the one table. A request for one group goes to the shard of that group. A request about
+many groups is split into questions to shards (`Broker.ask`), whose answers a `Gather` merges.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from heapq import merge
 from operator import attrgetter
 from typing import Any
 
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import answers
-from groupd.coordinator.core.frontend import classic_group, consumer_group, offsets
-from groupd.coordinator.core.frontend.groups import find_coordinator
+from groupd.coordinator.core.frontend import groups, offsets
 from groupd.coordinator.core.offsets.refusals import refuse_fetch
 from groupd.coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.runtime.broker import Broker, GroupRoute
-from groupd.coordinator.runtime.gather import Gather
+from groupd.coordinator.runtime.broker import Broker, Route, no_reply
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.transactions import txn_offset_commit
+from groupd.coordinator.runtime.waiting import Failure, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
@@ -55,178 +60,92 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 
-
-def group_routes() -> Mapping[type, GroupRoute]:
-    """Request type -> how the broker answers it."""
-    return {
-        ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
-        ConsumerGroupDescribeRequest: _consumer_describe,
-        JoinGroupRequest: _join,
-        SyncGroupRequest: _sync,
-        HeartbeatRequest: _heartbeat,
-        LeaveGroupRequest: _leave,
-        OffsetCommitRequest: _offset_commit,
-        OffsetFetchRequest: _offset_fetch,
-        OffsetDeleteRequest: _offset_delete,
-        TxnOffsetCommitRequest: txn_offset_commit,
-        FindCoordinatorRequest: _find_coordinator,
-        DescribeGroupsRequest: _describe_groups,
-        ListGroupsRequest: _list_groups,
-        DeleteGroupsRequest: _delete_groups,
-    }
-
-
 LISTED_AT_ONCE = 1000
-"""Groups of ListGroups, some two milliseconds."""
-
-Failure = Callable[[Any, ErrorCode, "str | None"], Any]
+"""Groups that ListGroups takes before others have their turn: about two milliseconds."""
 
 
-def failure_for(request: Any, default: Failure) -> Failure:
-    """How a request fails: the classic group APIs echo member ids, and look different while a
-    shard loads (spec: classic group, J1-J5, S4, 2.3); a produce with acks=0 has no reply."""
-    if isinstance(request, ProduceRequest) and request.acks == 0:
-        return lambda req, code, message: None
-    special = _CLASSIC_FAILURES.get(type(request))
-    if special is None:
-        return default
-    return lambda req, code, message: special(req, ApiError(code, message))
+def no_check(
+    config: CoordinatorConfig, context: RequestContext, request: Any, started: bool
+) -> None:
+    """The check of requests that are checked entry by entry, where they are split."""
 
 
-_CLASSIC_FAILURES: Mapping[type, Callable[[Any, ApiError], Any]] = {
-    JoinGroupRequest: answers.join_failure,
-    SyncGroupRequest: answers.sync_failure,
-    HeartbeatRequest: answers.heartbeat_failure,
-    LeaveGroupRequest: answers.leave_failure,
-}
+def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
+    """The shard of the request's group answers."""
+    if broker.started:
+        broker.shard_of(request.group_id).handle(context, request)
+    else:
+        context.token.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 # One group ----------------------------------------------------------------------------------
 
 
-def _consumer_heartbeat(
-    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> None:
-    consumer_group.check_access(broker.config, context, request)
-    if not broker.started:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    consumer_group.check_request(broker.config, context, request)
-    broker.to_shard(context, request, request.group_id)
-
-
-def _join(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> None:
-    try:
-        classic_group.check_join(broker.config, context, request, started=broker.started)
-    except ApiError as error:
-        broker.reply(context, answers.join_refusal(request, error))
-        return
-    broker.to_shard(context, request, request.group_id)
-
-
-def _sync(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> None:
-    classic_group.check_sync(broker.config, context, request, started=broker.started)
-    broker.to_shard(context, request, request.group_id)
-
-
-def _heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> None:
-    classic_group.check_heartbeat(broker.config, context, request, started=broker.started)
-    broker.to_shard(context, request, request.group_id)
-
-
-def _leave(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> None:
-    classic_group.check_leave(broker.config, context, request, started=broker.started)
-    broker.to_shard(context, request, request.group_id)
-
-
 def _offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> None:
-    kept, finish = offsets.admit_commit(context, request, broker.image)
-    _admitted(broker, context, request.group_id, kept, finish)
+    _admitted(broker, context, *offsets.admit_commit(context, request, broker.image))
 
 
 def _offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> None:
-    kept, finish = offsets.admit_delete(context, request, broker.image)
-    _admitted(broker, context, request.group_id, kept, finish)
+    _admitted(broker, context, *offsets.admit_delete(context, request, broker.image))
 
 
 def _admitted(
-    broker: Broker,
-    context: RequestContext,
-    group_id: str,
-    kept: Any | None,
-    finish: Callable[[Any], Any],
+    broker: Broker, context: RequestContext, kept: Any | None, finish: offsets.Finish | None
 ) -> None:
     """Ask the shard for what the front end did not answer itself, and merge."""
-    if kept is None:
-        broker.reply(context, finish(None))
-        return
-    if finish is offsets.as_answered:
-        broker.to_shard(context, kept, group_id)
-        return
-    broker.ask(
-        context,
-        broker.shard_of(group_id),
-        kept,
-        broker.failure_of(context),
-        lambda reply: broker.reply(context, finish(reply)),
-    )
+    waiter = context.token
+    if finish is None:
+        to_group(broker, context, kept)
+    elif kept is None:
+        waiter.answer(finish(None))
+    else:
+        gather = Gather(waiter, 1, lambda parts: finish(parts[0]))
+        part = Part(kept, waiter.failure, gather, 0)
+        broker.ask(broker.shard_of(kept.group_id), context, part)
 
 
 def _find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> None:
-    broker.reply(context, find_coordinator(context, request, broker.node_for))
+    context.token.answer(groups.find_coordinator(context, request, broker.node_for))
 
 
 # Many groups --------------------------------------------------------------------------------
 
 
 def _offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> None:
-    def finish(groups: list[FetchedGroup]) -> None:
-        broker.reply(context, OffsetFetchReply(tuple(groups)))
+    admitted = [offsets.admit_fetch(context, group, broker.image) for group in request.groups]
 
-    if len(request.groups) == 1:
-        (group,) = request.groups
-        _fetch_one(broker, context, group, lambda fetched: finish([fetched]))
-        return
-    gather = Gather(len(request.groups), finish)
-    for index, group in enumerate(request.groups):
-        _fetch_one(broker, context, group, gather.part(index))
+    def reply(parts: list[FetchedGroup | None]) -> OffsetFetchReply:
+        finished = zip(admitted, parts, strict=True)
+        return OffsetFetchReply(tuple([finish(part) for (_, finish), part in finished]))
+
+    gather = Gather(context.token, len(admitted), reply)
+    failure = partial(_fetch_failure, context.api_version)
+    for index, (kept, _) in enumerate(admitted):
+        if kept is None:
+            gather.add(index, None)
+        else:
+            part = Part(kept, failure, gather, index)
+            broker.ask(broker.shard_of(kept.group_id), context, part)
 
 
-def _fetch_one(
-    broker: Broker,
-    context: RequestContext,
-    group: OffsetFetchGroup,
-    receive: Callable[[FetchedGroup], None],
-) -> None:
-    kept, finish = offsets.admit_fetch(context, group, broker.image)
-    if kept is None:
-        receive(finish(None))
-        return
-    version = context.api_version
-    broker.ask(
-        context,
-        broker.shard_of(group.group_id),
-        kept,
-        lambda asked, code, _: refuse_fetch(asked, code, version),
-        lambda fetched: receive(finish(fetched)),
-    )
+def _fetch_failure(
+    version: int, request: OffsetFetchGroup, code: ErrorCode, _: str | None
+) -> FetchedGroup:
+    return refuse_fetch(request, code, version)
 
 
 def _describe_groups(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> None:
-    asked = [
-        DescribeClassicGroup(group, request.include_authorized_operations)
-        for group in request.groups
-    ]
-    _per_group(
-        broker,
-        context,
-        asked,
-        lambda one, code, message: DescribedGroup(one.group_id, code, message),
-        DescribeGroupsReply,
-    )
+    with_operations = request.include_authorized_operations
+    asked = [DescribeClassicGroup(group, with_operations) for group in request.groups]
+
+    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedGroup:
+        return DescribedGroup(one.group_id, code, message)
+
+    _per_group(broker, context, asked, failure, lambda parts: DescribeGroupsReply(tuple(parts)))
 
 
 def _consumer_describe(
@@ -234,65 +153,52 @@ def _consumer_describe(
 ) -> None:
     refused, asked = [], []
     for group in request.group_ids:
-        refusal = consumer_group.check_describe(broker.config, context, group)
+        refusal = groups.check_describe(broker.config, context, group)
         if refusal is not None:
             refused.append(refusal)
         else:
             asked.append(DescribeConsumerGroup(group, request.include_authorized_operations))
-    _per_group(
-        broker,
-        context,
-        asked,
-        lambda one, code, message: DescribedConsumerGroup(one.group_id, code, message),
-        lambda found: ConsumerGroupDescribeReply((*refused, *found)),
-    )
+
+    def failure(one: Any, code: ErrorCode, message: str | None) -> DescribedConsumerGroup:
+        return DescribedConsumerGroup(one.group_id, code, message)
+
+    def reply(parts: list[DescribedConsumerGroup]) -> ConsumerGroupDescribeReply:
+        return ConsumerGroupDescribeReply((*refused, *parts))
+
+    _per_group(broker, context, asked, failure, reply)
 
 
 def _per_group(
     broker: Broker,
     context: RequestContext,
-    asked: list[Any],
+    asked: Sequence[Any],
     failure: Failure,
-    make_reply: Callable[[tuple[Any, ...]], Any],
+    reply: Callable[[list[Any]], Any],
 ) -> None:
     """Ask each group's shard; the answers in the order of the questions."""
-    gather = Gather(len(asked), lambda parts: broker.reply(context, make_reply(tuple(parts))))
+    gather = Gather(context.token, len(asked), reply)
     for index, one in enumerate(asked):
-        shard = broker.shard_of(one.group_id)
-        broker.ask(context, shard, one, failure, gather.part(index))
+        broker.ask(broker.shard_of(one.group_id), context, Part(one, failure, gather, index))
 
 
 def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
     """Every shard that serves; a loading one fails the whole call (both group specs). Where there
     are many groups, others have their turn between two shards; each shard shows one moment, as in
     Kafka, where shards are asked side by side."""
+    waiter = context.token
     if not broker.started:
-        broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
     if any(shard.state is ShardState.LOADING for shard in broker.shards):
-        broker.reply(context, ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
     serving = [shard for shard in broker.shards if shard.state is ShardState.ACTIVE]
-
-    def finish(parts: list[ListGroupsReply]) -> None:
-        failed = next((part.error for part in parts if part.error), None)
-        if failed is not None:
-            broker.reply(context, ListGroupsReply(failed))
-            return
-        broker.reply(context, ListGroupsReply(groups=_by_id([part.groups for part in parts])))
-
-    gather = Gather(len(serving), finish)
+    gather = Gather(waiter, len(serving), _listed)
 
     def ask(index: int) -> int:
         """How many groups that was about."""
         shard = serving[index]
-        broker.ask(
-            context,
-            shard,
-            request,
-            lambda _, code, __: ListGroupsReply(code),
-            gather.part(index),
-        )
+        broker.ask(shard, context, Part(request, _list_failure, gather, index))
         return len(shard.shard.state.groups)
 
     listed = index = 0
@@ -300,13 +206,21 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
         listed += ask(index)
         index += 1
     if index < len(serving):
-        broker.run(context, _ask_in_turns(ask, range(index, len(serving))), request)
+        broker.run(waiter, _ask_in_turns(ask, range(index, len(serving))))
 
 
-def _by_id(listed: list[Sequence[ListedGroup]]) -> Sequence[ListedGroup]:
+def _listed(parts: list[ListGroupsReply]) -> ListGroupsReply:
     """The groups of all shards by id; each shard has listed its own in that order."""
-    count = sum(len(groups) for groups in listed)
-    return Lazily(count, lambda: merge(*listed, key=attrgetter("group_id")))
+    failed = next((part.error for part in parts if part.error), None)
+    if failed is not None:
+        return ListGroupsReply(failed)
+    listed: list[Sequence[ListedGroup]] = [part.groups for part in parts]
+    count = sum(map(len, listed))
+    return ListGroupsReply(groups=Lazily(count, lambda: merge(*listed, key=attrgetter("group_id"))))
+
+
+def _list_failure(_: Any, code: ErrorCode, __: str | None) -> ListGroupsReply:
+    return ListGroupsReply(code)
 
 
 async def _ask_in_turns(ask: Callable[[int], int], rest: Iterable[int]) -> None:
@@ -326,19 +240,15 @@ def _delete_groups(broker: Broker, context: RequestContext, request: DeleteGroup
     for group in wanted:
         by_shard.setdefault(broker.shard_of(group).partition, []).append(group)
 
-    def finish(parts: Iterable[DeleteGroupsReply]) -> None:
+    def reply(parts: list[DeleteGroupsReply]) -> DeleteGroupsReply:
         results = {result.group_id: result for part in parts for result in part.results}
-        broker.reply(context, DeleteGroupsReply(tuple(results[group] for group in wanted)))
+        return DeleteGroupsReply(tuple(results[group] for group in wanted))
 
-    gather = Gather(len(by_shard), finish)
-    for index, (partition, groups) in enumerate(sorted(by_shard.items())):
-        broker.ask(
-            context,
-            broker.places[partition],
-            DeleteGroupsRequest(tuple(groups)),
-            _delete_failure,
-            gather.part(index),
-        )
+    gather = Gather(context.token, len(by_shard), reply)
+    for index, (partition, of_shard) in enumerate(sorted(by_shard.items())):
+        question = DeleteGroupsRequest(tuple(of_shard))
+        part = Part(question, _delete_failure, gather, index)
+        broker.ask(broker.places[partition], context, part)
 
 
 def _delete_failure(
@@ -347,3 +257,43 @@ def _delete_failure(
     return DeleteGroupsReply(
         tuple(DeletedGroup(group, code, message) for group in request.group_ids)
     )
+
+
+# The table ----------------------------------------------------------------------------------
+
+
+def _of_error(make_reply: Callable[[Any, ApiError], Any]) -> Failure:
+    """A `Failure` of the replies of `groupd.coordinator.core.classic_group.answers`."""
+    return lambda request, code, message: make_reply(request, ApiError(code, message))
+
+
+ROUTES: Mapping[type, Route] = {
+    ConsumerGroupHeartbeatRequest: Route(groups.check_consumer_heartbeat, to_group),
+    JoinGroupRequest: Route(
+        groups.check_join,
+        to_group,
+        _of_error(answers.join_failure),
+        _of_error(answers.join_refusal),
+    ),
+    SyncGroupRequest: Route(groups.check_sync, to_group, _of_error(answers.sync_failure)),
+    HeartbeatRequest: Route(groups.check_member, to_group, _of_error(answers.heartbeat_failure)),
+    LeaveGroupRequest: Route(groups.check_member, to_group, _of_error(answers.leave_failure)),
+    OffsetCommitRequest: Route(no_check, _offset_commit),
+    OffsetDeleteRequest: Route(no_check, _offset_delete),
+    TxnOffsetCommitRequest: Route(no_check, txn_offset_commit),
+    OffsetFetchRequest: Route(no_check, _offset_fetch),
+    FindCoordinatorRequest: Route(no_check, _find_coordinator),
+    ConsumerGroupDescribeRequest: Route(no_check, _consumer_describe),
+    DescribeGroupsRequest: Route(no_check, _describe_groups),
+    ListGroupsRequest: Route(no_check, _list_groups),
+    DeleteGroupsRequest: Route(no_check, _delete_groups),
+}
+"""Request type -> its route. What is not in here is for the data plane."""
+
+
+def failure_for(request: Any, default: Failure) -> Failure:
+    """How a request fails, outside of a broker: see `Route`. `default`: of its API."""
+    route = ROUTES.get(type(request))
+    if route is not None and route.failure is not None:
+        return route.failure
+    return no_reply if isinstance(request, ProduceRequest) and request.acks == 0 else default

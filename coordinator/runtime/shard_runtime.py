@@ -29,22 +29,20 @@ from groupd.coordinator.core.types import (
     Instant,
     Outcome,
     RequestContext,
-    RequestToken,
     Task,
 )
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.commit_timeout import CommitTimeout
+from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
+from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
-from groupd.coordinator.runtime.shard_deadlines import ShardDeadlines
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
 from groupd.coordinator.runtime.shard_reload import ShardReload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
-from groupd.coordinator.runtime.steady import ShardLease
-from groupd.coordinator.runtime.transaction_end import end_transaction
-from groupd.coordinator.runtime.waiting import WaitingRequests
+from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
+from groupd.coordinator.runtime.stats import Durations
+from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
@@ -67,10 +65,10 @@ class ShardRuntime:
         bring_up_to_date: Callable[[GroupCoordinatorShard], None],
         logs: PartitionLogs,
         writer: LogWriter,
-        waiting: WaitingRequests,
         clock: Clock,
         on_events: Callable[[int, list[Event]], None],
         on_progress: Callable[[int], None],
+        processing: Durations,
     ) -> None:
         self.partition = partition
         self.log_name = offsets_log_name(partition)
@@ -84,20 +82,18 @@ class ShardRuntime:
         self._bring_up_to_date = bring_up_to_date
         self._logs = logs
         self._writer = writer
-        self._waiting = waiting
-        self._clock = clock
+        self.clock = clock
         self._on_events = on_events
         self._on_progress = on_progress
+        self._processing = processing
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
         self._owner_epoch = -1
         self._deadlines = ShardDeadlines(
-            clock,
-            lambda: self.shard if self.state is ShardState.ACTIVE else None,
-            lambda key, now: self.input(partial(self.shard.expire, key, now)),
+            clock, self, lambda key, now: self.input(partial(self.shard.expire, key, now))
         )
         self._commit_timeout = CommitTimeout(
-            clock, config.offsets_commit_timeout_ms, waiting, partition, lambda: self._journal
+            clock, config.offsets_commit_timeout_ms, partition, lambda: self._journal
         )
         self._reload = ShardReload(clock, self)
         self._missed: list[tuple[str, TopicId]] = []
@@ -106,10 +102,10 @@ class ShardRuntime:
 
     async def load(self, opened: ShardLog | None = None) -> None:
         """Read the log, rebuild the shard, start its timers. Raises LoadFailed or LogError."""
-        started = self._clock.now()
+        started = self.clock.now()
         opened = opened or await open_shard_log(self._logs, self.partition)
         loaded = await load_anew(
-            self._make_shard, self._bring_up_to_date, self._logs, opened, self._clock
+            self._make_shard, self._bring_up_to_date, self._logs, opened, self.clock
         )
         if self.state is ShardState.CLOSED:
             return
@@ -120,7 +116,7 @@ class ShardRuntime:
         self.start_offset, self.durable_offset = opened.history.start_offset, opened.next_offset
         self._owner_epoch = opened.history.owner_epoch
         self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
-        self.load_ms = self._clock.now().monotonic_ms - started.monotonic_ms
+        self.load_ms = self.clock.now().monotonic_ms - started.monotonic_ms
         self.state = ShardState.ACTIVE
         self._take_in(loaded.outcome)
         missed, self._missed = self._missed, []
@@ -151,22 +147,28 @@ class ShardRuntime:
     # Inputs -------------------------------------------------------------------------------
 
     def handle(self, context: RequestContext, request: Any) -> None:
-        """A request for a group of this shard; the answer goes to `context.token`."""
+        """A request for a group of this shard; `context.token` is answered, now or later."""
+        waiter: Waiter = context.token
         if self.state is not ShardState.ACTIVE:
-            self._waiting.fail(context.token, REFUSALS[self.state])
+            waiter.fail(REFUSALS[self.state])
             return
+        started_ns = elapsed_ns()
         try:
-            outcome = self.shard.handle(context, request, self._clock.now())
+            outcome = self.shard.handle(context, request, self.clock.now())
         except ApiError as error:
             # A refusal too may rest on what is not durable yet: a group that is just going.
-            reply = self._waiting.refusal(context.token, error.code, error.message)
-            self._answer_gated(getattr(request, "group_id", None), [(context.token, reply)])
+            reply = waiter.failure(request, error.code, error.message)
+            self._answer_gated(getattr(request, "group_id", None), [(waiter, reply)])
         except Exception:
             # A bug of ours: nothing was written; the input is what a developer needs.
             log.exception("request failed", shard=self.partition, request=request)
-            self._waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            self._take_in(outcome, context)
+            steady = outcome.steady
+            if steady and not outcome.records and self._config.steady_replies_enable:
+                waiter.may_repeat(ShardLease(self, self._journal.pending, steady))
+            self._take_in(outcome, waiter)
+        self._processing.add(elapsed_ns() - started_ns)
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it
@@ -193,21 +195,20 @@ class ShardRuntime:
 
     # Outcomes -----------------------------------------------------------------------------
 
-    def _take_in(self, outcome: Outcome, context: RequestContext | None = None) -> None:
+    def _take_in(self, outcome: Outcome, waiter: Waiter | None = None) -> None:
+        """Do what an outcome asks for. `waiter`: of the request that it is the outcome of."""
         written = True
         if outcome.records:
-            written = self._write(outcome, context)
+            written = self._write(outcome, waiter)
         else:
-            if outcome.steady and context and self._config.steady_replies_enable:
-                lease = ShardLease(self, self._journal.pending, outcome.steady)
-                self._waiting.steady(context.token, lease)
-            self._answer_gated(outcome.gate, outcome.replies)
+            if outcome.replies:
+                self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
         if self.state is not ShardState.ACTIVE:
-            self._waiting.refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
+            refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
             return
-        self._waiting.answer_all(outcome.urgent)
+        answer_all(outcome.urgent)
         # A handler that has not changed memory itself has done nothing if nothing was written.
         if written or not outcome.replay:
             if outcome.events:
@@ -220,9 +221,9 @@ class ShardRuntime:
         """Whether the shard serves and nothing of the group waits for the log."""
         return self.state is ShardState.ACTIVE and group_id not in self._journal.pending
 
-    def _write(self, outcome: Outcome, context: RequestContext | None) -> bool:
+    def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self.clock.monotonic_ms()
         parts = [outcome.records] if outcome.atomic else [[r] for r in outcome.records]
         try:
             encoded = [self._journal.encode(part) for part in parts]
@@ -230,21 +231,22 @@ class ShardRuntime:
             # Larger than message.max.bytes, or a bug of ours.
             log.exception("write refused", shard=self.partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            self._refuse(outcome, context, code)
+            self._refuse(outcome, waiter, code)
             if outcome.completion is not None:
                 # Nothing is written; classic groups are told like of any failed append.
                 self._complete(outcome.completion, AppendError(code))
             return False
+        last = len(parts) - 1
         for index, (part, raw) in enumerate(zip(parts, encoded, strict=True)):
             if outcome.replay and not self._replay(part, outcome.transaction):
-                self._refuse(outcome, context, ErrorCode.NOT_COORDINATOR)
+                self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
                 return False
-            last = index == len(parts) - 1
+            groups = sorted({record.key.group for record in part})
             self._journal.accept(
                 raw,
-                sorted({record.key.group for record in part}),
-                outcome.replies if last else [],
-                outcome.completion if last else None,
+                groups,
+                outcome.replies if index == last else (),
+                outcome.completion if index == last else None,
                 now_ms,
                 outcome.transaction,
             )
@@ -258,7 +260,7 @@ class ShardRuntime:
         try:
             self.shard.replay_all(records, count(offset), transaction)
             if transaction is not None:
-                wall_ms = self._clock.now().wall_ms
+                wall_ms = self.clock.now().wall_ms
                 self.producers.written(*transaction, offset, len(records), wall_ms)
         except Exception:
             log.exception("replay failed; shard is rebuilt", shard=self.partition)
@@ -266,38 +268,45 @@ class ShardRuntime:
             return False
         return True
 
-    def write_marker(self, marker: Marker, token: RequestToken) -> None:
-        """The end of a transaction; the answer to `token` is NONE, or why not (a code)."""
+    def write_marker(self, marker: Marker, waiter: Waiter) -> None:
+        """The end of a transaction: its pending offsets are decided at once, and `waiter` is
+        answered with NONE when the marker is durable, or with the code that says why not. Whoever
+        reads one of the groups concerned waits for the marker too."""
         if self.state is not ShardState.ACTIVE:
-            self._waiting.fail(token, REFUSALS[self.state])
+            waiter.fail(REFUSALS[self.state])
             return
+        now, journal, producer_id = self.clock.now(), self._journal, marker.producer_id
         try:
-            end_transaction(
-                marker, token, self.shard, self.producers, self._journal, self._clock.now()
-            )
-        except ApiError as error:
-            self._waiting.fail(token, error.code)
+            self.producers.check_marker(marker)
+            groups = self.shard.groups_in_transaction(producer_id)
+            self.shard.replay_marker(producer_id, marker.committed)
+            self.producers.marked(marker, journal.next_offset, now.wall_ms)
+            replies = [(waiter, ErrorCode.NONE)]
+            journal.accept_marker(marker, groups, replies, now.monotonic_ms)
+        except ApiError as error:  # the check's: nothing has changed
+            waiter.fail(error.code)
             return
         except Exception:
             log.exception("marker failed; shard is rebuilt", shard=self.partition)
-            self._waiting.fail(token, ErrorCode.NOT_COORDINATOR)
+            waiter.fail(ErrorCode.NOT_COORDINATOR)
             self._fail(ErrorCode.NOT_COORDINATOR)
             return
         self._writer.mark(self)
         self._commit_timeout.arm()
 
-    def _refuse(self, outcome: Outcome, context: RequestContext | None, code: ErrorCode) -> None:
-        self._waiting.refuse(outcome.replies, code)
-        if context is not None:
-            self._waiting.fail(context.token, code)
+    def _refuse(self, outcome: Outcome, waiter: Waiter | None, code: ErrorCode) -> None:
+        refuse(outcome.replies, code)
+        if waiter is not None:
+            waiter.fail(code)
 
     def _complete(self, completion: Completion, error: AppendError | None) -> None:
-        self.input(partial(self.shard.appended, completion, error, self._clock.now()))
+        self.input(partial(self.shard.appended, completion, error, self.clock.now()))
 
-    def _answer_gated(self, gate: str | None, replies: list[tuple[int, Any]]) -> None:
-        if gate is None or (replies and not self._journal.park(gate, replies)):
-            self._waiting.answer_all(replies)
-        elif replies:
+    def _answer_gated(self, gate: str | None, replies: Replies) -> None:
+        """Answer once the pending records of `gate` are durable; at once if there are none."""
+        if gate is None or not self._journal.park(gate, replies):
+            answer_all(replies)
+        else:
             self._commit_timeout.arm()
 
     def _run_task(self, shard: GroupCoordinatorShard, task: Task) -> None:
@@ -306,7 +315,7 @@ class ShardRuntime:
         except Exception as error:  # noqa: BLE001 - the shard decides what a failed task means
             result = error
         if shard is self.shard:
-            self.input(lambda: shard.task_done(task, result, self._clock.now()))
+            self.input(lambda: shard.task_done(task, result, self.clock.now()))
 
     # The writer's side --------------------------------------------------------------------
 
@@ -316,7 +325,7 @@ class ShardRuntime:
         self._taken_from = self._journal
         return [
             Append(self.log_name, self._owner_epoch, first, last, timestamp_ms, payload)
-            for first, last, timestamp_ms, payload in self._journal.take(self._clock.now().wall_ms)
+            for first, last, timestamp_ms, payload in self._journal.take(self.clock.now().wall_ms)
         ]
 
     def done(self, error: LogError | None) -> None:
@@ -333,7 +342,7 @@ class ShardRuntime:
         self.durable_offset = self._journal.durable_offset
         self.producers.transactions.durable(self.durable_offset)
         for batch in settled:
-            self._waiting.answer_all(batch.replies)
+            answer_all(batch.replies)
             for completion in batch.completions:
                 self._complete(completion, None)
         self._on_progress(self.partition)
@@ -354,15 +363,15 @@ class ShardRuntime:
 
     def _lose_writes(self, code: ErrorCode) -> None:
         """Nothing that is not durable yet will be: tell whoever waits for it."""
-        now = self._clock.now()
+        now = self.clock.now()
         for batch in self._journal.failed():
             for completion in batch.completions:
                 self._last_answers(partial(self.shard.appended, completion, AppendError(code), now))
-            self._waiting.refuse(batch.replies, code)
+            refuse(batch.replies, code)
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
         """What is owed to requests parked in the groups."""
         try:
-            self._waiting.answer_all(make_outcome().urgent)
+            answer_all(make_outcome().urgent)
         except Exception:
             log.exception("giving up the shard failed", shard=self.partition)

@@ -1,9 +1,15 @@
-"""The states of a shard at work, and what each of them answers."""
+"""The states of a shard at work, what each of them answers, and the shard of another node."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
+from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.producers.producer_state import ProducerStates
+from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ErrorCode
 
 
@@ -19,3 +25,23 @@ REFUSALS = {
     ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
     ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
+
+
+class ForeignShard:
+    """A shard that another node of the cluster serves. It stands where a `ShardRuntime` would and
+    refuses everything with NOT_COORDINATOR, so that clients look for the coordinator again."""
+
+    state = ShardState.CLOSED
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.producers = ProducerStates()
+
+    def handle(self, context: RequestContext, request: Any) -> None:
+        context.token.fail(REFUSALS[self.state])
+
+    def write_marker(self, marker: Marker, waiter: Waiter) -> None:
+        waiter.fail(REFUSALS[self.state])
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """The other node hears of them too."""

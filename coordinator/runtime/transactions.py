@@ -16,11 +16,9 @@ from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.transactions import Marker
-from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.foreign_shard import ForeignShard
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.broker import Broker, Shard
 from groupd.coordinator.runtime.shard_state import ShardState
-from groupd.coordinator.runtime.waiting import Waiter
+from groupd.coordinator.runtime.waiting import Callback, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
 
@@ -42,7 +40,6 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
 """What clients see of a refusal that is not made for them (spec 2.2)."""
 
 Place = tuple[str, int]
-Shard = ShardRuntime | ForeignShard
 
 
 # Commits ------------------------------------------------------------------------------------
@@ -54,31 +51,30 @@ def txn_offset_commit(
     """The route."""
     kept, finish = offsets.admit_txn_commit(context, request, broker.image)
     if kept is None:
-        broker.reply(context, finish(None))
+        context.token.answer(finish(None) if finish else None)
         return
-    refuse = partial(_refuse, context.api_version)
+    gather = Gather(context.token, 1, lambda parts: finish(parts[0]) if finish else parts[0])
+    part = Part(kept, partial(_refuse, context.api_version), gather, 0)
+    broker.waiting.add(part)
     if not broker.started:
-        broker.reply(context, finish(refuse(kept, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)))
+        part.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return
     if not kept.group_id:
-        broker.reply(context, finish(refuse(kept, ErrorCode.INVALID_GROUP_ID, None)))
+        part.fail(ErrorCode.INVALID_GROUP_ID)
         return
     shard = broker.shard_of(kept.group_id)
-
-    def commit() -> None:
-        broker.ask(context, shard, kept, refuse, lambda reply: broker.reply(context, finish(reply)))
 
     async def verify_and_commit() -> None:
         code = await _verify(broker, shard, context, kept)
         if code:
-            broker.reply(context, finish(refuse(kept, code, None)))
+            part.fail(code)
         else:
-            commit()
+            broker.ask(shard, context, part)
 
     if _must_verify(broker, shard, context, kept):
-        broker.run(context, verify_and_commit(), request)
+        broker.run(context.token, verify_and_commit())
     else:
-        commit()
+        broker.ask(shard, context, part)
 
 
 def _refuse(
@@ -157,6 +153,12 @@ class OffsetsMarkers:
         elif not broker.started:
             resolve(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
-            token = broker.waiting.add(Waiter(marker, lambda _, code, __: code, resolve))
-            broker.places[partition].write_marker(marker, token)
+            waiter = Callback(marker, _its_code, resolve)
+            broker.waiting.add(waiter)
+            broker.places[partition].write_marker(marker, waiter)
         return answer
+
+
+def _its_code(_: Marker, code: ErrorCode, __: str | None) -> ErrorCode:
+    """A `Failure`: markers are answered with codes."""
+    return code

@@ -1,116 +1,178 @@
-"""Requests that wait for their answer, by token.
+"""Requests that wait for their answer.
 
-A token is taken when a request enters and answered exactly once. An answer for an unknown token
-(the connection is gone) is dropped. Whoever answers has other work to finish (other replies of
-the same batch, the writer's loop), so a receiver that fails is logged and never heard of there.
+A `Waiter` is one request that has not been answered yet. It is also the token by which the core
+names the request (`RequestContext.token`), so an answer needs no look-up. Rules:
+
+- A waiter is answered once. Whatever comes after the first answer is dropped, and so is an answer
+  for a client that has gone (`forget`).
+- Whoever answers has other work to finish, such as the other replies of the same batch. So an
+  error while a reply is being sent is logged here and goes no further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import structlog
-from msgspec import Struct
 
-from groupd.coordinator.core.types import RequestToken
-from groupd.coordinator.runtime.steady import SteadyReply
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import OffsetFetchGroup
 
 log = structlog.get_logger("groupd.broker")
 
-Resolve = Callable[[Any], None]
-"""Takes the reply message; None = this request has no reply."""
-
 Failure = Callable[[Any, ErrorCode, "str | None"], Any]
 """(request, code, message) -> the reply that carries the error."""
 
 
-class Waiter(Struct):
-    """One unanswered request. `on_steady` hears before the answer that it may be repeated
-    (see `WaitingRequests.steady`)."""
+class Lease(Protocol):
+    """Says how long the reply to a steady heartbeat may be sent again."""
 
-    request: Any
-    failure: Failure
-    resolve: Resolve
-    on_steady: Callable[[SteadyReply], None] | None = None
+    def renew(self) -> bool:
+        """The same request has come again. True: the member's session has been renewed, and the
+        stored reply is still right. False: the request must be handled."""
+        ...
 
 
-class WaitingRequests:
-    """Token -> waiter."""
+class WaitingRequests(dict["Waiter", bool]):
+    """The waiters of one broker, oldest first."""
 
-    __slots__ = ("_next", "_waiters")
-
-    def __init__(self) -> None:
-        self._next = 0
-        self._waiters: dict[RequestToken, Waiter] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiters)
-
-    def add(self, waiter: Waiter) -> RequestToken:
-        token = self._next
-        self._next += 1
-        self._waiters[token] = waiter
-        return token
-
-    def failure_of(self, token: RequestToken) -> Failure:
-        """The failure function of a request that still waits."""
-        return self._waiters[token].failure
-
-    def refusal(self, token: RequestToken, code: ErrorCode, message: str | None = None) -> Any:
-        """The reply that would refuse the request, for `answer`; None if nobody waits."""
-        waiter = self._waiters.get(token)
-        return None if waiter is None else waiter.failure(waiter.request, code, message)
-
-    def answer(self, token: RequestToken, reply: Any) -> None:
-        waiter = self._waiters.pop(token, None)
-        if waiter is None:
-            return
-        try:
-            waiter.resolve(reply)
-        except Exception:
-            log.exception("reply lost", request=type(waiter.request).__name__)
-
-    def fail(self, token: RequestToken, code: ErrorCode, message: str | None = None) -> None:
-        waiter = self._waiters.pop(token, None)
-        if waiter is None:
-            return
-        try:
-            waiter.resolve(waiter.failure(waiter.request, code, message))
-        except Exception:
-            log.exception("reply lost", request=type(waiter.request).__name__, code=code.name)
+    def add(self, waiter: Waiter) -> None:
+        waiter.waiting = self
+        self[waiter] = True
 
     def fail_all(self, code: ErrorCode) -> None:
-        """Refuse whoever still waits, oldest first."""
-        for token in list(self._waiters):
-            self.fail(token, code)
+        """Answer every request that still waits with `code`."""
+        for waiter in list(self):
+            waiter.fail(code)
 
-    def answer_all(self, replies: Iterable[tuple[RequestToken, Any]]) -> None:
-        for token, reply in replies:
-            self.answer(token, reply)
 
-    def refuse(self, replies: Iterable[tuple[RequestToken, Any]], code: ErrorCode) -> None:
-        """`code` instead of the replies that were meant."""
-        for token, _ in replies:
-            self.fail(token, code)
+_NOWHERE = WaitingRequests()
+"""Of waiters that have not been added to any; always empty."""
 
-    def time_out(self, replies: Iterable[tuple[RequestToken, Any]]) -> None:
-        """The log takes too long. Older consumers stop at COORDINATOR_NOT_AVAILABLE when they fetch
-        offsets (Kafka 3.9 taught them), so these get NOT_COORDINATOR, as in Kafka."""
-        for token, _ in replies:
-            waiter = self._waiters.get(token)
-            fetch = waiter is not None and isinstance(waiter.request, OffsetFetchGroup)
-            code = ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self.fail(token, code)
 
-    def steady(self, token: RequestToken, lease: SteadyReply) -> None:
-        """The answer that is about to come may be repeated while `lease` holds."""
-        waiter = self._waiters.get(token)
-        if waiter is not None and waiter.on_steady is not None:
-            waiter.on_steady(lease)
+class Waiter:
+    """One request and its way back. Subclasses say in `send` what happens to the reply.
+    `failure` makes the reply that carries an error."""
 
-    def forget(self, token: RequestToken) -> None:
-        """The asker is gone; a later answer is dropped."""
-        self._waiters.pop(token, None)
+    __slots__ = ("failure", "request", "waiting")
+
+    def __init__(self, request: Any, failure: Failure) -> None:
+        self.request = request
+        self.failure = failure
+        self.waiting = _NOWHERE
+
+    def send(self, reply: Any) -> None:
+        """Take the reply message; None: this request has no reply."""
+        raise NotImplementedError
+
+    def may_repeat(self, lease: Lease) -> None:
+        """The reply that comes next may be sent again for the same request while `lease` holds."""
+
+    def answer(self, reply: Any) -> None:
+        if not self.waiting.pop(self, False):
+            return
+        try:
+            self.send(reply)
+        except Exception:
+            log.exception("reply lost", request=type(self.request).__name__)
+
+    def fail(self, code: ErrorCode, message: str | None = None) -> None:
+        """Answer with an error."""
+        if self not in self.waiting:
+            return
+        try:
+            reply = self.failure(self.request, code, message)
+        except Exception:
+            log.exception("reply lost", request=type(self.request).__name__, code=code.name)
+            self.forget()
+        else:
+            self.answer(reply)
+
+    def forget(self) -> None:
+        """The client is gone: a later answer is dropped."""
+        if self in self.waiting:
+            del self.waiting[self]
+
+
+class Callback(Waiter):
+    """Calls a function with the reply."""
+
+    __slots__ = ("_receive",)
+
+    def __init__(self, request: Any, failure: Failure, receive: Callable[[Any], None]) -> None:
+        super().__init__(request, failure)
+        self._receive = receive
+
+    def send(self, reply: Any) -> None:
+        self._receive(reply)
+
+
+class Gather:
+    """Several questions whose answers become one reply to `waiter`.
+
+    `merge(parts)` makes the reply; `parts` stand in the order of the questions, whatever order they
+    came in. `count`: how many parts there will be; with none the reply is made at once. If `merge`
+    fails, so does the request."""
+
+    __slots__ = ("_merge", "_missing", "_parts", "_waiter")
+
+    def __init__(self, waiter: Waiter, count: int, merge: Callable[[list[Any]], Any]) -> None:
+        self._waiter = waiter
+        self._merge = merge
+        self._parts: list[Any] = [None] * count
+        self._missing = count
+        if count == 0:
+            self._finish()
+
+    def add(self, index: int, part: Any) -> None:
+        """The answer to question `index`; once for each."""
+        self._parts[index] = part
+        self._missing -= 1
+        if self._missing == 0:
+            self._finish()
+
+    def _finish(self) -> None:
+        try:
+            reply = self._merge(self._parts)
+        except Exception:
+            log.exception("parts cannot be merged", request=type(self._waiter.request).__name__)
+            self._waiter.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            self._waiter.answer(reply)
+
+
+class Part(Waiter):
+    """Question `index` of a `Gather`."""
+
+    __slots__ = ("_gather", "_index")
+
+    def __init__(self, request: Any, failure: Failure, gather: Gather, index: int) -> None:
+        super().__init__(request, failure)
+        self._gather = gather
+        self._index = index
+
+    def send(self, reply: Any) -> None:
+        self._gather.add(self._index, reply)
+
+
+Replies = Sequence[tuple[Waiter, Any]]
+
+
+def answer_all(replies: Iterable[tuple[Waiter, Any]]) -> None:
+    for waiter, reply in replies:
+        waiter.answer(reply)
+
+
+def refuse(replies: Iterable[tuple[Waiter, Any]], code: ErrorCode) -> None:
+    """Answer with `code` instead of the replies that were meant."""
+    for waiter, _ in replies:
+        waiter.fail(code)
+
+
+def time_out(replies: Iterable[tuple[Waiter, Any]]) -> None:
+    """The log takes too long. Consumers before Kafka 3.9 stop for good when an OffsetFetch is
+    answered with COORDINATOR_NOT_AVAILABLE, so it gets NOT_COORDINATOR, as in Kafka."""
+    for waiter, _ in replies:
+        fetch = isinstance(waiter.request, OffsetFetchGroup)
+        waiter.fail(ErrorCode.NOT_COORDINATOR if fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -26,8 +26,8 @@ from groupd.coordinator.runtime.clock import Clock, TimerHandle
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.lanes import lane_of
 from groupd.coordinator.server.long_replies import LongReplies
-from groupd.coordinator.server.slot import ReadySlot, Slot
-from groupd.coordinator.server.steady import SteadyTable, StoredReply
+from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
@@ -44,7 +44,7 @@ class Requests(Protocol):
     """The broker's side: takes decoded requests, and hears of those nobody waits for any more."""
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
-        """Answer `request` by calling `slot.resolve` once, now or later."""
+        """Handle `request`; `slot` is answered once, now or later."""
         ...
 
     def forget(self, slot: Slot) -> None:
@@ -53,11 +53,12 @@ class Requests(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """asyncio protocol of one accepted socket."""
+    """asyncio protocol of one accepted socket. `registry`: all connections of its listener."""
+
+    make_slot: Callable[..., Slot] = Slot
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, requests: Requests,
-                 stats: ConnectionStats, registry: set[Connection],
-                 sessions: Clock | None = None) -> None:  # fmt: skip
+                 stats: ConnectionStats, registry: set[Connection]) -> None:  # fmt: skip
         self._config = config
         self._clock = clock
         self._requests = requests
@@ -67,14 +68,13 @@ class Connection(asyncio.Protocol):
         self._partial = self._splitter.buffer
         self._transport: asyncio.Transport | None = None
         self._frames: deque[bytes] = deque()
-        self._slots: deque[Slot | ReadySlot] = deque()
+        self._slots: deque[Slot] = deque()
         self._unanswered = 0
-        self._lane: str | None = None
-        """The lane that all unanswered requests share."""
         self._held = 0
         self.long_replies: LongReplies | None = None
-        """None: every reply is encoded at once."""
-        self.steady = SteadyTable(sessions or clock, stats)
+        self.stored_replies = StoredReplies(stats)
+        self._quiet = True
+        """Nothing is under way, so what comes next may have a stored reply."""
         self._now_ms = clock.monotonic_ms
         self._reading = True
         self._draining = False
@@ -86,16 +86,13 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.host = ""
         self.software = ("", "")
-        self.steady.active_ms = clock.monotonic_ms()
+        self.last_active_ms = clock.monotonic_ms()
+        """When something came or left last."""
 
     @property
     def idle(self) -> bool:
         """No request under way."""
         return not self._slots and not self._frames
-
-    @property
-    def last_active_ms(self) -> int:
-        return self.steady.active_ms
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -113,35 +110,34 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        self.steady.quiet = False
+        self._quiet = False
         if self in self._registry:
             self._registry.discard(self)
             self._stats.open -= 1
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         for slot in self._slots:
-            if isinstance(slot, Slot) and not slot.done:
+            if not slot.done:
                 self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
         # No cycles: the collector may never look at this again.
         self._transport = None
+        self.stored_replies.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self.steady.quiet:
-            replies = self.steady.repeated(data)
-            if replies is not None:
-                self.steady.active_ms = self._now_ms()
+        now_ms = self._now_ms()
+        if self._quiet:
+            reply = self.stored_replies.reply_to(data)
+            if reply is not None:
+                self.last_active_ms = now_ms
                 self._stats.bytes_in += len(data)
-                self.write(replies)
+                self._write(reply)
                 return
-        self.take_in(data)
-
-    def take_in(self, data: bytes) -> None:
         if self.closed or self._stopped:
             return
-        self.steady.quiet = False
-        self.steady.active_ms = self._now_ms()
+        self._quiet = False
+        self.last_active_ms = now_ms
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
@@ -155,7 +151,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._draining = True
-        self._regulate()
+        self._send_ready()
         self._watch_stall()
 
     def resume_writing(self) -> None:
@@ -168,35 +164,33 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection now."""
         self.closed = True
-        self.steady.quiet = False
+        self._quiet = False
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         """Close once what is written has left."""
         self.closed = True
-        self.steady.quiet = False
+        self._quiet = False
         if self._transport is not None:
             self._transport.close()
 
     def stop_reading(self) -> None:
         """For shutdown: take nothing new, keep answering what is under way."""
         self._stopped = True
-        self.steady.quiet = False
+        self._quiet = False
         self._frames.clear()
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply; send every reply that is ready in order."""
-        self.steady.active_ms = self._now_ms()
+        self.last_active_ms = self._now_ms()
         self._unanswered -= 1
         if self._pumping:
             return
-        self._flush()
+        self._send_ready()
         if self._frames:
             self._soon(self._pump)
-        else:
-            self._regulate()
 
     @property
     def held(self) -> bool:
@@ -216,48 +210,34 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(callback)
 
     def _pump(self) -> None:
-        """Work on waiting frames, then write what became ready in one go.
+        """Start what may start, and write what became ready in one go; again while that has made
+        room, since replies that were ready at once leave nobody else to go on."""
+        started = True
+        while started and not self.closed:
+            started = False
+            self._pumping = True
+            try:
+                while self._frames and self._may_start():
+                    self._start(self._frames.popleft())
+                    started = True
+            finally:
+                self._pumping = False
+            if not self.closed:
+                self._send_ready()
 
-        Again while that made room: replies that were ready at once leave nobody else to go on.
-        """
-        while self._frames and not self.closed:
-            started = self._start_some()
-            if self.closed:
-                return
-            self._flush()
-            if not started:
-                break
-        self._regulate()
-
-    def _start_some(self) -> bool:
-        """Start what may start; whether that was anything."""
-        started = False
-        self._pumping = True
-        try:
-            while self._frames and not self.closed:
-                lane = lane_of(self._frames[0])
-                if not self._may_start(lane):
-                    break
-                self._lane = lane
-                self._start(self._frames.popleft())
-                started = True
-        finally:
-            self._pumping = False
-        return started
-
-    def _may_start(self, lane: str | None) -> bool:
-        if self._draining or self._held:
+    def _may_start(self) -> bool:
+        """Whether the next frame may."""
+        if self._draining or self._held or self.closed:
             return False
-        if self._unanswered and (lane is None or lane != self._lane):
-            return False
+        if self._unanswered:
+            # All unanswered requests are of one lane, and so is the newest one.
+            lane = lane_of(self._frames[0])
+            if lane is None or lane != lane_of(self._slots[-1].request_frame):
+                return False
         return len(self._slots) < self._config.queued_max_requests
 
     def _start(self, frame: bytes) -> None:
         self._unanswered += 1
-        stored = self.steady.find(frame)
-        if stored is not None:
-            self._repeat(frame[4:8], stored)
-            return
         try:
             header = parse_request_header(frame, API_BY_KEY)
             api = API_BY_KEY.get(header.api_key)
@@ -272,47 +252,40 @@ class Connection(asyncio.Protocol):
             self._refuse(str(error))
             return
         self._stats.requests[header.api_key, header.api_version] += 1
-        slot = self._slot(api, header, frame)
+        slot = self.make_slot(self, api, header, frame, request)
         self._slots.append(slot)
         self._requests.submit(slot, api, request)
-
-    def _slot(self, api: Api, header: RequestHeader, request_frame: bytes) -> Slot:
-        return Slot(self, api, header, request_frame)
-
-    def _repeat(self, correlation_id: bytes, stored: StoredReply) -> None:
-        """A settled heartbeat: the stored reply, in its place in the order."""
-        self._unanswered -= 1
-        self._slots.append(ReadySlot(stored.head + correlation_id + stored.tail))
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
         # Every client may ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
-        slot = self._slot(api, known, b"")
+        slot = self.make_slot(self, api, known, b"")
         self._slots.append(slot)
-        slot.resolve(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
+        slot.send(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 
-    def _flush(self) -> None:
+    def _send_ready(self) -> None:
+        """Write the replies that are ready at the front, then read on only while there is room for
+        what would come."""
+        slots = self._slots
         ready = []
-        while self._slots and self._slots[0].done:
-            ready.append(self._slots.popleft().frame)
-        if ready and self._transport is not None:
-            data = ready[0] if len(ready) == 1 else b"".join(ready)
-            if data:
-                self.write(data)
+        while slots and slots[0].done:
+            ready.append(slots.popleft().frame)
+        data = b"".join(ready)
+        if data and self._transport is not None:
+            self._write(data)
+        waits = slots or self._frames
+        self._quiet = not (waits or self._partial or self._stopped or self.closed)
+        if self._quiet and self._reading and not self._draining:
+            return
+        room = len(slots) < self._config.queued_max_requests
+        self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
-    def write(self, data: bytes | bytearray) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         assert self._transport is not None
         self._stats.bytes_out += len(data)
         self._written += len(data)
         self._transport.write(data)
-
-    def _regulate(self) -> None:
-        """Read on only while there is room for what would come."""
-        waits = self._slots or self._frames or self._partial
-        self.steady.quiet = not (waits or self._stopped or self.closed)
-        room = len(self._slots) < self._config.queued_max_requests
-        self._set_reading(room and not (self._draining or self._frames or self._stopped))
 
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading or self.closed or self._transport is None:

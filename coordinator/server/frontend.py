@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import NO_TOKEN, RequestContext
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.topics.quorum import features_of
@@ -14,21 +14,10 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
 from groupd.protocol.wire.api import get_telemetry_subscriptions, push_telemetry
 from groupd.protocol.wire.apis import API_RANGES
-from groupd.protocol.wire.header import RequestHeader
 from groupd.protocol.wire.registry import Api
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 """A client's name and version must look so (KIP-511)."""
-
-
-def request_context(header: RequestHeader, host: str) -> RequestContext:
-    """`host`: of the client, in Kafka's form."""
-    return RequestContext(
-        token=NO_TOKEN,
-        api_version=header.api_version,
-        client_id=header.client_id or "",
-        client_host=host,
-    )
 
 
 _TELEMETRY = (get_telemetry_subscriptions.API.key, push_telemetry.API.key)
@@ -48,15 +37,13 @@ class Frontend:
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         if isinstance(request, ApiVersionsRequest):
-            slot.resolve(self._versions(slot, api, request))
+            slot.send(self._versions(slot, api, request))
             return
-        slot.token = self._broker.submit(
-            request_context(slot.header, slot.connection.host),
-            request,
-            api.failure,
-            slot.resolve,
-            slot.on_steady,
+        header = slot.header
+        context = RequestContext(
+            slot, header.api_version, header.client_id or "", slot.connection.host
         )
+        self._broker.submit(context, request)
 
     def _versions(self, slot: Slot, api: Api, request: ApiVersionsRequest) -> Any:
         """The checks are Kafka's, in its order. A client that is refused may try again."""
@@ -74,8 +61,7 @@ class Frontend:
         return self._api_versions
 
     def forget(self, slot: Slot) -> None:
-        if slot.token is not None:
-            self._broker.forget(slot.token)
+        self._broker.forget(slot.stand_in or slot)
 
 
 def _served(config: CoordinatorConfig) -> tuple[ApiRange, ...]:

@@ -33,8 +33,8 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 
 class KafkaListener:
-    """All connections of one listening socket. `sessions`: the clock that repeated heartbeats
-    renew sessions by, if it is not the one of the sockets. `make`: makes a connection."""
+    """All connections of one listening socket. `clock`: the one of the sockets; `make`: makes a
+    connection."""
 
     def __init__(
         self,
@@ -42,12 +42,10 @@ class KafkaListener:
         clock: Clock,
         requests: Requests,
         stats: ConnectionStats,
-        sessions: Clock | None = None,
         make: Callable[..., Connection] = Connection,
     ) -> None:
         self._config = config
         self._clock = clock
-        self._sessions = sessions or clock
         self._requests = requests
         self._make = make
         self._stats = stats
@@ -105,8 +103,9 @@ class KafkaListener:
                 connection.abort()
 
     def _connection(self) -> Connection:
-        connection = self._make(self._config, self._clock, self._requests, self._stats,
-                                self._connections, self._sessions)  # fmt: skip
+        connection = self._make(
+            self._config, self._clock, self._requests, self._stats, self._connections
+        )
         connection.long_replies = self._long_replies
         return connection
 

@@ -1,44 +1,100 @@
-"""The places of replies in the order of their connection."""
+"""The place of one reply in the order of its connection."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import structlog
 
-from groupd.coordinator.runtime.steady import SteadyReply
-from groupd.coordinator.server.long_replies import LongReply
+from groupd.coordinator.runtime.waiting import Lease, Waiter
+from groupd.coordinator.server.long_replies import LongReplies, LongReply
+from groupd.coordinator.server.stored_replies import StoredReplies
 from groupd.protocol.wire.encode import without_stops
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
 from groupd.protocol.wire.registry import Api
 
-if TYPE_CHECKING:
-    from groupd.coordinator.server.connection import Connection
-
 log = structlog.get_logger("groupd.connection")
 
+Watcher = tuple[Callable[[], bool], Callable[[], None]]
+"""Of a stored reply: asked before it is sent again (False: the request must be handled); told that
+it is being sent again."""
 
-class Slot:
-    """The place of one reply in its connection's order."""
 
-    __slots__ = ("api", "connection", "done", "frame", "header", "lease", "request_frame", "token")
+class Client(Protocol):
+    """The connection of a slot, as far as the slot and those who handle its request need it."""
+
+    closed: bool
+    host: str
+    software: tuple[str, str]
+    """Name and version of the client's library, as ApiVersions told them; "" if it did not."""
+    long_replies: LongReplies | None
+    """None: every reply is encoded at once."""
+    stored_replies: StoredReplies
+
+    def slot_done(self, slot: Slot) -> None:
+        """`slot` has its reply: send every reply that is ready, in order."""
+        ...
+
+    def hold(self) -> None:
+        """The reply of a slot comes in slices: start nothing new until `let_go`."""
+        ...
+
+    def let_go(self, slot: Slot) -> None:
+        """`slot_done` for a slot that held the connection."""
+        ...
+
+    def abort(self) -> None:
+        """Drop the connection now."""
+        ...
+
+
+class Slot(Waiter):
+    """A request of a connection, and the place of its reply. `request_frame`: its bytes without
+    the length field."""
+
+    __slots__ = (
+        "api",
+        "connection",
+        "done",
+        "frame",
+        "header",
+        "lease",
+        "request_frame",
+        "stand_in",
+        "watchers",
+    )
 
     def __init__(
-        self, connection: Connection, api: Api, header: RequestHeader, request_frame: bytes
+        self,
+        connection: Client,
+        api: Api,
+        header: RequestHeader,
+        request_frame: bytes,
+        request: Any = None,
     ) -> None:
+        super().__init__(request, api.failure)
         self.connection = connection
-        self.request_frame = request_frame
-        self.lease: SteadyReply | None = None
         self.api = api
         self.header = header
-        self.token: int | None = None
+        self.request_frame = request_frame
         self.done = False
         self.frame: bytes | bytearray = b""
+        """The reply, once it is done."""
+        self.lease: Lease | None = None
+        self.watchers: list[Watcher] | None = None
+        """Layers between connections and broker that must hear of repeated requests."""
+        self.stand_in: Waiter | None = None
+        """What a layer has handed to the broker instead of this slot."""
 
-    def resolve(self, reply: Any, copies: int = 1) -> None:
+    def may_repeat(self, lease: Lease) -> None:
+        self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
+
+    def send(self, reply: Any, copies: int = 1) -> None:
         """Encode `reply` (None: no reply, as for acks=0) and send what is ready. `copies`: how
         often the reply is sent."""
-        if self.connection.closed:
+        connection = self.connection
+        if connection.closed:
             return
         if reply is not None:
             try:
@@ -50,7 +106,14 @@ class Slot:
                 return
             self._frame(body, copies)
         self.done = True
-        self.connection.slot_done(self)
+        connection.slot_done(self)
+
+    def send_frame(self, frame: bytes) -> None:
+        """A whole reply that another process has made for the request; empty: no reply."""
+        if not self.connection.closed:
+            self.frame = frame
+            self.done = True
+            self.connection.slot_done(self)
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray | None:
         """The body; None if it is long and comes later."""
@@ -88,31 +151,28 @@ class Slot:
         self.connection.abort()
 
     def _frame(self, body: bytes | bytearray, copies: int) -> None:
-        version = self.header.api_version
+        header = self.header
+        version = header.api_version
         header_version = reply_header_version(self.api, version)
-        frame = reply_frame(self.header.correlation_id, header_version, body)
+        frame = reply_frame(header.correlation_id, header_version, body)
         self.frame = frame if copies == 1 else frame * copies
         if self.lease is not None:
-            api = (self.header.api_key, version)
-            self.connection.steady.put(self.request_frame, self.frame, self.lease, api)
-
-    def resolve_frame(self, frame: bytes) -> None:
-        """A whole reply that another process has made for the request; empty: no reply."""
-        if not self.connection.closed:
-            self.frame = frame
-            self.done = True
-            self.connection.slot_done(self)
-
-    def on_steady(self, lease: SteadyReply) -> None:
-        """The reply to come may be repeated for the same request."""
-        self.lease = lease
+            api = (header.api_key, version)
+            self.connection.stored_replies.put(self.request_frame, frame, self.lease, api)
 
 
-class ReadySlot:
-    """The place of a reply that is there already."""
+class WatchedLease:
+    """A lease that watchers may end, and whose renewals they hear of."""
 
-    __slots__ = ("done", "frame")
+    __slots__ = ("_lease", "_watchers")
 
-    def __init__(self, frame: bytes) -> None:
-        self.done = True
-        self.frame = frame
+    def __init__(self, lease: Lease, watchers: list[Watcher]) -> None:
+        self._lease = lease
+        self._watchers = watchers
+
+    def renew(self) -> bool:
+        if not all(allows() for allows, _ in self._watchers) or not self._lease.renew():
+            return False
+        for _, renewed in self._watchers:
+            renewed()
+        return True

@@ -15,8 +15,7 @@ import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.producers.transactions import MarkerTarget, TopicPartition
-from groupd.coordinator.runtime.alarm import Alarm
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.markers import MarkerSender

@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.server.frontend import Frontend, request_context
+from groupd.coordinator.runtime.waiting import Callback, Waiter
+from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.slot import Slot
 from groupd.coordinator.workers.messages import decode_forward
 from groupd.protocol.messages.cluster import MetadataRequest
@@ -24,7 +26,12 @@ from groupd.protocol.messages.topics import (
     IncrementalAlterConfigsRequest,
 )
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.header import parse_request_header, reply_frame, reply_header_version
+from groupd.protocol.wire.header import (
+    RequestHeader,
+    parse_request_header,
+    reply_frame,
+    reply_header_version,
+)
 from groupd.protocol.wire.registry import Api
 
 NEWS = frozenset(
@@ -61,9 +68,9 @@ class MainFrontend(Frontend):
         if type(request) not in NEWS:
             super().submit(slot, api, request)
             return
-        context = request_context(slot.header, slot.connection.host)
-        resolve = self._once_known(slot.resolve)
-        slot.token = self._broker.submit(context, request, api.failure, resolve)
+        known = Callback(request, api.failure, self._once_known(slot.send))
+        slot.stand_in = known
+        self._submit(known, slot.header, slot.connection.host)
 
     def forwarded(self, body: bytes) -> asyncio.Future[bytes]:
         """`Operation.FORWARD`: the frame of the reply, empty if there is none."""
@@ -88,8 +95,12 @@ class MainFrontend(Frontend):
             answer.set_result(bytes(reply_frame(header.correlation_id, header_version, encoded)))
 
         known = self._once_known(resolve) if type(request) in NEWS else resolve
-        self._broker.submit(request_context(header, host), request, api.failure, known)
+        self._submit(Callback(request, api.failure, known), header, host)
         return answer
+
+    def _submit(self, waiter: Waiter, header: RequestHeader, host: str) -> None:
+        context = RequestContext(waiter, header.api_version, header.client_id or "", host)
+        self._broker.submit(context, waiter.request)
 
     def _once_known(self, resolve: Resolve) -> Resolve:
         def settle(reply: Any) -> None:

@@ -17,13 +17,12 @@ import structlog
 
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.runtime import collector
-from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.runtime.broker import Broker, shard_maker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.ids import new_id
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.runtime.routes import failure_for, group_routes
-from groupd.coordinator.runtime.shard_maker import shard_maker
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.frontend import Frontend
@@ -110,14 +109,12 @@ class Worker:
         configure_logging(start.log_format, start.log_level, node=start.node_id)
         assignors = load_assignors(start.config.consumer_assignors)
         config = replace(start.config, consumer_assignors=tuple(assignors), node_id=start.node_id)
-        routes = group_routes()
         broker = self._broker = Broker(
             config,
             shard_maker(config, assignors, new_id),
             self._logs,
             self._clock,
-            routes,
-            failure_for,
+            ROUTES,
             served=start.shards,
             writer=PipelinedWriter(self._logs),
         )
@@ -130,7 +127,7 @@ class Worker:
         self._cleaner = Cleaner(self._logs, broker.shards, config, self._clock.now)
         handlers = offsets_handlers(config, broker, self._topics, self._logs)
         broker.serve_data(handlers)
-        local = (routes.keys() | handlers.keys()) - {FindCoordinatorRequest}
+        local = (ROUTES.keys() | handlers.keys()) - {FindCoordinatorRequest}
         requests = WorkerFrontend(Frontend(broker, start.cluster_id), self.channel, local)
         self._listener = KafkaListener(config, self._clock, requests, self.connections)
         self._reports = WorkerReports(broker, self.connections, self._cleaner, self._stalls)

@@ -44,7 +44,7 @@ class WorkerFrontend:
         elif forwarded(request):
             self._forward(slot, api, request)
         else:
-            slot.resolve(api.failure(request, ErrorCode.NOT_COORDINATOR, None))
+            slot.send(api.failure(request, ErrorCode.NOT_COORDINATOR, None))
 
     def forget(self, slot: Slot) -> None:
         """What was forwarded is answered for nobody."""
@@ -52,7 +52,7 @@ class WorkerFrontend:
 
     def _forward(self, slot: Slot, api: Api, request: Any) -> None:
         if self._under_way >= FORWARDS_MAX or self._channel.unsent_bytes > UNSENT_BYTES_MAX:
-            slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+            slot.send(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
             return
         body = encode_forward(slot.connection.host, slot.request_frame)
 
@@ -62,16 +62,16 @@ class WorkerFrontend:
                 return
             error = future.exception()
             if error is None:
-                slot.resolve_frame(future.result())
+                slot.send_frame(future.result())
             else:
                 log.warning("request could not be forwarded", api=api.name, reason=str(error))
-                slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+                slot.send(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
 
         try:
             forwarding = self._channel.start_call(Operation.FORWARD, body)
         except LogError as error:
             log.warning("request could not be forwarded", api=api.name, reason=str(error))
-            slot.resolve(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
+            slot.send(api.failure(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, None))
             return
         self._under_way += 1
         forwarding.add_done_callback(answered)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.faults.facts import groups_of
-from groupd.coordinator.server.connection import Connection, Requests
-from groupd.coordinator.server.slot import Slot
+from groupd.coordinator.faults.intercepted import watch
+from groupd.coordinator.server.connection import Requests
+from groupd.coordinator.server.slot import Client, Slot
 from groupd.protocol.messages.cluster import ApiVersionsRequest
 from groupd.protocol.wire.registry import Api
 
@@ -43,7 +45,7 @@ class Clients:
     def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
         self._now = now
         self._asked = asked
-        self._seen: OrderedDict[Connection, _Seen] = OrderedDict()
+        self._seen: OrderedDict[Client, _Seen] = OrderedDict()
         self.groups: OrderedDict[str, None] = OrderedDict()
 
     def wrap(self, inner: Requests) -> Requests:
@@ -102,7 +104,9 @@ class _Layer:
         self._clients = clients
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
-        self._clients.note(slot, api, request)
+        note = partial(self._clients.note, slot, api, request)
+        note()
+        watch(slot, note)
         self._inner.submit(slot, api, request)
 
     def forget(self, slot: Slot) -> None:

@@ -13,7 +13,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
-class CommitPartition(Struct, frozen=True):
+class CommitPartition(Struct, frozen=True, gc=False):
     partition: int
     offset: int
     leader_epoch: int = -1
@@ -35,7 +35,7 @@ class OffsetCommitRequest(Struct, frozen=True):
     retention_time_ms: int = -1
 
 
-class PartitionError(Struct, frozen=True):
+class PartitionError(Struct, frozen=True, gc=False):
     partition: int
     error: ErrorCode
 

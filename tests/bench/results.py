@@ -149,7 +149,13 @@ def this_run(command: str, *, quick: bool) -> Run:
 
 
 def _version() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--tags"]
+    """The commit, with a mark if sources have changed since; results in docs/ are no source."""
+    commit = _git("describe", "--always", "--tags")
+    return f"{commit}-dirty" if _git("status", "--porcelain", "--", ".", ":!docs") else commit
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

@@ -126,7 +126,7 @@ class Checks:
             if lost:
                 raise Violation(f"groups {sorted(lost)} are in the log but not in memory")
         try:
-            check_blocked(state, runtime._clock.now())
+            check_blocked(state, runtime.clock.now())
         except AssertionError as silent:
             raise Violation(f"a group waits and does not say for what: {silent}") from silent
         for client in self._simulation.clients:
@@ -237,18 +237,18 @@ class Checks:
         simulation = self._simulation
         groups = runtime.shard.state.groups
         journal = runtime._journal
-        known = {t for batch in journal._in_flight + journal._open for t, _ in batch.replies}
+        known = {w for batch in journal._in_flight + journal._open for w, _ in batch.replies}
         for group in groups.values():
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     known.update((member.join_token, member.sync_token))
         late = {client.name for client in simulation.clients if client.tainted}
         for connection in simulation.network.connections:
-            for token, call in connection.tokens.items():
+            for waiter, call in connection.waiting.items():
                 request = call.request
                 if connection.closed_ms is not None or call.copy or call.client in late:
                     continue
-                if not isinstance(request, JoinGroupRequest | SyncGroupRequest) or token in known:
+                if not isinstance(request, JoinGroupRequest | SyncGroupRequest) or waiter in known:
                     continue
                 if connection.process.shard_of(request.group_id) is runtime:
                     group = groups.get(request.group_id)

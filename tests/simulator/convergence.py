@@ -84,10 +84,10 @@ def leaked(simulation: Simulation, older_than_ms: int) -> str:
     for connection in simulation.network.connections:
         if connection.closed_ms is not None:
             continue
-        for token, call in connection.tokens.items():
+        for call in connection.waiting.values():
             age_ms = simulation.world.now_ms - call.sent_ms
             parks = isinstance(call.request, JoinGroupRequest | SyncGroupRequest)
             replaced = call.client in late and parks
             if age_ms > older_than_ms and not call.copy and not replaced:
-                return f"request {token} of {call.client} waits for {age_ms} ms: {call.request}"
+                return f"a request of {call.client} waits for {age_ms} ms: {call.request}"
     return ""

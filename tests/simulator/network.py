@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupd.coordinator.core.types import RequestToken
+from groupd.coordinator.runtime.waiting import Waiter
 from tests.simulator.options import Options
 from tests.simulator.process import Process
 from tests.simulator.world import World
@@ -23,7 +23,7 @@ class Connection:
     """`closed_ms`: when the client gave it up; `noticed`: the broker knows."""
 
     process: Process
-    tokens: dict[RequestToken, Call] = field(default_factory=dict)
+    waiting: dict[Waiter, Call] = field(default_factory=dict)
     ready_ms: int = 0
     closed_ms: int | None = None
     noticed: bool = False
@@ -78,16 +78,16 @@ class Network:
 
     def _notice(self, connection: Connection) -> None:
         connection.noticed = True
-        for token in list(connection.tokens):
-            connection.process.waiting.forget(token)
-        connection.tokens.clear()
+        for waiter in list(connection.waiting):
+            waiter.forget()
+        connection.waiting.clear()
         self.connections = [one for one in self.connections if one is not connection]
 
     def broken(self, process: Process) -> None:
         """The process is gone: clients that wait for it mostly hear of it soon."""
         for connection in self.connections:
             if connection.process is process and connection.closed_ms is None:
-                for call in connection.tokens.values():
+                for call in connection.waiting.values():
                     if not call.copy and not self._world.chance(self._options.loss):
                         self._world.after(self._delay_ms(), call.on_reply, None)
         self.connections = [one for one in self.connections if one.process is not process]
@@ -149,17 +149,17 @@ class Network:
             answered.append(True)
             self._released(call, reply)
 
-        def took(token: RequestToken) -> None:
+        def took(waiter: Waiter) -> None:
             if not answered:
-                connection.tokens[token] = call
+                connection.waiting[waiter] = call
 
         connection.process.submit(call.request, call.version, call.client, resolve, took)
 
     def _released(self, call: Call, reply: Any) -> None:
         connection = call.connection
-        for token, waiting in list(connection.tokens.items()):
+        for waiter, waiting in list(connection.waiting.items()):
             if waiting is call:
-                del connection.tokens[token]
+                del connection.waiting[waiter]
         self._world.trace("<", call.client, call.sequence, reply)
         self.released(call, reply)
         if connection.closed_ms is not None or call.copy:

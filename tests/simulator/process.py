@@ -18,11 +18,11 @@ from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
-from groupd.coordinator.core.types import NO_TOKEN, Instant, RequestContext, RequestToken
+from groupd.coordinator.core.types import Instant, RequestContext
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
-from groupd.coordinator.runtime.waiting import Waiter, WaitingRequests
+from groupd.coordinator.runtime.waiting import Callback, Waiter, WaitingRequests
 from groupd.protocol.wire.apis import API_BY_KEY
 from tests.simulator.disk import Disk, DiskClient
 from tests.simulator.loop import VirtualLoop, VirtualTimer
@@ -55,32 +55,20 @@ class LogCapture:
 
 
 class StrictWaiting(WaitingRequests):
-    """Answering a token twice is a violation, not a shrug."""
-
-    __slots__ = ("_over", "_world")
+    """Answering a waiter twice is a violation, not a shrug."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
-        self._over: set[RequestToken] = set()
+        self._over: set[Waiter] = set()
 
-    def answer(self, token: RequestToken, reply: Any) -> None:
-        self._once(token)
-        super().answer(token, reply)
-
-    def fail(self, token: RequestToken, code: Any, message: str | None = None) -> None:
-        self._once(token)
-        super().fail(token, code, message)
-
-    def tokens(self) -> dict[RequestToken, Waiter]:
-        return self._waiters
-
-    def _once(self, token: RequestToken) -> None:
-        if token in self._waiters:
-            self._over.add(token)
-        elif token in self._over:
-            twice = Violation(f"request {token} is answered twice")
+    def pop(self, waiter: Waiter, *default: Any) -> Any:  # type: ignore[override]
+        if waiter in self:
+            self._over.add(waiter)
+        elif waiter in self._over:
+            twice = Violation(f"{waiter.request} is answered twice")
             self._world.failure = self._world.failure or twice
+        return super().pop(waiter, *default)
 
 
 class SimulatedClock:
@@ -135,8 +123,7 @@ class Process:
             self._make_shard,
             self._disk,  # type: ignore[arg-type]
             self.clock,
-            group_routes(),
-            failure_for,
+            ROUTES,
             waiting=self.waiting,
         )
         self.broker.image = image
@@ -169,11 +156,12 @@ class Process:
         version: int,
         client_id: str,
         resolve: Callable[[Any], None],
-        took: Callable[[RequestToken], None],
+        took: Callable[[Waiter], None],
     ) -> None:
-        """To be called inside `loop.enter`. `took(token)` comes after the handling."""
-        context = RequestContext(NO_TOKEN, version, client_id)
-        took(self.broker.submit(context, request, _FAILURES[type(request)], resolve))
+        """To be called inside `loop.enter`. `took(waiter)` comes after the handling."""
+        waiter = Callback(request, _FAILURES[type(request)], resolve)
+        self.broker.submit(RequestContext(waiter, version, client_id), request)
+        took(waiter)
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         self.loop.enter(lambda: self.broker.on_metadata(delta))

@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
-from groupd.coordinator.core.types import NO_TOKEN, RequestContext
+from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.daemon import Daemon, DaemonOptions
 from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.verify import verify_store
 from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
@@ -106,8 +107,8 @@ class Soak:
         def refused(_: Any, code: ErrorCode, message: str | None) -> AssertionError:
             return AssertionError(f"{type(request).__name__}: {code.name} {message}")
 
-        context = RequestContext(NO_TOKEN, version, client_id="soak")
-        self.daemon.broker.submit(context, request, refused, future.set_result)
+        waiter = Callback(request, refused, future.set_result)
+        self.daemon.broker.submit(RequestContext(waiter, version, client_id="soak"), request)
         reply = await future
         assert not isinstance(reply, AssertionError), reply
         return reply

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, MemberSpec, TopicDescriber
 from groupd.coordinator.core.assignors.order import CANONICAL, Order, signed_key
@@ -160,32 +160,22 @@ class _Ownership:
             self.intact = [False] * len(self.intact)
 
     def _by_load(self, topic_id: TopicId) -> list[int]:
-        # The subscribers are in index order and the sort is sownership: by (load, index).
+        # The subscribers are in index order and the sort is stable: by (load, index).
         return sorted(self.subscribers[topic_id], key=self.loads.__getitem__)
 
     def fill(self, topic_id: TopicId) -> None:
+        """Hand out the topic's unassigned partitions."""
         owners = self.owners[topic_id]
-        if -1 not in owners:
+        free = [partition for partition, owner in enumerate(owners) if owner < 0]
+        if not free:
             return
-        free: Sequence[int] = range(len(owners))
-        if owners.count(-1) < len(owners):
-            free = [partition for partition, owner in enumerate(owners) if owner < 0]
         loads, intact = self.loads, self.intact
         receivers = _Receivers(self._by_load(topic_id), loads)
-        done = 0
-        while done < len(free):
-            taken, rounds = receivers.take_many(len(free) - done)
-            for index in taken:
-                loads[index] += rounds
-                intact[index] = False
-            if rounds > 1:
-                taken = taken * rounds
-            if len(free) == len(owners):
-                owners[done : done + len(taken)] = taken
-            else:
-                for partition, index in zip(free[done:], taken, strict=False):
-                    owners[partition] = index
-            done += len(taken)
+        for partition in free:
+            index = receivers.take()
+            owners[partition] = index
+            loads[index] += 1
+            intact[index] = False
 
     def balance(self, topic_id: TopicId) -> bool:
         """Move partitions of one topic from its most to its least loaded subscribers until their
@@ -222,17 +212,7 @@ class _Ownership:
         """Add the topic's partitions, ascending, to the assignments of their owners that are not
         intact."""
         owners, built, intact = self.owners[topic_id], self.built, self.intact
-        takers = owners[: len(self.subscribers[topic_id])]
-        count = len(takers)
-        if owners[count:] == owners[:-count] and len(set(takers)) == count:
-            # Dealt in rounds, always in the same order: so are most topics of a new group.
-            numbers = tuple(range(len(owners)))
-            for first, owner in enumerate(takers):
-                built[owner][topic_id] = numbers[first::count]
-            return
-        entries: Iterable[tuple[int, int]] = enumerate(owners)
-        if True in intact:
-            entries = [entry for entry in entries if not intact[entry[1]]]
+        entries = [entry for entry in enumerate(owners) if not intact[entry[1]]]
         for owner, partitions in _by_owner(entries).items():
             built[owner][topic_id] = tuple(partitions)
 
@@ -277,19 +257,6 @@ class _Receivers:
         index = self._ranked[self._next]
         self._next += 1
         return index
-
-    def take_many(self, count: int) -> tuple[list[int], int]:
-        """The next receivers, each once, at most `count` and at least one; and how many partitions
-        each of them takes: several if all members have one load and there are enough for whole
-        rounds."""
-        self.level()
-        first, ranked = self._next, self._ranked
-        if first == 0 and self._end == len(ranked) <= count:
-            rounds = count // len(ranked)
-            self._level += rounds
-            return ranked, rounds
-        self._next = min(self._end, first + count)
-        return ranked[first : self._next], 1
 
 
 class _Donors:

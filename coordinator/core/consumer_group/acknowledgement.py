@@ -1,15 +1,14 @@
-"""Assignments that a member was told and has not yet said it has.
+"""Assignments that were sent to a member and that it has not reported yet.
 
-A reply can get lost while its connection lives on: librdkafka gives a slow heartbeat up after a
-second and then asks again without telling what it owns. In Kafka such a member never hears of the
-assignment again. What it should give up stays with it until its rebalance timeout, and what it was
-given stays without a consumer for good. So an assignment is told again until the client reports it.
-To one that knows it already that says nothing new.
+A reply can be lost while its connection stays open: librdkafka gives a slow heartbeat up after a
+second and sends another one without its partitions. In Kafka such a member never hears of that
+assignment again. Partitions that it should give up stay with it until its rebalance timeout, and
+partitions that it should get are not consumed. So groupd sends an assignment again until the
+client reports it. A client that has it already learns nothing new.
 
-It is told again after a time, not after a number of heartbeats: a client may send them as often as
-it likes, and while it carries out an assignment it needs no reminder. The time is two heartbeat
-intervals of the group: a client that has received the assignment has reported it by then, or is
-still busy in its callbacks.
+It is sent again after a time, not after a number of heartbeats: a client may send them as often as
+it likes. The time is two heartbeat intervals of the group. By then a client that has received the
+assignment has reported it, or is still busy in its callbacks.
 """
 
 from __future__ import annotations
@@ -18,38 +17,44 @@ from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 
-TELL_AGAIN_AFTER_INTERVALS = 2
-"""Heartbeat intervals since the assignment was told last, without an acknowledgement."""
+SEND_AGAIN_AFTER_INTERVALS = 2
+"""Heartbeat intervals from the last reply with the assignment to the next one."""
 
 
-def must_tell_again(
+def must_send_again(
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     member: ConsumerGroupMember,
-    told: bool,
+    is_sent: bool,
     interval_ms: int,
     now_ms: int,
 ) -> bool:
-    """Note what this heartbeat acknowledges, or that its reply tells an assignment (`told`).
-    True = its acknowledgement is overdue, so that the reply tells the assignment again. Writes
-    soft state. `interval_ms`: the heartbeat interval of the group; `now_ms`: monotonic."""
+    """Whether the reply must send the assignment again, because its acknowledgement is overdue.
+    Notes what the heartbeat acknowledges and that an assignment is sent; that is soft state.
+
+    `is_sent`: the reply has the assignment anyway; `interval_ms`: the heartbeat interval of the
+    group; `now_ms`: monotonic time.
+    """
     waiting, member_id = group.unacknowledged, member.member_id
-    if not told and member_id not in waiting:
+    if not is_sent and member_id not in waiting:
         return False
     if _reports(request.topic_partitions, member):
         waiting.pop(member_id, None)
         return False
     if member_id not in waiting:
-        # Replies that are stored for this member's heartbeats do not tell it again.
+        # A stored reply to this member's heartbeats must not be used: it has no assignment.
         group.changes += 1
-    elif not told and now_ms - waiting[member_id] < TELL_AGAIN_AFTER_INTERVALS * interval_ms:
+    elif not is_sent and now_ms - waiting[member_id] < SEND_AGAIN_AFTER_INTERVALS * interval_ms:
         return False
     waiting[member_id] = now_ms
-    return not told
+    return not is_sent
 
 
 def _reports(owned: tuple[TopicPartitions, ...] | None, member: ConsumerGroupMember) -> bool:
+    """Whether the client reports exactly what is assigned to the member."""
     if owned is None:
         return False
-    said = {(topic.topic_id, number) for topic in owned for number in topic.partitions}
-    return said == {(topic, number) for topic, held in member.assigned.items() for number in held}
+    reported = {(topic.topic_id, number) for topic in owned for number in topic.partitions}
+    return reported == {
+        (topic, number) for topic, held in member.assigned.items() for number in held
+    }

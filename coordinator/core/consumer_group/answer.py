@@ -3,7 +3,7 @@ timers, which are soft state, and the reply."""
 
 from __future__ import annotations
 
-from groupd.coordinator.core.consumer_group.acknowledgement import must_tell_again
+from groupd.coordinator.core.consumer_group.acknowledgement import must_send_again
 from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_requested
 from groupd.coordinator.core.consumer_group.group import (
     SESSION,
@@ -47,9 +47,9 @@ def answer(
         (SESSION, group.group_id, after.member_id),
         now.monotonic_ms + session_timeout_ms(state.config, overrides),
     )
-    told = _must_send_assignment(request, before, after)
+    is_sent = _must_send_assignment(request, before, after)
     interval_ms = heartbeat_interval_ms(state.config, overrides)
-    told = must_tell_again(group, request, after, told, interval_ms, now.monotonic_ms) or told
+    is_sent |= must_send_again(group, request, after, is_sent, interval_ms, now.monotonic_ms)
     if (group.group_epoch > group.assignment_epoch or outcome.tasks) and (
         is_requested(group, outcome) or (TARGET, group.group_id, "") in state.deadlines
     ):
@@ -58,7 +58,7 @@ def answer(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
         heartbeat_interval_ms=interval_ms,
-        assignment=topic_partitions(after.assigned) if told else None,
+        assignment=topic_partitions(after.assigned) if is_sent else None,
     )
     outcome.replies.append((context.token, reply))
     return reply

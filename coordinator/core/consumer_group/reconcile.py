@@ -1,9 +1,10 @@
-"""Reconciliation of one member with its target (spec 5; KIP-848 "Reconciliation").
+"""Reconciliation of one member with its target (docs/spec/consumer-group.md#5; KIP-848).
 
-The member first gives up what it must (UNREVOKED_PARTITIONS, its epoch waits for the client's
-acknowledgement), then moves to the target epoch and takes what is free; what others still hold
-keeps it in UNRELEASED_PARTITIONS. A partition is free only when nobody holds it, or when the
-member itself holds it as pending revocation: that is what keeps owners unique.
+A member first gives up the partitions that its target does not have. Until its client acknowledges
+that, it is in UNREVOKED_PARTITIONS and keeps its epoch. Then it moves to the target epoch and takes
+the partitions of its target that are free. If other members still hold some, it is in
+UNRELEASED_PARTITIONS, else in STABLE. A partition is free when no member holds it, or when the
+member itself holds it as pending revocation. So no partition ever has two owners.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import TopicPartitions
 
 Owned = tuple[TopicPartitions, ...] | None
-"""What the client reports it owns; None = unchanged."""
+"""The partitions that the client reports to own; None = unchanged."""
 
 _Epochs = dict[TopicId, dict[int, int]]
-"""`PartitionEpochs` in the making."""
+"""`PartitionEpochs` while they are made."""
 
 
 def reconcile_stored(
@@ -46,8 +47,11 @@ def reconcile_stored(
     owned: Owned,
     outcome: Outcome,
 ) -> ConsumerGroupMember:
-    """The member's way towards the stored target: [R8]. Returns the member, the same object if it
-    does not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state."""
+    """3. Reconcile the member with its stored target: [R8]. Returns the member, the same object if
+    it does not change. Raises FENCED_MEMBER_EPOCH for a member in an unknown state.
+
+    `subscription_changed`: by this operation.
+    """
     target_epoch = group.assignment_epoch
     if not subscription_changed and member.is_reconciled_to(target_epoch):
         return member
@@ -67,7 +71,7 @@ def reconcile_with(
     owned: Owned,
     outcome: Outcome,
 ) -> ConsumerGroupMember:
-    """The same towards a target that the operation has just computed."""
+    """The same with the target of `target_epoch`, which this operation has just computed."""
     after = reconcile(
         member,
         target_epoch,
@@ -92,8 +96,9 @@ def reconcile(
     owned: Owned,
     subscription_changed: bool,
 ) -> ConsumerGroupMember:
-    """The member after one step; the same object if nothing changes. Raises
-    FENCED_MEMBER_EPOCH for a member in an unknown state that does not start from scratch."""
+    """The member after one step towards its target; the same object if nothing changes. Raises
+    FENCED_MEMBER_EPOCH for a member in an unknown state, unless its client says that it owns
+    nothing."""
     if member.state == MemberState.STABLE:
         if member.member_epoch == target_epoch:
             return _prune(member, subscription, owned) if subscription_changed else member
@@ -132,7 +137,7 @@ def _advance(
 
 
 def _split(assigned: PartitionEpochs, wanted: Assignment) -> tuple[_Epochs, _Epochs]:
-    """What the member holds, parted into what the target keeps and what must go."""
+    """What the member holds: what its target has, too, and what it must give up."""
     keep: _Epochs = {}
     revoke: _Epochs = {}
     for topic, epochs in assigned.items():
@@ -151,7 +156,7 @@ def _free(
     keep: PartitionEpochs,
     holders: PartitionEpochMap,
 ) -> tuple[dict[TopicId, list[int]], bool]:
-    """New partitions the member may take at once, and whether others are still held."""
+    """The new partitions that are free, and whether other members hold some that are not."""
     free: dict[TopicId, list[int]] = {}
     blocked = False
     for topic, partitions in wanted.items():
@@ -170,9 +175,10 @@ def _free(
 def _prune(
     member: ConsumerGroupMember, subscription: EffectiveSubscription, owned: Owned
 ) -> ConsumerGroupMember:
-    """Take away topics the member has just unsubscribed from, without waiting for a target."""
+    """Take away the topics that the member has just unsubscribed from, without waiting for a
+    target."""
     gone = _unsubscribed(member.assigned, subscription)
-    # Upstream rewrites a member without any topic even if it holds nothing.
+    # Kafka writes R8 for a member without any topic even if it holds nothing.
     nothing_left = not member.pending_revocation and subscription.is_empty()
     if not gone and not nothing_left:
         return member
@@ -197,8 +203,8 @@ def _changed(
     assigned: PartitionEpochs,
     pending: PartitionEpochs,
 ) -> ConsumerGroupMember:
-    """The member rewritten: its epoch moves to the previous one. The same object if that changes
-    nothing, so that no record is written for it."""
+    """The member with these values, and its epoch as its previous one; the same object if that
+    changes nothing, so that no record is written for it."""
     unchanged = (
         epoch == member.member_epoch == member.previous_member_epoch
         and state == member.state

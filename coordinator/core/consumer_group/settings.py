@@ -91,5 +91,5 @@ def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
 
 
 def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
-    """Whether partitions that nobody has go to the members whose heartbeats come next."""
+    """Whether partitions that no member has go to the members whose heartbeat comes first."""
     return ASSIGNOR_ORDER.text(config, overrides) == "soonest"

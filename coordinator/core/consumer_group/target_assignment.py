@@ -1,4 +1,5 @@
-"""The target assignment of a consumer group: when one is due, and how it is computed.
+"""The target assignment of a consumer group: when one is due, and how it is computed
+(docs/spec/consumer-group.md#6).
 
 There is one computation, `compute`. It looks at a `GroupSnapshot`, calls the assignor, checks its
 result, and finds the members whose target changes. It may be taken in slices: the task of a large

@@ -1,5 +1,7 @@
-"""Steps 2 and 3 of an operation in which a member speaks: the target assignment, and the member's
-way towards it (spec 4 steps 6 and 7)."""
+"""Steps 2 and 3 of a ConsumerGroupHeartbeat, or of a JoinGroup of a member on the classic protocol:
+the target assignment, and the member's way towards it (docs/spec/consumer-group.md#4, steps 6 and
+7).
+"""
 
 from __future__ import annotations
 

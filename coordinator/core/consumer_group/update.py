@@ -1,6 +1,6 @@
-"""Step 1 of an operation in which a member speaks, ConsumerGroupHeartbeat or a JoinGroup of a
-member on the classic protocol: the member takes over what its request says, and that may bump the
-group epoch (spec 4 steps 3-5; "Changes when" in spec 3).
+"""Step 1 of a ConsumerGroupHeartbeat, or of a JoinGroup of a member on the classic protocol: the
+member takes over the fields of its request, and that may bump the group epoch
+(docs/spec/consumer-group.md#3, "Changes when", and docs/spec/consumer-group.md#4, steps 3 to 5).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from groupd.protocol.records.schema import Record
 def updated_member(
     member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupMember:
-    """The member with the request's non-null fields; the same object if nothing differs."""
-    if _says_nothing_new(member, context, request):
+    """The member with the fields of the request that are not null; the same object if nothing
+    differs."""
+    if _is_known(member, context, request):
         return member
     names, regex = _subscription(request)
     updated = replace(
@@ -58,19 +59,21 @@ def updated_member(
 def _subscription(
     request: ConsumerGroupHeartbeatRequest,
 ) -> tuple[tuple[str, ...] | None, str | None]:
-    """(names, regex); None = unchanged. A join says all of it: with names only, it has no regex.
-    Clients leave the null of a regex out when they join again, and in Kafka the regex of the life
-    before stays: its topics go to a consumer that does not want them."""
+    """Topic names and regular expression; None = unchanged. A join gives the whole subscription: if
+    it has only names, there is no expression. Clients that join again with names send null for the
+    expression. Kafka then keeps the old one, and assigns its topics to a consumer that does not
+    want them."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     if request.member_epoch == 0:
         return names or (), regex or ""
     return names, regex
 
 
-def _says_nothing_new(
+def _is_known(
     member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> bool:
-    """The steady case, without a copy. False is no promise that something differs."""
+    """Whether the request has nothing that the member does not have. The usual case, found without
+    a copy. If False, still nothing may differ."""
     names, regex = _subscription(request)
     return (
         names in (None, member.subscribed_topic_names)
@@ -90,8 +93,8 @@ def _given(new: str | None, old: str | None) -> str | None:
 
 
 class EpochDecision(Struct):
-    """The group epoch after the operation; `refreshed`: topic metadata was looked at; `causes`:
-    why the epoch was bumped, empty if it was not; `records`: [R3] [T4]."""
+    """`epoch`: the group epoch after the operation; `refreshed`: topic metadata was looked at;
+    `causes`: why the epoch was bumped, empty if it was not; `records`: [R3] [T4]."""
 
     epoch: int
     refreshed: bool = False
@@ -108,8 +111,8 @@ def decide_group_epoch(
     now: Instant,
     cause: str = "",
 ) -> EpochDecision:
-    """Step 5: at most one bump, whatever the number of causes. `cause`: one that the caller
-    knows of, "" for none."""
+    """Bump the group epoch once if there are any causes. `cause`: one that the caller knows, "" for
+    none."""
     decision = EpochDecision(group.group_epoch)
     if updated is not before:
         decision.causes = _causes(state, group, before, updated, regex_change)
@@ -158,8 +161,8 @@ def _causes(
 
 
 class Step(Struct, frozen=True):
-    """What step 1 found. `updated`: the member with what its request says; `task`: a resolution
-    of regular expressions to start."""
+    """The result of step 1. `resolved`: the member before it; `updated`: the member with the fields
+    of its request; `task`: a resolution of regular expressions to be started."""
 
     resolved: Resolved
     updated: ConsumerGroupMember
@@ -168,7 +171,7 @@ class Step(Struct, frozen=True):
     task: Task | None
 
     def note(self, state: ShardState, group: ConsumerGroup, now: Instant, outcome: Outcome) -> None:
-        """Soft state of step 1."""
+        """Write the soft state of step 1, once nothing can fail any more."""
         if self.epoch.refreshed:
             schedule_refresh(group, self.epoch.epoch, now)
         if self.task is not None:
@@ -186,7 +189,8 @@ def update_group(
     outcome: Outcome,
     cause: str = "",
 ) -> Step:
-    """1. The member's subscription and the group epoch: [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4].
+    """1. The member's subscription and the group epoch. Adds records to the outcome, in the order
+    [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4], and events; changes nothing else.
 
     `cause`: a reason of the caller to bump the group epoch, "" for none.
     """

@@ -1,12 +1,36 @@
-"""FindCoordinator (10), the same on every node: no shard is asked (spec: classic group, 7)."""
+"""The checks of group requests before a shard is asked; FindCoordinator, which no shard answers.
+
+The order of the checks is part of the protocol. "Not started yet" (15) stands between them, so
+each check takes `started`:
+
+    ConsumerGroupHeartbeat  35 -> 30 -> 29 -> 15 -> 42 -> 112    shard: 16, 14
+    JoinGroup               30 -> 15 -> 24 -> 26                 shard: 16, 14
+    SyncGroup               23 -> 30 -> 15 -> 24                 shard: 16, 14 (shown as 27)
+    Heartbeat               30 -> 15 -> 24                       shard: 16, 14 (shown as 0)
+    LeaveGroup              30 -> 15 -> 24                       shard: 16, 14
+
+Every `check_*` raises ApiError with the first code that applies, before anything has changed. How
+the reply carries it is the route's business (`groupd.coordinator.runtime.routes`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.protocol.errors import ErrorCode
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.consumer_group import (
+    ConsumerGroupHeartbeatRequest,
+    DescribedConsumerGroup,
+)
 from groupd.protocol.messages.groups import (
     FindCoordinatorReply,
     FindCoordinatorRequest,
@@ -14,9 +38,141 @@ from groupd.protocol.messages.groups import (
 )
 
 KEY_GROUP, KEY_TRANSACTION, KEY_SHARE = 0, 1, 2
+"""What FindCoordinator may look for."""
+
+FIRST_CLIENT_ID_VERSION = 1
+"""From this version of ConsumerGroupHeartbeat on the client makes its member id (KIP-1082)."""
+
+PROTOCOL_REQUIRED_FROM = 5
+"""From this version of SyncGroup on it must name protocol type and protocol."""
 
 NodeFor = Callable[[int, str], "Node | None"]
 """(key type, key) -> its coordinator; None while there is none."""
+
+# The consumer protocol ----------------------------------------------------------------------
+
+
+def check_consumer_heartbeat(
+    config: CoordinatorConfig,
+    context: RequestContext,
+    request: ConsumerGroupHeartbeatRequest,
+    started: bool,
+) -> None:
+    """Protocol enabled; READ on the group; DESCRIBE on every named topic; started; the request's
+    own fields."""
+    if not config.consumer_protocol_enabled:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    allows = context.allows
+    if not allows(Operation.READ, Resource.GROUP, request.group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for topic in request.subscribed_topic_names or ():
+        if not allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not started:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    _check_identity(context, request)
+    if request.member_epoch == 0:
+        _check_join(request)
+    elif request.member_epoch == -2:
+        if request.instance_id is None:
+            raise _invalid("InstanceId can't be null when a static member leaves for a while.")
+    elif request.member_epoch < -2:
+        raise _invalid(f"MemberEpoch is {request.member_epoch}; the least is -2.")
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in config.consumer_assignors:
+        known = ", ".join(config.consumer_assignors)
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {assignor} is not supported. Supported assignors: {known}.",
+        )
+
+
+def _check_identity(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
+    """In v0 a joining member may leave its member id to the coordinator."""
+    needs_id = (
+        context.api_version >= FIRST_CLIENT_ID_VERSION
+        or request.member_epoch > 0
+        or request.member_epoch == -1
+    )
+    if needs_id and not request.member_id.strip():
+        raise _invalid("MemberId can't be empty.")
+    if not request.group_id.strip():
+        raise _invalid("GroupId can't be empty.")
+    if request.instance_id is not None and not request.instance_id.strip():
+        raise _invalid("InstanceId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        raise _invalid("RackId can't be empty.")
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    """A joining member sends its whole subscription and owns no partitions."""
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be given when joining.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be given when joining.")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def check_describe(
+    config: CoordinatorConfig, context: RequestContext, group_id: str
+) -> DescribedConsumerGroup | None:
+    """One group of a ConsumerGroupDescribe: its refusal, or None if the shard may be asked.
+    Groups refused for lack of DESCRIBE stand first in the reply; the caller orders them."""
+    if not config.consumer_protocol_enabled:
+        return DescribedConsumerGroup(group_id, ErrorCode.UNSUPPORTED_VERSION)
+    if not context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
+        return DescribedConsumerGroup(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return None
+
+
+# The classic protocol -----------------------------------------------------------------------
+
+
+def check_join(
+    config: CoordinatorConfig, context: RequestContext, request: JoinGroupRequest, started: bool
+) -> None:
+    """Rules J1 to J4."""
+    _check_group(context, request.group_id, started)
+    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not low <= request.session_timeout_ms <= high:
+        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def check_sync(
+    config: CoordinatorConfig, context: RequestContext, request: SyncGroupRequest, started: bool
+) -> None:
+    """Rules S1 to S3."""
+    incomplete = request.protocol_type is None or request.protocol_name is None
+    if incomplete and context.api_version >= PROTOCOL_REQUIRED_FROM:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    _check_group(context, request.group_id, started)
+
+
+def check_member(
+    config: CoordinatorConfig,
+    context: RequestContext,
+    request: HeartbeatRequest | LeaveGroupRequest,
+    started: bool,
+) -> None:
+    """Heartbeat and LeaveGroup."""
+    _check_group(context, request.group_id, started)
+
+
+def _check_group(context: RequestContext, group_id: str, started: bool) -> None:
+    if not context.allows(Operation.READ, Resource.GROUP, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not started:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if group_id == "":
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+# FindCoordinator ----------------------------------------------------------------------------
 
 _DENIED = {
     KEY_GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
@@ -31,7 +187,7 @@ def find_coordinator(
     context: RequestContext, request: FindCoordinatorRequest, node_for: NodeFor
 ) -> FindCoordinatorReply:
     """One entry per key asked for, duplicates included. Share keys are refused: groupd has no
-    share groups."""
+    share groups. Every node gives the same answer."""
     return FindCoordinatorReply(
         tuple(_find(context, request.key_type, key, node_for) for key in request.keys)
     )

@@ -1,16 +1,22 @@
 """Checks of the offset APIs in front of the shard (offsets spec, section 2.1).
 
-Each `admit_*` splits a request into what is answered here and what the shard must answer. It
-returns `(request, finish)`: send `request` to the shard and pass the shard's reply through
-`finish`; if `request` is None nothing is left for the shard and `finish(None)` is the answer,
-whoever coordinates the group. Topics reach the shard with the name and, except for OffsetFetch
-and OffsetDelete by name, the id that the metadata image gives.
+Each `admit_*` splits a request into what is answered here (denied and unknown topics) and what the
+shard must answer. It returns `(request, finish)`:
+
+- `request` goes to the shard. None: nothing is left for it, and `finish(None)` is the reply,
+  whoever coordinates the group.
+- `finish(reply)` makes the client's reply out of the shard's. None: the shard's reply is the
+  client's, because everything was admitted.
+
+Topics reach the shard with the name and, except for OffsetFetch and OffsetDelete by name, the id
+that the metadata image gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -41,8 +47,7 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 
-Reply = TypeVar("Reply")
-Finish = Callable[[Reply | None], Reply]
+Finish = Callable[[Any], Any]
 """The shard's reply, None if it was not asked -> the client's reply."""
 
 COMMIT_BY_ID_VERSION = 10
@@ -52,19 +57,15 @@ FETCH_BY_ID_VERSION = 10
 
 def admit_commit(
     context: RequestContext, request: OffsetCommitRequest, image: MetadataImage
-) -> tuple[OffsetCommitRequest | None, Finish[OffsetCommitReply]]:
+) -> tuple[OffsetCommitRequest | None, Finish | None]:
     """READ on the group, else 30 on all partitions; then topic by topic."""
     if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
-        refusal = refuse_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return None, lambda reply: refusal
+        return None, partial(_denied, refuse_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     by_id = context.api_version >= COMMIT_BY_ID_VERSION
-    topics, local = _admit_topics(context, request.topics, image, by_id=by_id)
-
-    def finish(reply: OffsetCommitReply | None) -> OffsetCommitReply:
-        return OffsetCommitReply(local.merged(reply.topics if reply else ()))
-
+    topics, failures = _admit_topics(context, request.topics, image, by_id=by_id)
+    finish = None if failures is None else partial(_merged, OffsetCommitReply, failures)
     if not topics:
-        return None, finish
+        return None, finish or partial(_denied, OffsetCommitReply(()))
     kept = OffsetCommitRequest(
         request.group_id,
         topics,
@@ -73,99 +74,110 @@ def admit_commit(
         request.group_instance_id,
         request.retention_time_ms,
     )
-    return kept, as_answered if len(topics) == len(request.topics) and local.none else finish
-
-
-def as_answered(reply: Reply | None) -> Reply:
-    """A `Finish`: the shard was asked for everything, its reply is the client's."""
-    assert reply is not None
-    return reply
+    return kept, finish
 
 
 def admit_txn_commit(
     context: RequestContext, request: TxnOffsetCommitRequest, image: MetadataImage
-) -> tuple[TxnOffsetCommitRequest | None, Finish[TxnOffsetCommitReply]]:
+) -> tuple[TxnOffsetCommitRequest | None, Finish | None]:
     """WRITE on the transactional id, else 53 on all partitions; READ on the group, else 30; then
     topic by topic."""
     version = context.api_version
-    denied = ErrorCode.NONE
+    code = ErrorCode.NONE
     if not context.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
-        denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     elif not context.allows(Operation.READ, Resource.GROUP, request.group_id):
-        denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if denied:
-        refusal = refuse_txn_commit(request, denied, version)
-        return None, lambda reply: refusal
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if code:
+        return None, partial(_denied, refuse_txn_commit(request, code, version))
     by_id = version >= TXN_COMMIT_BY_ID_VERSION
-    topics, local = _admit_topics(context, request.topics, image, by_id=by_id)
+    topics, failures = _admit_topics(context, request.topics, image, by_id=by_id)
+    finish = None if failures is None else partial(_merged, TxnOffsetCommitReply, failures)
+    if not topics:
+        return None, finish or partial(_denied, TxnOffsetCommitReply(()))
+    return replace(request, topics=topics), finish
 
-    def finish(reply: TxnOffsetCommitReply | None) -> TxnOffsetCommitReply:
-        return TxnOffsetCommitReply(local.merged(reply.topics if reply else ()))
 
-    return (replace(request, topics=topics) if topics else None), finish
+def _denied(refusal: Any, _: None) -> Any:
+    """A `Finish`: the shard is not asked."""
+    return refusal
+
+
+def _merged(
+    make_reply: Callable[[tuple[TopicErrors, ...]], Any], failures: Failures, reply: Any
+) -> Any:
+    """A `Finish`: what was refused here, then what the shard says of the rest."""
+    return make_reply(failures.merged(reply.topics if reply else ()))
 
 
 def admit_delete(
     context: RequestContext, request: OffsetDeleteRequest, image: MetadataImage
-) -> tuple[OffsetDeleteRequest | None, Finish[OffsetDeleteReply]]:
+) -> tuple[OffsetDeleteRequest | None, Finish]:
     """DELETE on the group, else top-level 30. The shard is asked even if no partition is left,
     and its top-level error discards all entries."""
     if not context.allows(Operation.DELETE, Resource.GROUP, request.group_id):
-        refusal = refuse_delete(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return None, lambda reply: refusal
-    local = _LocalFailures(by_id=False)
+        return None, partial(_denied, refuse_delete(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    failures = Failures(by_id=False)
     admitted: list[FetchTopic] = []
     for topic in request.topics:
         if not context.allows(Operation.READ, Resource.TOPIC, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            local.add(topic.name, NO_TOPIC_ID, topic.partitions, code)
+            failures.add(topic.name, NO_TOPIC_ID, topic.partitions, code)
             continue
-        known = image.by_name.get(topic.name)
-        good, bad = _split(topic.partitions, known)
+        good, bad = _split(topic.partitions, image.by_name.get(topic.name))
         if bad:
-            local.add(topic.name, NO_TOPIC_ID, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            failures.add(topic.name, NO_TOPIC_ID, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if good:
             admitted.append(FetchTopic(topic.name, tuple(good)))
+    return replace(request, topics=tuple(admitted)), partial(_deleted, failures)
 
-    def finish(reply: OffsetDeleteReply | None) -> OffsetDeleteReply:
-        if reply is None or reply.error:
-            return refuse_delete(reply.error if reply else ErrorCode.NONE)
-        return OffsetDeleteReply(topics=local.merged(reply.topics))
 
-    return replace(request, topics=tuple(admitted)), finish
+def _deleted(failures: Failures, reply: OffsetDeleteReply) -> OffsetDeleteReply:
+    if reply.error:
+        return refuse_delete(reply.error)
+    return OffsetDeleteReply(topics=failures.merged(reply.topics))
 
 
 def admit_fetch(
     context: RequestContext, request: OffsetFetchGroup, image: MetadataImage
-) -> tuple[OffsetFetchGroup | None, Finish[FetchedGroup]]:
+) -> tuple[OffsetFetchGroup | None, Finish]:
     """DESCRIBE on the group, else 30 for the group. The shard is asked even if no topic is left;
     its group error replaces the whole answer."""
     version = context.api_version
     if not context.allows(Operation.DESCRIBE, Resource.GROUP, request.group_id):
-        refusal = refuse_fetch(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
-        return None, lambda reply: refusal
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return None, partial(_denied, refuse_fetch(request, code, version))
+    if request.topics is None:
+        return request, partial(_fetched_all, context, request, image)
     by_id = version >= FETCH_BY_ID_VERSION
     failed: list[FetchedTopic] = []
-    admitted: OffsetFetchGroup = request
-    if request.topics is not None:
-        topics = tuple(_admit_fetch_topics(context, request.topics, image, failed, by_id=by_id))
-        admitted = OffsetFetchGroup(
-            request.group_id,
-            topics,
-            request.member_id,
-            request.member_epoch,
-            request.require_stable,
-        )
+    topics = tuple(_admit_fetch_topics(context, request.topics, image, failed, by_id=by_id))
+    kept = OffsetFetchGroup(
+        request.group_id,
+        topics,
+        request.member_id,
+        request.member_epoch,
+        request.require_stable,
+    )
+    return kept, partial(_fetched, version, request, failed)
 
-    def finish(reply: FetchedGroup | None) -> FetchedGroup:
-        if reply is None or reply.error:
-            code = reply.error if reply else ErrorCode.NONE
-            return refuse_fetch(request, code, version)
-        if request.topics is None:
-            return replace(reply, topics=tuple(_visible(context, reply.topics, image, by_id=by_id)))
-        return replace(reply, topics=(*reply.topics, *failed)) if failed else reply
 
-    return admitted, finish
+def _fetched(
+    version: int, request: OffsetFetchGroup, failed: list[FetchedTopic], reply: FetchedGroup
+) -> FetchedGroup:
+    if reply.error:
+        return refuse_fetch(request, reply.error, version)
+    return replace(reply, topics=(*reply.topics, *failed)) if failed else reply
+
+
+def _fetched_all(
+    context: RequestContext, request: OffsetFetchGroup, image: MetadataImage, reply: FetchedGroup
+) -> FetchedGroup:
+    version = context.api_version
+    if reply.error:
+        return refuse_fetch(request, reply.error, version)
+    by_id = version >= FETCH_BY_ID_VERSION
+    return replace(reply, topics=tuple(_visible(context, reply.topics, image, by_id=by_id)))
 
 
 def _admit_fetch_topics(
@@ -216,47 +228,49 @@ def _admit_topics(
     image: MetadataImage,
     *,
     by_id: bool,
-) -> tuple[tuple[CommitTopic, ...], _LocalFailures]:
+) -> tuple[tuple[CommitTopic, ...], Failures | None]:
     """Per topic, first match: id unknown 100, denied 29, name unknown 3; then partitions absent
-    from the metadata 3. The rest goes on with name and current id."""
-    local = _LocalFailures(by_id=by_id)
+    from the metadata 3. The rest goes on with name and current id. None: nothing has failed."""
+    failures: Failures | None = None
     admitted: list[CommitTopic] = []
     for topic in topics:
         known = _by_id(image, topic.topic_id) if by_id else image.by_name.get(topic.name)
-        topic_id = topic.topic_id if by_id else NO_TOPIC_ID
         partitions = [entry.partition for entry in topic.partitions]
-        if by_id and known is None:
-            local.add("", topic_id, partitions, ErrorCode.UNKNOWN_TOPIC_ID)
-            continue
+        code = ErrorCode.NONE
         name = known.name if known else topic.name
-        if not context.allows(Operation.READ, Resource.TOPIC, name):
-            local.add(name, topic_id, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            continue
-        good, bad = _split(partitions, known)
+        if by_id and known is None:
+            name, code = "", ErrorCode.UNKNOWN_TOPIC_ID
+        elif not context.allows(Operation.READ, Resource.TOPIC, name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        good, bad = ([], partitions) if code else _split(partitions, known)
         if bad:
-            local.add(name, topic_id, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            failures = failures or Failures(by_id=by_id)
+            code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            failures.add(name, topic.topic_id if by_id else NO_TOPIC_ID, bad, code)
         if good and known:
             kept = topic.partitions
             if bad:
                 kept = tuple(entry for entry in kept if 0 <= entry.partition < known.partitions)
             admitted.append(CommitTopic(known.name, kept, known.topic_id))
-    return tuple(admitted), local
+    return tuple(admitted), failures
 
 
 def _by_id(image: MetadataImage, topic_id: TopicId) -> TopicImage | None:
     return None if topic_id == NO_TOPIC_ID else image.by_id.get(topic_id)
 
 
-def _split(partitions: Sequence[int], known: TopicImage | None) -> tuple[list[int], list[int]]:
+def _split(
+    partitions: Sequence[int], known: TopicImage | None
+) -> tuple[Sequence[int], Sequence[int]]:
     """(present, absent) in the metadata."""
     count = known.partitions if known else 0
     if partitions and min(partitions) >= 0 and max(partitions) < count:
-        return list(partitions), []
+        return partitions, []
     good = [partition for partition in partitions if 0 <= partition < count]
     return good, [partition for partition in partitions if not 0 <= partition < count]
 
 
-class _LocalFailures:
+class Failures:
     """Partitions answered here, to be merged with the shard's answer: local failures first, one
     entry per topic."""
 
@@ -269,10 +283,6 @@ class _LocalFailures:
     def add(self, name: str, topic_id: TopicId, partitions: Iterable[int], code: ErrorCode) -> None:
         errors = tuple(PartitionError(partition, code) for partition in partitions)
         self._failed.append(TopicErrors(name, errors, topic_id))
-
-    @property
-    def none(self) -> bool:
-        return not self._failed
 
     def merged(self, answered: tuple[TopicErrors, ...]) -> tuple[TopicErrors, ...]:
         if not self._failed:

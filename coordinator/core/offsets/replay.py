@@ -59,14 +59,15 @@ def replay_runs(
     group = topic = ""
     run: ByPartition = {}
     for at, record in zip(offsets, records, strict=False):
-        key, value = record.key, record.value
-        if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
-            if key.topic != topic or key.group != group:
+        key, value = record
+        if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
+            key_group, key_topic, partition = key
+            if key_topic != topic or key_group != group:
                 if run:
                     replay_many(group, topic, run)
                     run = {}
-                group, topic = key.group, key.topic
-            run[key.partition] = new(StoredOffset, (*value, at))
+                group, topic = key_group, key_topic
+            run[partition] = new(StoredOffset, (*value, at))
             continue
         if run:
             replay_many(group, topic, run)

@@ -22,11 +22,12 @@ from groupd.coordinator.core.group_types import group_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
-from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext, Resource
+from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.wire.apis import API_BY_KEY
@@ -78,17 +79,15 @@ class CoreBackend:
             self._make_shard,
             cast(PartitionLogs, None),
             cast(Clock, self),
-            group_routes(),
-            failure_for,
+            ROUTES,
         )
         self.core = CoreShard(
             lambda: self._make_shard(self.broker.image, self.broker.group_configs),
-            self.broker.waiting,
         )
         self.broker.shards = self.broker.places = cast(Any, [self.core])
         self.broker.started = True
         self.broker.node = Node(0, "127.0.0.1", 9092)
-        self._waiting: dict[str, tuple[Ticket, int]] = {}
+        self._waiting: dict[str, tuple[Ticket, Callback]] = {}
 
     def now(self) -> Any:
         return self.core.now
@@ -113,9 +112,6 @@ class CoreBackend:
         api = API_BY_KEY[int(request_class.__api_key__)]
         body = request_bytes(ticket.api, ticket.version, ticket.fields)
         request = api.decode(body, 0, ticket.version)
-        context = RequestContext(
-            NO_TOKEN, ticket.version, ticket.actor or "wire", "/127.0.0.1", self._allows
-        )
 
         def resolve(reply: Any) -> None:
             encoded = bytes(api.encode(reply, ticket.version))
@@ -127,8 +123,12 @@ class CoreBackend:
         if ticket.api in TRANSACTION_APIS:
             ticket.reply = self._transactions(ticket.api, ticket.fields)
             return
-        token = self.broker.submit(context, request, api.failure, resolve)
-        self._waiting[ticket.actor] = (ticket, token)
+        waiter = Callback(request, api.failure, resolve)
+        context = RequestContext(
+            waiter, ticket.version, ticket.actor or "wire", "/127.0.0.1", self._allows
+        )
+        self.broker.submit(context, request)
+        self._waiting[ticket.actor] = (ticket, waiter)
 
     def wait(self, ticket: Ticket) -> None:
         """Whatever is to come has come."""
@@ -136,8 +136,8 @@ class CoreBackend:
     poll = wait
 
     def disconnect(self, actor: str) -> None:
-        _, token = self._waiting.pop(actor)
-        self.broker.waiting.forget(token)
+        _, waiter = self._waiting.pop(actor)
+        waiter.forget()
 
     def _allows(self, operation: Operation, resource: Resource, name: str) -> bool:
         return not {(operation, resource, name), (operation, resource, "*")} & self._denied

@@ -24,7 +24,7 @@ from groupd.coordinator.core.types import (
     Task,
 )
 from groupd.coordinator.runtime.shard_runtime import ShardState
-from groupd.coordinator.runtime.waiting import WaitingRequests
+from groupd.coordinator.runtime.waiting import Waiter, answer_all, refuse
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.schema import Record
 
@@ -54,7 +54,7 @@ class _Append:
     """One outcome's records on their way."""
 
     records: list[Record]
-    replies: list[tuple[int, Any]] = field(default_factory=list)
+    replies: list[tuple[Waiter, Any]] = field(default_factory=list)
     completion: Completion | None = None
 
 
@@ -63,11 +63,8 @@ class CoreShard:
 
     partition = 0
 
-    def __init__(
-        self, make_shard: Callable[[], GroupCoordinatorShard], waiting: WaitingRequests
-    ) -> None:
+    def __init__(self, make_shard: Callable[[], GroupCoordinatorShard]) -> None:
         self._make_shard = make_shard
-        self._waiting = waiting
         self.shard = make_shard()
         self.state = ShardState.ACTIVE
         self.now_ms = START_MS
@@ -93,14 +90,14 @@ class CoreShard:
     def handle(self, context: RequestContext, request: Any) -> None:
         refusal = REFUSALS.get(self.state)
         if refusal is not None:
-            self._waiting.fail(context.token, refusal)
+            context.token.fail(refusal)
             return
         try:
             outcome = self.shard.handle(context, request, self.now)
         except ApiError as error:
-            self._waiting.fail(context.token, error.code, error.message)
+            context.token.fail(error.code, error.message)
         except Exception:  # noqa: BLE001 - the shell's answer to a bug or a failing assignor
-            self._waiting.fail(context.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            context.token.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             self._settle(outcome)
 
@@ -142,7 +139,7 @@ class CoreShard:
         return ErrorCode.NONE
 
     def unload(self) -> None:
-        self._answer(self.shard.unload().urgent)
+        answer_all(self.shard.unload().urgent)
         self.state = ShardState.CLOSED
 
     def timers(self) -> list[tuple[DeadlineKey, int]]:
@@ -168,10 +165,10 @@ class CoreShard:
         elif (behind := self._behind(outcome.gate)) is not None:
             behind.replies += outcome.replies
         else:
-            self._answer(outcome.replies)
+            answer_all(outcome.replies)
         if not outcome.records and outcome.completion is not None:
             self._settle(self.shard.appended(outcome.completion, None, self.now))
-        self._answer(outcome.urgent)
+        answer_all(outcome.urgent)
         if outcome.records and not self.hold_appends:
             self.end_append(self.next_append_fails)
         self.tasks += outcome.tasks
@@ -190,11 +187,10 @@ class CoreShard:
         self.next_append_fails = None
         append = self._pending.pop(0)
         if code is None:
-            self._answer(append.replies)
+            answer_all(append.replies)
         else:
             self._revert(append)
-            for token, _ in append.replies:
-                self._waiting.fail(token, code)
+            refuse(append.replies, code)
         if append.completion is not None:
             error = None if code is None else AppendError(code)
             self._settle(self.shard.appended(append.completion, error, self.now))
@@ -229,7 +225,3 @@ class CoreShard:
                 producer_id = self._writers.get(id(record), -1)
                 self.shard.replay(record, AppliedAt(len(self.log), producer_id))
             self.log.append(record)
-
-    def _answer(self, replies: list[tuple[int, Any]]) -> None:
-        for token, reply in replies:
-            self._waiting.answer(token, reply)

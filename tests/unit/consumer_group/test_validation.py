@@ -8,10 +8,9 @@ import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.frontend.consumer_group import (
-    check_access,
+from groupd.coordinator.core.frontend.groups import (
+    check_consumer_heartbeat,
     check_describe,
-    check_request,
 )
 from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -41,10 +40,7 @@ def check(
     context = RequestContext(1, version, allows=allows)
     config = CoordinatorConfig(**settings)
     try:
-        check_access(config, context, request)
-        if not started:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        check_request(config, context, request)
+        check_consumer_heartbeat(config, context, request, started)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE
@@ -84,10 +80,11 @@ def test_a_join_passes() -> None:
 
 def test_cg_03_member_id_is_checked_first() -> None:
     with pytest.raises(ApiError, match="MemberId"):
-        check_request(
+        check_consumer_heartbeat(
             CoordinatorConfig(),
             RequestContext(1, 1),
             ConsumerGroupHeartbeatRequest(**{**JOIN, "member_id": "", "group_id": ""}),
+            True,
         )
 
 

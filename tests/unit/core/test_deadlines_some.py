@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.shard_deadlines import EXPIRED_AT_ONCE, ShardDeadlines
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_timers import EXPIRED_AT_ONCE, ShardDeadlines
 from groupd.testing.clock import ManualClock
 
 
@@ -65,7 +67,8 @@ def test_one_ring_of_the_timer_handles_a_few_and_a_heartbeat_may_come_between() 
             shard.deadlines.set(key(15), now_ms + 1000)
         return due != key(1)
 
-    timer = ShardDeadlines(clock, lambda: cast(GroupCoordinatorShard, shard), expire)
+    serving = SimpleNamespace(shard=cast(GroupCoordinatorShard, shard), state=ShardState.ACTIVE)
+    timer = ShardDeadlines(clock, serving, expire)
     for number in range(2 * EXPIRED_AT_ONCE):
         shard.deadlines.set(key(number), now_ms + 5)
     timer.arm()

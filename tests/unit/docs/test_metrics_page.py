@@ -24,7 +24,7 @@ from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
-from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
 from groupd.coordinator.server.metrics import make_registry
@@ -55,8 +55,7 @@ def scraped() -> dict[str, tuple[str, frozenset[str]]]:
         no_shard,  # type: ignore[arg-type]
         MemoryStore(),
         SystemClock(),
-        group_routes(),
-        failure_for,
+        ROUTES,
     )
     connections = ConnectionStats()
     connections.requests[(18, 3)] = 1

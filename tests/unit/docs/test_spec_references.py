@@ -32,6 +32,8 @@ REFERENCES_AT_LEAST = 1
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """(line, text) of what people read in a file."""
     text = path.read_text()
+    if not WORD.search(text):
+        return  # Most files; the others take their time.
     if path.suffix != ".py":
         # Blocks of code are no prose; their lines are counted all the same.
         text = re.sub(
@@ -82,10 +84,8 @@ def wrong(path: Path) -> Iterator[str]:
 def test_references_lead_to_a_rule() -> None:
     paths = looked_at()
     assert [found for path in paths for found in wrong(path)] == []
-    named = [
-        found for path in paths for _, text in prose(path) for found in REFERENCE.findall(text)
-    ]
-    assert len(named) >= REFERENCES_AT_LEAST
+    named = [REFERENCE.findall(path.read_text()) for path in paths]
+    assert sum(map(len, named)) >= REFERENCES_AT_LEAST
 
 
 def test_no_number_is_given_twice() -> None:

@@ -7,6 +7,12 @@ from collections.abc import Iterable, Mapping
 from struct import pack
 from typing import Any
 
+from groupd.coordinator.core.classic_group.answers import (
+    heartbeat_failure,
+    join_failure,
+    leave_failure,
+    sync_failure,
+)
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
@@ -14,12 +20,6 @@ from groupd.coordinator.core.classic_group.subscription import (
     parse_assignment,
 )
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.frontend.classic_group import (
-    heartbeat_failure,
-    join_failure,
-    leave_failure,
-    sync_failure,
-)
 from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ErrorCode

@@ -180,7 +180,7 @@ class Shard:
         ((token, reply),) = outcome.replies
         assert token == context.token
         assert outcome.gate == admitted.group_id
-        return finish(reply)
+        return reply if finish is None else finish(reply)
 
     def commit(
         self, *topics: CommitTopic, group: str = "g", version: int = 9, **fields: Any

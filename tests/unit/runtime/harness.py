@@ -15,10 +15,11 @@ from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
+from groupd.coordinator.core.types import RequestContext, allow_all
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.routes import failure_for, group_routes
+from groupd.coordinator.runtime.routes import ROUTES
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.messages.classic_group import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -65,9 +66,7 @@ class Bench:
         self._change = change
         self._ids = count(1)
         self._assignors = load_assignors(self.config.consumer_assignors)
-        self.broker = Broker(
-            self.config, self._make_shard, self.store, self.clock, group_routes(), failure_for
-        )
+        self.broker = Broker(self.config, self._make_shard, self.store, self.clock, ROUTES)
         self.broker.image = IMAGE
 
     def _make_shard(
@@ -111,11 +110,10 @@ class Bench:
     ) -> list[Any]:
         """The list that the reply will be in; exactly one if all is well."""
         api = APIS[type(request)]
-        context = RequestContext(
-            NO_TOKEN, api.max_version if version is None else version, "client", allows=allows
-        )
         replies: list[Any] = []
-        self.broker.submit(context, request, api.failure, replies.append)
+        waiter = Callback(request, api.failure, replies.append)
+        version = api.max_version if version is None else version
+        self.broker.submit(RequestContext(waiter, version, "client", allows=allows), request)
         return replies
 
     async def answer(self, request: Any, version: int | None = None) -> Any:

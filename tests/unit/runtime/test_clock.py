@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.alarm import Alarm
-from groupd.coordinator.runtime.clock import SystemClock
+from groupd.coordinator.runtime.clock import Alarm, SystemClock
 from groupd.testing.clock import ManualClock
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.core.types import NO_TOKEN, Operation, RequestContext
+from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.runtime import routes
+from groupd.coordinator.runtime.broker import Route
 from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.waiting import Callback, Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
 from groupd.protocol.messages.consumer_group import ConsumerGroupDescribeRequest
@@ -181,8 +183,8 @@ async def test_a_join_error_echoes_the_member_id_where_kafka_does() -> None:
 async def test_unknown_requests_are_refused() -> None:
     bench = await Bench().start()
     replies: list[Any] = []
-    context = RequestContext(NO_TOKEN, 0)
-    bench.broker.submit(context, object(), lambda request, code, message: code, replies.append)
+    waiter = Callback(object(), lambda request, code, message: code, replies.append)
+    bench.broker.submit(RequestContext(waiter, 0), waiter.request)
     assert replies == [ErrorCode.UNSUPPORTED_VERSION]
     await bench.broker.close()
 
@@ -353,16 +355,18 @@ async def test_an_answer_that_cannot_be_put_together_is_an_error_not_a_lost_repl
     replies: list[Any] = []
     api = APIS[FindCoordinatorRequest]
 
-    def route(broker: Any, context: RequestContext, request: Any) -> None:
-        def broken(part: Any) -> None:
+    def place(broker: Any, context: RequestContext, request: Any) -> None:
+        def broken(parts: list[Any]) -> None:
             raise RuntimeError("bug")
 
-        failure = broker.failure_of(context)
-        broker.ask(context, broker.shards[0], ListGroupsRequest(), failure, broken)
+        gather = Gather(context.token, 1, broken)
+        part = Part(ListGroupsRequest(), context.token.failure, gather, 0)
+        broker.ask(broker.shards[0], context, part)
 
-    bench.broker._routes[FindCoordinatorRequest] = route
+    bench.broker._routes[FindCoordinatorRequest] = Route(routes.no_check, place)
     request = FindCoordinatorRequest(("g",))
-    bench.broker.submit(RequestContext(NO_TOKEN, 4), request, api.failure, replies.append)
+    waiter = Callback(request, api.failure, replies.append)
+    bench.broker.submit(RequestContext(waiter, 4), request)
     assert [codes(reply) for reply in replies] == [{ErrorCode.UNKNOWN_SERVER_ERROR}]
     assert len(bench.broker.waiting) == 0
     await bench.broker.close()
@@ -433,11 +437,10 @@ async def test_a_long_poll_ends_with_its_client_and_a_write_does_not(
             raise
 
     bench.broker.serve_data({type(request_): slow})
-    token = bench.broker.submit(
-        RequestContext(NO_TOKEN, 0), request_, lambda *_: None, lambda _: state.append("answered")
-    )
+    waiter = Callback(request_, lambda *_: None, lambda _: state.append("answered"))
+    bench.broker.submit(RequestContext(waiter, 0), request_)
     await settle()
-    bench.broker.forget(token)
+    bench.broker.forget(waiter)
     await settle()
     release.set()
     await settle()

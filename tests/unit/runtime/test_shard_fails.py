@@ -213,14 +213,14 @@ async def test_who_is_refused_may_ask_again_at_once_and_is_not_lost() -> None:
     again: list[list[Any]] = []
     bench.store.fail_next_append()
     replies = bench.ask(commit("g", 1))
-    waiter = bench.broker.waiting._waiters[max(bench.broker.waiting._waiters)]
-    resolve = waiter.resolve
+    waiter = list(bench.broker.waiting)[-1]
+    receive = waiter._receive
 
-    def resolve_and_ask(reply: Any) -> None:
-        resolve(reply)
+    def receive_and_ask(reply: Any) -> None:
+        receive(reply)
         again.append(bench.ask(fetch("g")))
 
-    waiter.resolve = resolve_and_ask
+    waiter._receive = receive_and_ask
     await settle()
     assert [commit_errors(reply) for reply in replies] == [REFUSED]
     (read,) = again

@@ -13,8 +13,8 @@ from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.coordinator.runtime import broker
-from groupd.coordinator.runtime.shard_deadlines import EXPIRE_RETRY_MS
 from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_timers import EXPIRE_RETRY_MS
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply
 from groupd.protocol.messages.cluster import MetadataRequest

@@ -132,7 +132,7 @@ class Client:
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         self.slots.append(slot)
         if self.at_once:
-            slot.resolve(reply_to(slot))
+            slot.send(reply_to(slot))
 
     def forget(self, slot: Slot) -> None:
         self.forgotten.append(slot)
@@ -146,7 +146,7 @@ class Client:
 
     async def answer(self, correlation: int) -> None:
         slot = next(s for s in self.slots if s.header.correlation_id == correlation)
-        slot.resolve(reply_to(slot))
+        slot.send(reply_to(slot))
         await asyncio.sleep(0)
 
     def received(self) -> list[int]:

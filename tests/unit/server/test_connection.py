@@ -65,8 +65,8 @@ async def test_a_request_of_no_lane_waits_for_all_before_it_and_holds_what_is_be
         assert client.transport.aborted
         return
     assert client.pending() == [1, 2, 3]
-    assert not client.connection.steady.quiet
-    client.slots[2].resolve_frame(b"")
+    assert not client.connection._quiet
+    client.slots[2].send_frame(b"")
     await asyncio.sleep(0)
     assert client.pending() == [1, 2, 3, 4, 5]
     await client.answer(4)
@@ -84,7 +84,7 @@ async def test_produces_of_one_transactional_id_or_none_are_under_way_together()
         started += together
         assert client.pending() == started
         for number in together:
-            client.slots[number - 1].resolve_frame(b"")
+            client.slots[number - 1].send_frame(b"")
         await asyncio.sleep(0)
     assert client.connection.idle
 
@@ -92,7 +92,7 @@ async def test_produces_of_one_transactional_id_or_none_are_under_way_together()
 async def test_an_answer_never_starts_the_next_request_itself() -> None:
     client = Client()
     client.send(join(1) + heartbeat(2))
-    client.slots[0].resolve(reply_to(client.slots[0]))
+    client.slots[0].send(reply_to(client.slots[0]))
     assert client.received() == [1]
     assert client.pending() == [1], "whoever answers is in the middle of something"
     await asyncio.sleep(0)
@@ -131,7 +131,7 @@ async def test_no_reply_keeps_its_place_empty() -> None:
     client = Client()
     client.send(batch(1, 2, 3))
     await client.answer(3)
-    client.slots[1].resolve(None)
+    client.slots[1].send(None)
     assert client.received() == []
     await client.answer(1)
     assert client.received() == [1, 3]
@@ -218,7 +218,7 @@ async def test_a_reply_that_cannot_be_encoded_closes_the_connection_and_harms_no
     client = Client()
     client.send(heartbeat(1))
     with capture_logs() as logs:
-        client.slots[0].resolve(object())
+        client.slots[0].send(object())
     assert client.transport.aborted
     assert [line["event"] for line in logs] == ["reply cannot be encoded"]
 

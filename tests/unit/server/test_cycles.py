@@ -12,7 +12,7 @@ import pytest
 
 from groupd.coordinator.server.connection import Connection
 from tests.bench.frames import consumer_heartbeat, offset_commit, offset_fetch
-from tests.unit.server.test_steady import TOPIC, Peer
+from tests.unit.server.test_stored_replies import TOPIC, Peer
 
 REQUESTS = {
     "nothing": [],

@@ -183,7 +183,7 @@ async def test_a_connection_sends_the_same_in_slices_and_at_once(key: int) -> No
     sent = []
     for client in (Client(), client_with_slices()):
         client.send(ask(key, FIRST[key], 1))
-        client.slots[0].resolve(LONG[key])
+        client.slots[0].send(LONG[key])
         await until_sent(client, 1)
         sent.append(client.transport.sent)
         assert client.connection.idle
@@ -194,7 +194,7 @@ async def test_the_order_stays_and_nothing_new_starts_meanwhile() -> None:
     client = client_with_slices()
     client.send(heartbeat(1) + ask(FETCH, 1, 2) + heartbeat(3))
     assert client.pending() == [1, 2, 3], "worked on side by side as long as nothing is long"
-    client.slots[1].resolve(LONG[FETCH])
+    client.slots[1].send(LONG[FETCH])
     client.send(heartbeat(4))
     await client.answer(3)
     await client.answer(1)
@@ -211,7 +211,7 @@ async def test_another_connection_is_served_between_the_slices() -> None:
     slow, quick = Client(), Client()
     slow.connection.long_replies = quick.connection.long_replies = long_replies
     slow.send(ask(FETCH, 1, 1))
-    slow.slots[0].resolve(LONG[FETCH])
+    slow.slots[0].send(LONG[FETCH])
     await rounds(1)
     quick.send(heartbeat(1))
     await quick.answer(1)
@@ -244,7 +244,7 @@ async def test_beyond_the_bound_a_reply_is_made_at_once() -> None:
     for client in (first, second):
         client.connection.long_replies = long_replies
         client.send(ask(FETCH, 1, 1))
-        client.slots[0].resolve(LONG[FETCH])
+        client.slots[0].send(LONG[FETCH])
     assert len(long_replies) == 1
     assert (first.received(), second.received()) == ([], [1])
     await until_sent(first, 1)
@@ -261,7 +261,7 @@ async def test_nobody_works_for_a_client_that_is_gone() -> None:
             made.append(offset)
             yield offset
 
-    client.slots[0].resolve(fetched(Lazily(MANY, counted)))
+    client.slots[0].send(fetched(Lazily(MANY, counted)))
     client.connection.abort()
     client.connection.connection_lost(None)
     await rounds(10)
@@ -279,7 +279,7 @@ async def test_a_reply_that_fails_half_way_closes_its_connection() -> None:
         raise ValueError("no more")
 
     with capture_logs() as logs:
-        client.slots[0].resolve(fetched(Lazily(MANY, broken)))
+        client.slots[0].send(fetched(Lazily(MANY, broken)))
         await rounds(10)
     assert client.transport.aborted
     assert [entry["event"] for entry in logs] == ["reply cannot be encoded"]
@@ -289,7 +289,7 @@ async def test_a_reply_that_fails_half_way_closes_its_connection() -> None:
 async def test_a_reply_sent_twice_is_whole_twice() -> None:
     client = client_with_slices()
     client.send(ask(FETCH, 1, 1))
-    client.slots[0].resolve(LONG[FETCH], copies=2)
+    client.slots[0].send(LONG[FETCH], copies=2)
     await until_sent(client, 2)
     assert client.received() == [1, 1]
 
@@ -302,7 +302,7 @@ async def test_a_daemon_that_stops_finishes_what_it_is_encoding() -> None:
     connection.long_replies = LongReplies(64, Work())
     connection.connection_made(transport)
     connection.data_received(ask(FETCH, 1, 1))
-    client.slots[0].resolve(LONG[FETCH])
+    client.slots[0].send(LONG[FETCH])
 
     def close() -> None:
         assert transport.sent, "the reply has left first"

@@ -60,10 +60,10 @@ class StubSlot:
     request_frame: bytes = b"as it came"
     replies: list[Any] = field(default_factory=list)
 
-    def resolve(self, reply: Any) -> None:
+    def send(self, reply: Any) -> None:
         self.replies.append(reply)
 
-    def resolve_frame(self, frame: bytes) -> None:
+    def send_frame(self, frame: bytes) -> None:
         self.replies.append(frame)
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.daemon import Daemon, DaemonOptions
-from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.steady import ENTRIES_MAX, SteadyTable
+from groupd.coordinator.server.slot import WatchedLease
+from groupd.coordinator.server.stored_replies import ENTRIES_MAX, StoredReplies
 from tests.bench.frames import consumer_heartbeat
 
 TOPIC = "orders"
@@ -169,14 +169,16 @@ async def test_a_settled_heartbeat_is_repeated_until_something_moves(tmp_path: P
         assert peer.repeated == settled
 
 
-class Always:
-    def renew(self, now_ms: int) -> bool:
-        return True
+class Lease:
+    """Holds until `ended`."""
 
+    def __init__(self, ended: bool = False) -> None:
+        self.ended = ended
+        self.renewals = 0
 
-class Never:
-    def renew(self, now_ms: int) -> bool:
-        return False
+    def renew(self) -> bool:
+        self.renewals += not self.ended
+        return not self.ended
 
 
 def whole(request: bytes, correlation: int) -> bytes:
@@ -186,31 +188,30 @@ def whole(request: bytes, correlation: int) -> bytes:
 
 
 REQUEST = b"\x00\x44\x00\x01" + bytes(4) + b"the rest"
+OTHER = REQUEST[:-1] + b"x"
 REPLY = b"\x00\x00\x00\x09" + bytes(4) + b"reply"
 
 
-def reply(*correlations: int) -> bytes:
-    return b"".join(REPLY[:4] + id_.to_bytes(4, "big") + REPLY[8:] for id_ in correlations)
+def reply(correlation: int) -> bytes:
+    return REPLY[:4] + correlation.to_bytes(4, "big") + REPLY[8:]
 
 
-def test_the_same_request_several_times_in_a_row() -> None:
-    stats = ConnectionStats()
-    table = SteadyTable(SystemClock(), stats)
-    table.put(REQUEST, REPLY, Always(), (68, 1))
-    for ids in ([7], [1, 2, 3], [2**31 - 1, 0], list(range(100)), [5, 5, 5]):
-        data = b"".join(whole(REQUEST, id_) for id_ in ids)
-        assert table.repeated(data) == reply(*ids)
-    assert stats.repeated == 1 + 3 + 2 + 100 + 3
-    assert stats.all_requests() == {(68, 1): stats.repeated}
+def test_the_same_request_gets_the_same_reply() -> None:
+    stats, lease = ConnectionStats(), Lease()
+    stored = StoredReplies(stats)
+    stored.put(REQUEST, REPLY, lease, (68, 1))
+    for correlation in (7, 2**31 - 1, 0):
+        assert stored.reply_to(whole(REQUEST, correlation)) == reply(correlation)
+    assert stats.repeated == lease.renewals == 3
+    assert stats.all_requests() == {(68, 1): 3}
 
 
 OTHERS = {
     "another version": whole(REQUEST[:3] + b"\x00" + REQUEST[4:], 1),
-    "another body of the same length": whole(REQUEST[:-1] + b"x", 1),
+    "another body of the same length": whole(OTHER, 1),
     "a part of it": whole(REQUEST, 1)[:-1],
     "something behind it": whole(REQUEST, 1) + b"\x00",
-    "another one behind it": whole(REQUEST, 1) + whole(REQUEST[:-1] + b"x", 2),
-    "another one between": whole(REQUEST, 1) + whole(REQUEST[:-1] + b"x", 2) + whole(REQUEST, 3),
+    "the same one twice": whole(REQUEST, 1) + whole(REQUEST, 2),
     "an empty frame": bytes(4),
     "a length that is no length": b"\xff" * 40,
     "nothing": b"",
@@ -219,25 +220,36 @@ OTHERS = {
 
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
 def test_what_is_no_repetition(data: bytes) -> None:
-    stats = ConnectionStats()
-    table = SteadyTable(SystemClock(), stats)
-    table.put(REQUEST, REPLY, Always(), (68, 1))
-    assert table.repeated(data) is None
-    assert stats.repeated == 0
+    stats, lease = ConnectionStats(), Lease()
+    stored = StoredReplies(stats)
+    stored.put(REQUEST, REPLY, lease, (68, 1))
+    assert stored.reply_to(data) is None
+    assert stats.repeated == lease.renewals == 0
 
 
 def test_a_lease_that_has_ended_is_forgotten_and_leaves_the_others() -> None:
-    table = SteadyTable(SystemClock(), ConnectionStats())
-    other = REQUEST[:-1] + b"x"
-    table.put(REQUEST, REPLY, Always(), (68, 1))
-    table.put(other, REPLY, Never(), (68, 1))
-    assert table.repeated(whole(other, 1) * 2) is None
-    assert len(table) == 1
-    assert table.repeated(whole(REQUEST, 4)) == reply(4)
+    stored = StoredReplies(ConnectionStats())
+    stored.put(REQUEST, REPLY, Lease(), (68, 1))
+    stored.put(OTHER, REPLY, Lease(ended=True), (68, 1))
+    assert stored.reply_to(whole(OTHER, 1)) is None
+    assert len(stored) == 1
+    assert stored.reply_to(whole(REQUEST, 4)) == reply(4)
+
+
+def test_watchers_hear_of_repeated_requests_or_end_them() -> None:
+    lease, heard, allowed = Lease(), [], [True]
+    watched = WatchedLease(lease, [(lambda: allowed[0], lambda: heard.append("again"))])
+    assert watched.renew()
+    assert (heard, lease.renewals) == (["again"], 1)
+    allowed[0] = False
+    assert not watched.renew()
+    allowed[0], lease.ended = True, True
+    assert not watched.renew()
+    assert (heard, lease.renewals) == (["again"], 1)
 
 
 async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
-    """The quick way does not disturb the order, wherever the stream is cut."""
+    """They are handled as any request, in their order, wherever the stream is cut."""
     async with Peer(tmp_path, steady=True) as peer:
         await play(peer, [("m0", "join"), ("m0", "own"), ("m0", "beat"), ("m0", "beat")])
         beat = consumer_heartbeat("g", "m0", 2)
@@ -250,12 +262,12 @@ async def test_pipelined_heartbeats_and_what_is_cut_off(tmp_path: Path) -> None:
             answer = await peer.receive()
             assert int.from_bytes(answer[:4], "big") == id_
             assert parse(answer)[0] == 0
-        assert peer.repeated - before == 40
+        assert peer.repeated == before, "only what comes alone is looked up"
 
 
 def test_the_table_is_bounded() -> None:
-    table = SteadyTable(SystemClock(), ConnectionStats())
+    stored = StoredReplies(ConnectionStats())
     for number in range(ENTRIES_MAX + 5):
-        table.put(b"head" + bytes(4) + str(number).encode(), b"lencorrtail", Always(), (68, 1))
-    assert len(table) == 5
-    assert table.find(b"head" + b"\x00\x00\x00\x07" + str(ENTRIES_MAX).encode()) is not None
+        stored.put(REQUEST[:8] + b"%06d" % number, REPLY, Lease(), (68, 1))
+    assert len(stored) == 5
+    assert stored.reply_to(whole(REQUEST[:8] + b"%06d" % ENTRIES_MAX, 3)) == reply(3)

@@ -1,7 +1,8 @@
-"""Replies that may be sent again without handling the request (design: bytes to bytes).
+"""When the stored reply to a steady heartbeat may be sent again.
 
-A lease of the core says that the state has not moved; this adds what the core cannot see: the
-shard is the one that gave it and serves, and nothing of the group waits for the log.
+The core's lease says that group, member and settings have not changed. What the core cannot see is
+added here: the shard is the one that gave the lease and still serves, and no record of the group
+waits for the log. ADR 10 says what this costs to keep.
 """
 
 from __future__ import annotations
@@ -11,17 +12,10 @@ from typing import Protocol
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Steady
+from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 
 _ACTIVE = ShardState.ACTIVE
-
-
-class SteadyReply(Protocol):
-    """What a connection keeps beside the bytes of a reply."""
-
-    def renew(self, now_ms: int) -> bool:
-        """The same request came again: True = send the same reply."""
-        ...
 
 
 class LeaseHolder(Protocol):
@@ -29,13 +23,14 @@ class LeaseHolder(Protocol):
 
     shard: GroupCoordinatorShard
     state: ShardState
+    clock: Clock
 
 
 class ShardLease:
     """A core lease, bound to the shard that gave it. `pending`: the groups with records that are
     not durable yet, as the journal of that shard knows them."""
 
-    __slots__ = ("_group_id", "_holder", "_pending", "_renew", "_shard")
+    __slots__ = ("_group_id", "_holder", "_now_ms", "_pending", "_renew", "_shard")
 
     def __init__(self, holder: LeaseHolder, pending: Container[str], lease: Steady) -> None:
         self._holder = holder
@@ -43,12 +38,14 @@ class ShardLease:
         self._pending = pending
         self._group_id = lease.group_id
         self._renew = lease.renew
+        self._now_ms = holder.clock.monotonic_ms
 
-    def renew(self, now_ms: int) -> bool:
+    def renew(self) -> bool:
+        """See `groupd.coordinator.runtime.waiting.Lease`."""
         holder = self._holder
         return (
             holder.shard is self._shard
             and holder.state is _ACTIVE
             and not (self._pending and self._group_id in self._pending)
-            and self._renew(now_ms)
+            and self._renew(self._now_ms())
         )

@@ -1,0 +1,82 @@
+"""The stored reply of one request: the steady heartbeat of each member on a connection.
+
+A settled client sends the same heartbeat again, byte for byte except the correlation id. Its reply
+is stored under the bytes of the request and sent again with the new id, as long as the lease of
+the reply holds (`groupd.coordinator.runtime.lease`): group, member, configs and topics have not
+changed. Nothing is decoded, handled or encoded. ADR 10 says what this costs to keep.
+
+There is one table for each connection, because client and principal are part of the answer.
+"""
+
+from __future__ import annotations
+
+from groupd.coordinator.runtime.waiting import Lease
+from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
+
+ENTRIES_MAX = 1024
+"""Members with stored replies that may share one connection; beyond it the table starts anew."""
+
+
+class StoredReply:
+    """`request_start`: the request up to the correlation id, its length field included;
+    `request_end`: all that follows the id. `reply_start` and `reply_end`: the same of the reply."""
+
+    __slots__ = ("lease", "repeats", "reply_end", "reply_start", "request_end", "request_start")
+
+    def __init__(
+        self, request: bytes, reply: bytes | bytearray, lease: Lease, repeats: Repeats
+    ) -> None:
+        """`request`: without its length field."""
+        self.request_start = len(request).to_bytes(4, "big") + request[:4]
+        self.request_end = request[8:]
+        self.reply_start = bytes(reply[:4])
+        self.reply_end = bytes(reply[8:])
+        self.lease = lease
+        self.repeats = repeats
+
+
+class StoredReplies:
+    """The stored replies of one connection."""
+
+    __slots__ = ("_last", "_stats", "_stored")
+
+    def __init__(self, stats: ConnectionStats) -> None:
+        self._stats = stats
+        self._stored: dict[bytes, StoredReply] = {}
+        self._last: StoredReply | None = None
+        """The one that was used last; nearly always the only one."""
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def put(self, request: bytes, reply: bytes | bytearray, lease: Lease, api: ApiVersion) -> None:
+        """`request`: without its length field; `reply`: with it."""
+        if len(self._stored) >= ENTRIES_MAX:
+            self._stored.clear()
+        self._last = stored = StoredReply(request, reply, lease, self._stats.repeats(api))
+        self._stored[stored.request_end] = stored
+
+    def reply_to(self, data: bytes) -> bytes | None:
+        """The reply to `data`, if it is exactly one stored request, with its length field. The
+        member's session is renewed. None: it must be handled; then nothing has been done."""
+        stored = self._last
+        if stored is None:
+            return None
+        if stored.request_end != data[12:]:
+            stored = self._stored.get(data[12:])
+            if stored is None:
+                return None
+            self._last = stored
+        if stored.request_start != data[:8]:
+            return None
+        if not stored.lease.renew():
+            del self._stored[stored.request_end]
+            self._last = next(iter(self._stored.values()), None)
+            return None
+        stored.repeats.count += 1
+        return stored.reply_start + data[8:12] + stored.reply_end
+
+    def clear(self) -> None:
+        """The connection ends."""
+        self._stored.clear()
+        self._last = None
