@@ -111,7 +111,7 @@ class GroupType(Struct, frozen=True, kw_only=True):
     What it does; `state` is the shard's:
         requests    request class -> its handler
         hosted      requests of another type's protocol that groups of this type with members
-                    answer instead (online migration, docs/spec/consumer-group.md#CG-90)
+                    answer instead (online migration, docs/spec/consumer-group.md#8)
         replay      class of a record's key -> how it is applied
         deadlines   first part of a `DeadlineKey` -> what happens when it has passed
         tasks       `Task.kind` -> what happens with its result (an Exception if it failed)

@@ -1,4 +1,4 @@
-"""The settings that one consumer group may have of its own (docs/spec/consumer-group.md).
+"""The settings that one consumer group may have of its own (docs/spec/consumer-group.md#10).
 
 They take effect at the group's next heartbeat. A value outside of later bounds of the broker is
 clamped when it is read, so that changing the broker never makes a stored override an error.

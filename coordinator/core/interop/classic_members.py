@@ -1,5 +1,5 @@
 """Members on the classic protocol within a consumer group: who they are, what they support, and
-their deadlines (docs/spec/consumer-group.md).
+their deadlines (docs/spec/consumer-group.md#8).
 
     session   the member's own timeout, from every JoinGroup, SyncGroup and Heartbeat
     join      rebalance timeout, from the first answer that told it to rejoin until it does

@@ -1,5 +1,5 @@
 """Heartbeat, SyncGroup and LeaveGroup on a consumer group with members
-(docs/spec/consumer-group.md).
+(docs/spec/consumer-group.md#8).
 
 By its Heartbeat a classic member learns that it must join again: because there is a newer target,
 because it has revoked, or because what it waits for is free. Kafka knows no other reason. When no
