@@ -59,7 +59,7 @@ class Group(Protocol):
         ...
 
     def awaits_members(self) -> bool:
-        """Somebody was told to join with the id it was given (KIP-394) and may do so now."""
+        """Whether a member was given an id (KIP-394) and has not joined with it yet."""
         ...
 
     def check_offset_commit(

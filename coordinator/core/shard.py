@@ -140,7 +140,7 @@ class GroupCoordinatorShard:
         self.offsets.replay_marker(producer_id, commit=commit)
 
     def groups_in_transaction(self, producer_id: int) -> list[str]:
-        """Whose offsets the producer's marker will decide, sorted."""
+        """Ids of the groups with offsets that the producer's marker will decide, sorted."""
         return self.offsets.store.pending_groups(producer_id)
 
     # Deadlines ----------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def _stateless(handler: Callable[[RequestContext, Any, Instant], Outcome]) -> Ha
 
 
 def _by_type(default: Handler, hosts: Mapping[str, HostedHandler]) -> Handler:
-    """A request that groups of other types answer while they have members: an empty group makes
-    way for one of the type whose request it is."""
+    """A request that groups of other types answer while they have members. For any other group the
+    type whose request it is answers."""
 
     def handle(state: ShardState, context: RequestContext, request: Any, now: Instant) -> Outcome:
         group = state.groups.get(request.group_id)

@@ -54,7 +54,8 @@ class Authors:
             self._claims.setdefault(place, []).append(member_id)
 
     def _owner(self, place: Place) -> str | None:
-        """Of several the last by id, so that the answer does not depend on the way there."""
+        """Of several members the last by id, so that the answer does not depend on the order of
+        records."""
         claims = self._claims.get(place)
         return max(claims) if claims else None
 

@@ -29,8 +29,8 @@ class Actor(Enum):
     """Who probably wrote; commit records carry no member id.
 
     `OWNER`: the member that the log's assignment gave the partition to. `ADMIN`: a tool, an
-    operator or a consumer without membership, as the group had no members. `UNKNOWN`: somebody
-    in a group with members, and the log does not tell whom the partition belonged to.
+    operator or a consumer without membership, as the group had no members. `UNKNOWN`: the
+    group had members, and the log does not tell which of them owned the partition.
     `COORDINATOR`: the retention sweep.
     """
 

@@ -49,8 +49,8 @@ class GroupLedger:
         self._authors = Authors()
         self._group_keys = {one.group_key for one in GROUP_TYPES}
         self._logged = {key: tell for one in GROUP_TYPES for key, tell in one.logged.items()}
-        # Author and protocol type of offsets that wait for the end of their transaction: who wrote
-        # is told from the group as it was then.
+        # Author and protocol type of offsets that wait for the end of their transaction: the author
+        # is found from the group as it was when they were written.
         self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
 
     @property

@@ -1,7 +1,7 @@
 """The plan of a restore: what would be written to bring a group's offsets back to what they were.
 
-Nothing is written for a topic that is gone or was made anew since: its old offsets mean nothing
-in the new one. Offsets that did not exist then are only deleted when that is asked for.
+Nothing is written for a topic that was deleted or created again since: old offsets mean nothing in
+the new topic. Offsets that did not exist then are only deleted when that is asked for.
 """
 
 from __future__ import annotations

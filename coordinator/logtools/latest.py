@@ -141,7 +141,7 @@ class LatestRecords:
 
 async def latest_of(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
     """Of all partitions, one behind the other. Raises LogToolError, also when a group stands in
-    two partitions: then nobody can say which of its records are the newer ones."""
+    two partitions: then it is unknown which of its records are the newer ones."""
     places: dict[str, int] = {}
     kept: list[Kept] = []
     for partition in await source.partitions():

@@ -27,7 +27,7 @@ def appended(
     state: ShardState, completion: Completion, error: AppendError | None, now: Instant
 ) -> Outcome:
     """`completion.owner` is `completions.OWNER`. All answers are urgent: what they rest on is
-    durable, or known to have failed. A group that is gone meanwhile is left alone."""
+    durable, or known to have failed. A group that has gone since is left alone."""
     assert completion.owner == OWNER
     done: GroupCreated | LeaderSynced | StaticReplaced = completion.data
     group = done.group
@@ -44,7 +44,7 @@ def appended(
 
 
 def _uncreate(op: GroupOperation, done: GroupCreated, error: AppendError) -> None:
-    """The group never was: whoever waits in it is told why."""
+    """The group was never written: members that wait in it get the error."""
     group, groups = op.group, op.state.groups
     for member in group.sorted_members():
         op.answer_join(member, JoinGroupReply(error.code))

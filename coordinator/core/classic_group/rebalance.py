@@ -1,14 +1,14 @@
 """The join phase: when it starts, when it may end, and what its end changes.
 
     prepare        Empty, Stable or CompletingRebalance -> PreparingRebalance
-    try_complete   ends the phase early once everybody is there (never the initial one)
+    try_complete   ends the phase early once every member has joined (never the initial one)
     complete_join  -> CompletingRebalance with members, -> Empty without
 
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
 again as long as members keep arriving, up to the first member's rebalance timeout. Source: classic
-spec, section 2 and "Initial delay" in section 3. Whoever has been given an id is about to join:
-with a delay of 0 the phase waits for them, too, but for `LINGER_ROUNDS` at most. Those that it left
-behind would take the others through another rebalance, of which these hear a heartbeat later.
+spec, section 2 and "Initial delay" in section 3. A member that was given an id is about to join:
+with a delay of 0 the phase waits for it too, but for `LINGER_ROUNDS` at most. A member that is left
+behind would cause another rebalance, of which the others learn a heartbeat later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import SyncGroupReply
 
 LINGER_ROUNDS = 1000
-"""Of the event loop: some 30 ms if nothing else happens, and as long as it takes if much does."""
+"""Rounds of the event loop: some 30 ms on an idle broker, longer on a busy one."""
 
 REBALANCEABLE = frozenset({State.STABLE, State.COMPLETING_REBALANCE})
 
@@ -103,8 +103,8 @@ def _lingers(op: GroupOperation) -> bool:
 
 
 def complete_join(op: GroupOperation) -> None:
-    """End the join phase. Absent dynamic members go, absent static members stay; with nobody
-    there but absent static members, the phase goes on."""
+    """End the join phase. Absent dynamic members go, absent static members stay; if only
+    absent static members are left, the phase goes on."""
     group = op.group
     op.cancel_join()
     for member in group.sorted_members():

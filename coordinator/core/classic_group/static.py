@@ -74,7 +74,7 @@ def _fence(op: GroupOperation, member: ClassicGroupMember) -> None:
 def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) -> None:
     """The record of a replacement is durable, or has failed.
 
-    If the group has left Stable meanwhile, or another restart has taken the slot, there is
+    If the group has left Stable since, or another restart has taken the slot, there is
     nothing to do: the Join belongs to the new rebalance (or has been answered), and that
     rebalance will write the id.
     """

@@ -1,4 +1,4 @@
-"""A classic member's heartbeat, repeated: when may its reply be sent again without looking?
+"""When the reply to a classic member's repeated heartbeat may be sent again without handling it.
 
 As `coordinator.core.consumer_group.steady`. Classic groups change in place, so this looks at what
 the handler looks at, in the one state in which nearly all heartbeats come.
@@ -57,7 +57,7 @@ class ClassicHeartbeatLease:
         return cls(state, group, member, request.group_instance_id, deadline)
 
     def renew(self, now_ms: int) -> bool:
-        """The request came again at `now_ms`: start its session anew; False if the lease has
+        """The same request at `now_ms`: restart the member's session; False if the lease has
         ended and the request must be handled in full."""
         group, deadline, member, instance_id = (
             self._group,

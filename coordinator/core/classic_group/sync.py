@@ -65,7 +65,7 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember
 
 
 def _assign(op: GroupOperation, request: SyncGroupRequest) -> None:
-    """Write the leader's assignments. A leader that repeats its Sync meanwhile only waits: what
+    """Write the leader's assignments. A leader that repeats its Sync before that only waits: what
     is in memory after the commit must be what the log says."""
     group = op.group
     sent = {entry.member_id: entry.assignment for entry in request.assignments}

@@ -2,7 +2,7 @@
 
     session   per member or pending id: it is gone, unless it waits for us
     join      the join phase is over, or an initial rebalance waits on
-    sync      whoever has not synced is out
+    sync      members that have not sent SyncGroup are removed
 
 Several deadlines may be taken off the heap together; when one of them has been set again by what
 another one did, it is stale and does nothing.
@@ -32,8 +32,8 @@ KINDS = frozenset({SESSION, JOIN, SYNC})
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """`key` has been taken off the heap. A key that is stale, or whose group or member is gone,
-    does nothing."""
+    """`key` has been taken off the heap. Nothing happens for a key that is stale, or for a group
+    or member that is gone."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     stale = key in state.deadlines
@@ -90,7 +90,7 @@ def _sync(op: GroupOperation) -> None:
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
     """All records are replayed: every member gets a full session; a group that is larger than
-    `group.max.size` rebalances, which lets only so many join again. So does one whose members
+    `group.max.size` rebalances, which lets only that many join again. So does one whose members
     have no leader: it came from a consumer group and had not finished its first rebalance."""
     outcome = Outcome(replay=False)
     for group in _classic_groups(state):
@@ -119,7 +119,7 @@ def unload(state: ShardState) -> Outcome:
                 outcome.urgent.append((member.sync_token, SyncGroupReply(gone)))
                 member.sync_token = None
         cancel_timers(state, group)
-        # Nobody reads a dead group's time, and there is no `now` here.
+        # The time of a dead group is never read, and there is no `now` here.
         group.transition(State.DEAD, group.state_timestamp_ms)
     return outcome
 

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe of one group (spec 9).
 
 Reads the state as it stands; the shell lets the reply wait for the group's pending records, so
-that nobody learns of what may still be lost.
+that no client learns of what may still be lost.
 """
 
 from __future__ import annotations

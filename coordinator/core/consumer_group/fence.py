@@ -56,8 +56,8 @@ def remove_members(
     cause: str,
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
-    """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions nobody uses any more, one R3,
-    R6 when the group becomes empty. No target is computed now.
+    """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions that no member uses any more, one
+    R3, R6 when the group becomes empty. No target is computed now.
 
     `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
     MEMBER_FENCED. `causes`: by member id, of those that have one of their own. The caller adds

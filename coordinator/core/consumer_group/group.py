@@ -237,7 +237,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def is_classic_only(self, without: Container[str] = ()) -> bool:
-        """Every member speaks the classic protocol, those in `without` (member ids) aside."""
+        """Every member is on the classic protocol, except for those in `without` (member ids)."""
         return all(
             member.classic is not None
             for member_id, member in self.members.items()
@@ -245,7 +245,7 @@ class ConsumerGroup:
         )
 
     def subscribed_topics(self) -> set[str]:
-        """Names of all topics somebody subscribes to, by name or resolved expression."""
+        """Names of all topics that a member subscribes to, by name or resolved expression."""
         return self.name_subscribers.keys() | self.regexes.topics.keys()
 
     # Replay

@@ -64,8 +64,8 @@ class _Snapshot:
 
 def inspect(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:
     """`blocked`: what the group waits for. The lists are iterators: of this moment, but made when
-    they are read, as they may be long. None in them is no item but a stop: much has been looked
-    at, and others may have their turn."""
+    they are read, as they may be long. None in them is no item but a point where other work may
+    run."""
     snapshot = _Snapshot(group, state.image)
     return {
         "group_epoch": group.group_epoch,

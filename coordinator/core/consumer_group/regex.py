@@ -48,7 +48,7 @@ Resolution = Mapping[str, ConsumerGroupRegexValue]
 
 class RegexChange(Struct, frozen=True):
     """How a member's change of expression affects the group. `dropped`: the old expression if
-    nobody else uses it; `is_new`: nobody used the new one; `bump`: topics change at once."""
+    no other member uses it; `is_new`: no member used the new one; `bump`: topics change at once."""
 
     changed: bool = False
     dropped: str = ""
@@ -162,7 +162,7 @@ def _matching(image: MetadataImage, pattern: str, context: RequestContext) -> tu
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
     """Take in what a task found; `result` is an exception if it failed, and a later heartbeat
-    tries again. Expressions nobody uses any more are skipped."""
+    tries again. Expressions that no member uses any more are skipped."""
     state.regex_tasks.discard(task.group_id)
     group = state.groups.get(task.group_id)
     if not isinstance(group, ConsumerGroup):
@@ -199,7 +199,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 def _has_stale_target(state: ShardState, group: ConsumerGroup, pattern: str) -> bool:
     """Whether the target still gives a subscriber of a pattern that matches nothing what it had
-    under its old expression. Without a new target nobody else would ever get that."""
+    under its old expression. Without a new target no other member would ever get that."""
     return any(
         topic_id in state.image.by_id
         and state.image.by_id[topic_id].name not in member.subscribed_topic_names

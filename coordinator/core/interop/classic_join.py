@@ -12,7 +12,10 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from groupd.coordinator.core.classic_group.subscription import MalformedSubscription, Subscription
+from groupd.coordinator.core.classic_group.subscription import (
+    EmbeddedSubscription,
+    MalformedSubscription,
+)
 from groupd.coordinator.core.consumer_group import events
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.lookup import (
@@ -112,7 +115,7 @@ def _check(
 
 def _resolve(group: ConsumerGroup, member_id: str, request: JoinGroupRequest) -> Resolved:
     """Any id of a dynamic member is accepted. A static one without an id takes its instance's
-    place, whoever holds it."""
+    place, whichever member holds it."""
     instance_id = request.group_instance_id
     if instance_id is None:
         known = group.members.get(member_id)
@@ -132,7 +135,7 @@ def _updated(
     member: ConsumerGroupMember,
     context: RequestContext,
     request: JoinGroupRequest,
-    subscription: Subscription,
+    subscription: EmbeddedSubscription,
 ) -> ConsumerGroupMember:
     """The member with what the request says, on the classic protocol; its server-side assignor
     stays. The same object if nothing differs."""

@@ -73,14 +73,14 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
 
 
 def _is_stranded(state: ShardState, group: ConsumerGroup, now: Instant) -> bool:
-    """A target is due and only a JoinGroup can compute it (`ConsumerGroup.rejoin_epoch`)."""
+    """A target is due, and only a JoinGroup can compute it (`ConsumerGroup.rejoin_epoch`)."""
     if group.assignment_epoch >= min(group.rejoin_epoch, group.group_epoch):
         return False
     return group.is_classic_only() and is_target_due(state, group, group.group_epoch, now)
 
 
 def _is_blocked(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Somebody else still holds a partition of its target."""
+    """Another member still holds a partition of its target."""
     return any(
         partition not in member.assigned.get(topic_id, ())
         and group.partition_epochs.get(topic_id, partition) != FREE

@@ -90,8 +90,8 @@ def without_members(
     now: Instant,
     causes: Mapping[str, str],
 ) -> Outcome | None:
-    """Case (a). The classic group rebalances at once: the partitions of those who went are
-    nobody's. None if the staying members' protocols make no classic group."""
+    """Case (a). The classic group rebalances at once: the partitions of the members that left
+    have no owner. None if the staying members' protocols make no classic group."""
     gone = {member.member_id for member in leaving}
     staying = [group.members[one] for one in group.sorted_member_ids() if one not in gone]
     classic = _classic_group(group, staying, group.targets, state.image, now)
@@ -164,7 +164,7 @@ def install(
         rebalance.prepare(op, "the group was a consumer group")
     else:
         classic.held_assignments = {}
-    # Nobody has joined yet, so the join phase has only begun: no records, no answers.
+    # No member has joined yet, so the join phase has only begun: no records, no answers.
     outcome.events += op.outcome.events
 
 
@@ -234,9 +234,9 @@ def _member(member: ConsumerGroupMember) -> ClassicGroupMember:
 def appended(
     state: ShardState, completion: Completion, error: AppendError | None, now: Instant
 ) -> Outcome:
-    """`completion.owner` is `downgrade.OWNER`. On failure the classic group never was: whoever
-    waits in it is told why, and the consumer group is back with full sessions, also for members
-    that were about to be fenced; their next expiry tries again."""
+    """`completion.owner` is `downgrade.OWNER`. On failure the classic group is undone: members
+    that wait in it get the error, and the consumer group is back with full sessions, also for
+    members that were about to be fenced; their next expiry tries again."""
     assert completion.owner == OWNER
     done: Downgraded = completion.data
     created = Completion(CLASSIC_OWNER, GroupCreated(done.group, done.previous))

@@ -23,8 +23,8 @@ from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, 
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.classic_group.subscription import (
+    EmbeddedSubscription,
     MalformedSubscription,
-    Subscription,
     parse_subscription,
 )
 from groupd.coordinator.core.consumer_group import records
@@ -125,11 +125,12 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
 
 def _holdings(
     classic: ClassicGroup, image: MetadataImage
-) -> list[tuple[ClassicGroupMember, Subscription, Assignment]]:
+) -> list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment]]:
     """Members, their subscriptions, and what they are taken to own: their last assignment. A
     rebalance that was interrupted has cleared that; then it is what they said when they joined,
-    as far as nobody else has it. Kafka frees it, although a cooperative member still reads it."""
-    found: list[tuple[ClassicGroupMember, Subscription, Assignment, bool]] = []
+    as far as no other member has it. Kafka frees it, although a cooperative member still reads
+    it."""
+    found: list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment, bool]] = []
     taken: Counter[tuple[TopicId, int]] = Counter()
     for member in classic.sorted_members():
         subscription = _subscription(classic, member)
@@ -152,7 +153,10 @@ def _unshared(claim: Assignment, taken: Counter[tuple[TopicId, int]]) -> Assignm
 
 
 def _member(
-    classic: ClassicGroup, member: ClassicGroupMember, subscription: Subscription, held: Assignment
+    classic: ClassicGroup,
+    member: ClassicGroupMember,
+    subscription: EmbeddedSubscription,
+    held: Assignment,
 ) -> ConsumerGroupMember:
     """STABLE at the generation, with the partitions that it holds."""
     epoch = classic.generation
@@ -171,7 +175,7 @@ def _member(
     )
 
 
-def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> Subscription:
+def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> EmbeddedSubscription:
     """That of the chosen protocol; of the member's first one while none is chosen, or when a
     member that rejoined does not offer it any more."""
     for protocol in member.protocols:

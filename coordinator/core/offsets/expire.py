@@ -105,7 +105,7 @@ class _Cursor:
         self._group: Group | None = None
 
     def group_is(self, group: Group) -> None:
-        """A slice begins: somebody may have subscribed since the last one."""
+        """A slice begins: a member may have subscribed since the last one."""
         self._group = group
         if group.is_subscribed_to(self._topic):
             self._rest, self._unseen = iter(()), None
