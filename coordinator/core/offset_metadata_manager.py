@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets
 from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
@@ -20,10 +19,8 @@ from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.offsets import (
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
-    TxnOffsetCommitRequest,
 )
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
@@ -46,19 +43,6 @@ class OffsetMetadataManager:
         """After load: the first sweep comes a full interval later."""
         interval_ms = self._state.config.offsets_retention_check_interval_ms
         self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + interval_ms)
-
-    def commit(
-        self, context: RequestContext, request: OffsetCommitRequest, now: Instant
-    ) -> Outcome:
-        """Spec 3.1. Reply OffsetCommitReply; group errors stand on every partition."""
-        return commit_offsets(self._state, context, request, now)
-
-    def txn_commit(
-        self, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
-    ) -> Outcome:
-        """Spec 3.4, after the transaction was verified. Reply TxnOffsetCommitReply; the outcome
-        names the transaction its records belong to."""
-        return commit_txn_offsets(self._state, context, request, now)
 
     def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
         """Spec 3.2. Reply FetchedGroup."""

@@ -17,6 +17,7 @@ from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -170,8 +171,8 @@ class GroupCoordinatorShard:
 
     def _request_handlers(self) -> dict[type, Handler]:
         handlers: dict[type, Handler] = {
-            OffsetCommitRequest: _stateless(self.offsets.commit),
-            TxnOffsetCommitRequest: _stateless(self.offsets.txn_commit),
+            OffsetCommitRequest: commit_offsets,
+            TxnOffsetCommitRequest: commit_txn_offsets,
             OffsetFetchGroup: _stateless(self.offsets.fetch),
             OffsetDeleteRequest: _stateless(self.offsets.delete),
             ListGroupsRequest: admin.list_groups,

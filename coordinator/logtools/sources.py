@@ -25,7 +25,7 @@ class LogSource(Protocol):
     """Partitions of an offsets log."""
 
     async def partitions(self) -> list[int]:
-        """Those that are there, ascending. -1: a segment file whose directory names no partition."""
+        """Those that are there, ascending. -1: a segment file whose directory names none."""
         ...
 
     def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
@@ -18,6 +19,7 @@ from groupd.coordinator.core.frontend.offsets import (
 from groupd.coordinator.core.group import ExpirationBase
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, allow_all
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -186,7 +188,7 @@ class Shard:
         self, *topics: CommitTopic, group: str = "g", version: int = 9, **fields: Any
     ) -> Any:
         request = OffsetCommitRequest(group, topics, **fields)
-        return self._run(admit_commit, self.offsets.commit, request, version)
+        return self._run(admit_commit, partial(commit_offsets, self.state), request, version)
 
     def txn_commit(
         self,
@@ -197,7 +199,9 @@ class Shard:
         **fields: Any,
     ) -> Any:
         request = TxnOffsetCommitRequest("tid", group, producer, 0, topics, **fields)
-        return self._run(admit_txn_commit, self.offsets.txn_commit, request, version)
+        return self._run(
+            admit_txn_commit, partial(commit_txn_offsets, self.state), request, version
+        )
 
     def fetch(self, *topics: FetchTopic, group: str = "g", version: int = 9, **fields: Any) -> Any:
         request = OffsetFetchGroup(group, topics, **fields)
