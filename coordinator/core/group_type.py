@@ -99,7 +99,7 @@ def _no_problems(group: Any) -> Iterator[str]:
 
 
 class GroupType(Struct, frozen=True, kw_only=True):
-    """`group_class`: of its groups. Functions that take a `group` are given one of that class.
+    """Functions that take a `group` are given one of this type.
 
     What it is:
         name        as ListGroups v5 spells it, e.g. "consumer"
@@ -137,7 +137,6 @@ class GroupType(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    group_class: type[Any]
     group_key: type[Any]
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()

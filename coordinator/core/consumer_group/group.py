@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment
-from groupd.coordinator.core.consumer_group import offset_checks, records
+from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.indexes import ResolvedRegexes, move, move_all
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
@@ -44,6 +44,9 @@ GATHERING_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
 
 KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 """All kinds that a member's departure cancels."""
+
+FIRST_CONSUMER_COMMIT_VERSION = 9
+"""OffsetCommit versions below cannot carry the errors of the consumer protocol."""
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""
@@ -166,7 +169,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        offset_checks.check_commit(
+        _check_commit(
             member,
             generation_or_epoch,
             topics,
@@ -188,7 +191,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        offset_checks.check_fetch(member, member_epoch)
+        _check_fetch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
         """Always allowed; subscribed topics are refused one by one."""
@@ -323,3 +326,48 @@ def _stable_epoch(member: ConsumerGroupMember | None) -> int | None:
     if member is None or member.state != MemberState.STABLE:
         return None
     return member.member_epoch
+
+
+def _check_commit(
+    member: ConsumerGroupMember,
+    received_epoch: int,
+    topics: Sequence[CommitTopic],
+    *,
+    api_version: int | None,
+    skip_partition: Callable[[str, int], bool],
+) -> None:
+    """Rules 4-7 for a known member: a late commit passes while every partition has been with the
+    member since the epoch it was sent at. `api_version` of OffsetCommit; None = transactional,
+    where the caller translates the code for old versions. Raises ApiError."""
+    too_old = api_version is not None and api_version < FIRST_CONSUMER_COMMIT_VERSION
+    if too_old and member.classic is None:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Members on the consumer protocol must commit with OffsetCommit v9 or later.",
+        )
+    if received_epoch == member.member_epoch:
+        return
+    if received_epoch > member.member_epoch:
+        raise _stale(member, received_epoch)
+    for topic in topics:
+        assigned = member.assigned.get(topic.topic_id, {})
+        pending = member.pending_revocation.get(topic.topic_id, {})
+        for partition in topic.partitions:
+            if skip_partition(topic.name, partition.partition):
+                continue
+            since = assigned.get(partition.partition, pending.get(partition.partition))
+            if since is None or received_epoch < since:
+                raise _stale(member, received_epoch)
+
+
+def _check_fetch(member: ConsumerGroupMember, received_epoch: int) -> None:
+    """Any difference is stale: what was fetched must be what will be consumed from."""
+    if received_epoch != member.member_epoch:
+        raise _stale(member, received_epoch)
+
+
+def _stale(member: ConsumerGroupMember, received: int) -> ApiError:
+    code = ErrorCode.ILLEGAL_GENERATION if member.classic else ErrorCode.STALE_MEMBER_EPOCH
+    return ApiError(
+        code, f"Epoch {received} is stale: member {member.member_id} is at {member.member_epoch}."
+    )

@@ -20,7 +20,6 @@ from groupd.coordinator.core.consumer_group.group import (
     REBALANCE,
     SESSION,
     TYPE_NAME,
-    ConsumerGroup,
 )
 from groupd.coordinator.core.consumer_group.settings import SETTINGS
 from groupd.coordinator.core.group_type import GroupType, Meter
@@ -36,7 +35,6 @@ from groupd.protocol.records.schema import (
 
 CONSUMER = GroupType(
     name=TYPE_NAME,
-    group_class=ConsumerGroup,
     group_key=ConsumerGroupMetadataKey,
     states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
     meters=(

@@ -151,7 +151,6 @@ CLOSES = GroupSetting(
 
 RAFFLE = GroupType(
     name=TYPE_NAME,
-    group_class=Raffle,
     group_key=RaffleKey,
     states=("Empty", "Open"),
     meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
