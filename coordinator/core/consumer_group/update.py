@@ -160,7 +160,7 @@ def _causes(
     return causes
 
 
-class Step(Struct, frozen=True):
+class MemberUpdate(Struct, frozen=True):
     """The result of step 1. `resolved`: the member before it; `updated`: the member with the fields
     of its request; `task`: a resolution of regular expressions to be started."""
 
@@ -188,7 +188,7 @@ def update_group(
     now: Instant,
     outcome: Outcome,
     cause: str = "",
-) -> Step:
+) -> MemberUpdate:
     """1. The member's subscription and the group epoch. Adds records to the outcome, in the order
     [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4], and events; changes nothing else.
 
@@ -212,4 +212,4 @@ def update_group(
     subscription_changed = change.changed or (
         before.subscribed_topic_names != updated.subscribed_topic_names
     )
-    return Step(resolved, updated, epoch, subscription_changed, task)
+    return MemberUpdate(resolved, updated, epoch, subscription_changed, task)

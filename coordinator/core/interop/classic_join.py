@@ -27,10 +27,8 @@ from groupd.coordinator.core.consumer_group.lookup import (
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
-from groupd.coordinator.core.consumer_group.timers import (
-    cancel_rebalance,
-)
-from groupd.coordinator.core.consumer_group.update import Step, update_group
+from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
+from groupd.coordinator.core.consumer_group.update import MemberUpdate, update_group
 from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.interop import classic_members, downgrade
 from groupd.coordinator.core.interop.classic_members import supports
@@ -162,7 +160,7 @@ def _updated(
 def _downgraded(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     request: JoinGroupRequest,
     owned: tuple[TopicPartitions, ...],
     now: Instant,
@@ -198,7 +196,7 @@ def _downgraded(
 def _note(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     after: ConsumerGroupMember,
     request: JoinGroupRequest,
     now: Instant,
