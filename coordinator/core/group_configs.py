@@ -1,150 +1,197 @@
-"""Dynamic settings of one group (resource GROUP): what may be set, how it is checked, what counts.
+"""Dynamic settings of one group (resource GROUP): what may be set, checked and what counts.
 
-Each group type declares its settings (`GroupType.settings`). Overrides are kept as given, by Kafka
-name; a group need not exist to have some.
+Pure functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
+clamped when read, so that changing the broker never makes a stored override an error. They take
+effect at the group's next heartbeat, and the group need not exist (spec: consumer groups, 7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_keys import ConfigKey, ConfigTable
 from groupd.coordinator.config_values import (
     BOOLEAN,
     INT,
     SOURCE_DEFAULT,
     SOURCE_GROUP,
     STRING,
-    InvalidValue,
     ValueRule,
-    check_value,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.topics import ConfigValue
+from groupd.protocol.messages.topics import AlterConfig, ConfigValue
 
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-"""Operations of IncrementalAlterConfigs."""
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
+ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
+
+GROUP_CONFIGS = ConfigTable(
+    (
+        ConfigKey(
+            SESSION_TIMEOUT,
+            ValueRule(INT, 1),
+            documentation="Session timeout of the group's consumer members.",
+            broker_key="group.consumer.session.timeout.ms",
+        ),
+        ConfigKey(
+            HEARTBEAT_INTERVAL,
+            ValueRule(INT, 1),
+            documentation="Heartbeat interval that the group's members are told.",
+            broker_key="group.consumer.heartbeat.interval.ms",
+        ),
+        ConfigKey(
+            ASSIGNMENT_INTERVAL,
+            ValueRule(INT, 0),
+            documentation="Least time between two target assignments of the group.",
+            broker_key="group.consumer.assignment.interval.ms",
+        ),
+        ConfigKey(
+            ASSIGNOR_OFFLOAD,
+            ValueRule(BOOLEAN),
+            documentation="Whether targets of a large group are computed between requests.",
+            broker_key="group.consumer.assignor.offload.enable",
+        ),
+        ConfigKey(
+            ASSIGNOR_ORDER,
+            ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
+            documentation="Who gets partitions that nobody has where `uniform` may choose.",
+            broker_key=ASSIGNOR_ORDER,
+        ),
+    ),
+    unknown=(ErrorCode.INVALID_CONFIG, "Unknown group config name: "),
+    invalid=ErrorCode.INVALID_CONFIG,
+)
+"""Where the group has no value, the broker's counts. Numbers must lie within bounds that are
+settings of the broker, too."""
+
+_BOUNDED = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 
 Overrides = Mapping[str, str] | None
 """A group's overrides by Kafka name; None = none."""
 
 
-class GroupSetting(Struct, frozen=True):
-    """`broker_key` and `attribute`: the broker's setting, which counts where the group has none,
-    and where `CoordinatorConfig` has it. `low` and `high`: attributes with the broker's bounds, ""
-    for none. `above`: a setting that this one must be greater than."""
+def session_timeout_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
+    """The effective session timeout of the group's consumer members."""
+    if not overrides:
+        return config.consumer_session_timeout_ms
+    return _clamped(config, SESSION_TIMEOUT, overrides.get(SESSION_TIMEOUT))
 
-    name: str
-    broker_key: str
-    attribute: str
-    rule: ValueRule
-    documentation: str
-    low: str = ""
-    high: str = ""
-    above: GroupSetting | None = None
 
-    def text(self, config: CoordinatorConfig, overrides: Overrides) -> str:
-        """The value that counts, as DescribeConfigs spells it."""
-        given = overrides.get(self.name) if overrides else None
-        if self.rule.config_type == INT:
-            return str(self.number(config, overrides or {}))
-        if given is not None:
-            return given.lower()
-        value = getattr(config, self.attribute)
-        return str(value).lower() if self.rule.config_type == BOOLEAN else str(value)
+def heartbeat_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
+    """The effective heartbeat interval, as members are told."""
+    if not overrides:
+        return config.consumer_heartbeat_interval_ms
+    return _clamped(config, HEARTBEAT_INTERVAL, overrides.get(HEARTBEAT_INTERVAL))
 
-    def number(self, config: CoordinatorConfig, overrides: Mapping[str, str]) -> int:
-        """The value that counts, of a setting of type INT: within the broker's bounds."""
-        low: int = getattr(config, self.low)
-        high: int = getattr(config, self.high)
-        return min(max(self.stored(config, overrides), low), high)
 
-    def stored(self, config: CoordinatorConfig, overrides: Mapping[str, str]) -> int:
-        """The override as it is stored, or the broker's value."""
-        given = overrides.get(self.name)
-        return int(getattr(config, self.attribute) if given is None else given)
+def assignment_interval_ms(config: CoordinatorConfig, overrides: Overrides) -> int:
+    """The effective least time between two target assignments."""
+    if not overrides:
+        return config.consumer_assignment_interval_ms
+    return _clamped(config, ASSIGNMENT_INTERVAL, overrides.get(ASSIGNMENT_INTERVAL))
 
-    def checked(self, config: CoordinatorConfig, text: str) -> str:
-        """The value as it is kept. Raises INVALID_CONFIG. The bounds of the broker are named, as
-        by Kafka's GroupConfig."""
-        try:
-            value = check_value(
-                self.name, text.lower() if self.rule.config_type == STRING else text, self.rule
-            )
-        except InvalidValue as error:
-            raise _invalid(str(error)) from error
-        if self.low and int(value) < getattr(config, self.low):
-            raise _invalid(f"{self.name} must be greater than or equal to {self._bound('min')}")
-        if self.high and int(value) > getattr(config, self.high):
-            raise _invalid(f"{self.name} must be less than or equal to {self._bound('max')}")
-        return value
 
-    def _bound(self, which: str) -> str:
-        """group.consumer.session.timeout.ms -> group.consumer.min.session.timeout.ms."""
-        group, type_name, rest = self.broker_key.split(".", 2)
-        return f"{group}.{type_name}.{which}.{rest}"
+def offloads_assignor(config: CoordinatorConfig, overrides: Overrides) -> bool:
+    """Whether the target of a large group is computed between requests."""
+    text = overrides.get(ASSIGNOR_OFFLOAD) if overrides else None
+    return config.consumer_assignor_offload_enable if text is None else text.lower() == "true"
+
+
+def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
+    """Whether partitions that no member has go to the members whose heartbeat comes first."""
+    return _assignor_order(config, overrides) == "soonest"
+
+
+def check_altered(group_id: str) -> None:
+    """Raises ApiError INVALID_REQUEST for the empty name: there are no defaults for all groups."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
 def alter(
-    settings: Sequence[GroupSetting],
     config: CoordinatorConfig,
     current_overrides: Mapping[str, str],
-    changes: Iterable[tuple[str, int, str | None]],
-    *,
-    group_id: str | None = None,
+    changes: Iterable[AlterConfig],
 ) -> dict[str, str]:
-    """The overrides after (name, operation, value) changes; all or nothing.
+    """The overrides after changes that `config_keys.check_changes` has passed; all or nothing.
 
-    Raises INVALID_CONFIG for an unknown name, a value that is malformed or out of the broker's
-    bounds, an operation meant for lists, or a session timeout not above the heartbeat interval
-    (the broker's value standing in for a missing one); INVALID_REQUEST for an empty `group_id`
-    or a name given twice. Deleting an unknown name is no mistake, as in Kafka.
+    Raises ApiError INVALID_CONFIG for an unknown name, a value that is malformed or out of the
+    broker's bounds, an operation meant for lists, or a session timeout not above the heartbeat
+    interval (the broker's value standing in for a missing one). To delete an unknown name is no
+    mistake, as in Kafka.
     """
-    if group_id == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    by_name = {one.name: one for one in settings}
-    overrides = dict(current_overrides)
-    seen: set[str] = set()
-    for name, operation, value in changes:
-        if name in seen:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given more than once.")
-        seen.add(name)
-        if operation == DELETE:
-            overrides.pop(name, None)
-            continue
-        if name not in by_name:
-            raise _invalid(f"Unknown group config name: {name}")
-        if operation == SET and value is not None:
-            overrides[name] = by_name[name].checked(config, value)
-        elif operation == SET:
-            raise _invalid(f"Null value not supported for group configs: {name}")
-        else:
-            done = "SUBTRACT" if operation == SUBTRACT else "APPEND"
-            raise _invalid(f"Can't {done} to key {name} because its type is not LIST.")
-    for one in settings:
-        if one.above and one.stored(config, overrides) <= one.above.stored(config, overrides):
-            raise _invalid(f"{one.name} must be greater than {one.above.name}")
+    changes = [
+        replace(change, value=change.value.lower())
+        if change.name == ASSIGNOR_ORDER and change.value
+        else change
+        for change in changes
+    ]
+    overrides = GROUP_CONFIGS.changed(
+        current_overrides,
+        changes,
+        lambda own, name: own.get(name, ""),
+        lambda name, value: _check_bounds(config, name, value),
+    )
+    _check_together(config, overrides)
     return overrides
 
 
-def describe(
-    settings: Sequence[GroupSetting], config: CoordinatorConfig, overrides: Overrides
-) -> list[ConfigValue]:
+def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValue]:
     """All settings of a group, by name; values are the effective ones."""
     given = overrides or {}
-    return [
-        ConfigValue(
-            one.name,
-            one.text(config, given),
-            is_default=one.name not in given,
-            source=SOURCE_GROUP if one.name in given else SOURCE_DEFAULT,
-            config_type=one.rule.config_type,
-            documentation=one.documentation,
-        )
-        for one in sorted(settings, key=lambda one: one.name)
-    ]
+    values: list[ConfigValue] = []
+    for name, key in sorted(GROUP_CONFIGS.keys.items()):
+        if name == ASSIGNOR_OFFLOAD:
+            text = str(offloads_assignor(config, given)).lower()
+        elif name == ASSIGNOR_ORDER:
+            text = _assignor_order(config, given)
+        else:
+            text = str(_clamped(config, name, given.get(name)))
+        values.append(key.described(text, SOURCE_GROUP if name in given else SOURCE_DEFAULT))
+    return values
+
+
+def _assignor_order(config: CoordinatorConfig, overrides: Overrides) -> str:
+    text = overrides.get(ASSIGNOR_ORDER) if overrides else None
+    return config.consumer_assignor_order if text is None else text.lower()
+
+
+def _broker(config: CoordinatorConfig, name: str, bound: str = "") -> int:
+    """The broker's value of a number, or its bound `min.` or `max.`"""
+    value: int = getattr(config, FIELDS_BY_KEY[f"group.consumer.{bound}{_stem(name)}"].name)
+    return value
+
+
+def _stem(name: str) -> str:
+    return name.removeprefix("consumer.")
+
+
+def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
+    value = _broker(config, name) if text is None else int(text)
+    return min(max(value, _broker(config, name, "min.")), _broker(config, name, "max."))
+
+
+def _check_bounds(config: CoordinatorConfig, name: str, value: str) -> None:
+    """The texts name the broker's bounds, as those of Kafka's GroupConfig."""
+    if name not in _BOUNDED:
+        return
+    stem = _stem(name)
+    if int(value) < _broker(config, name, "min."):
+        raise _invalid(f"{name} must be greater than or equal to group.consumer.min.{stem}")
+    if int(value) > _broker(config, name, "max."):
+        raise _invalid(f"{name} must be less than or equal to group.consumer.max.{stem}")
+
+
+def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:
+    session = int(overrides.get(SESSION_TIMEOUT, _broker(config, SESSION_TIMEOUT)))
+    heartbeat = int(overrides.get(HEARTBEAT_INTERVAL, _broker(config, HEARTBEAT_INTERVAL)))
+    if session <= heartbeat:
+        raise _invalid(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
 
 def _invalid(message: str) -> ApiError:

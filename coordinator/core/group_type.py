@@ -15,7 +15,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_configs import GroupSetting
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
@@ -106,7 +105,6 @@ class GroupType(Struct, frozen=True, kw_only=True):
         group_key   class of the key whose tombstone is the end of a group
         states      all values of `state_name()`, for the gauges
         meters      rates of this type, under Kafka's names
-        settings    what may be set of one group (resource GROUP)
 
     What it does; `state` is the shard's:
         requests    request class -> its handler
@@ -140,7 +138,6 @@ class GroupType(Struct, frozen=True, kw_only=True):
     group_key: type[Any]
     states: tuple[str, ...]
     meters: tuple[Meter, ...] = ()
-    settings: tuple[GroupSetting, ...] = ()
 
     requests: Mapping[type, Handler]
     hosted: Mapping[type, HostedHandler] = field(default_factory=dict)

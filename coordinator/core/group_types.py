@@ -5,7 +5,6 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group.type import CLASSIC
 from groupd.coordinator.core.consumer_group.type import CONSUMER
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.group_configs import GroupSetting
 from groupd.coordinator.core.group_type import GroupType
 from groupd.coordinator.core.interop.migration import hosting_classic_members
 
@@ -13,11 +12,6 @@ GROUP_TYPES: list[GroupType] = [
     CLASSIC,
     hosting_classic_members(CONSUMER),
 ]
-
-
-def group_settings() -> tuple[GroupSetting, ...]:
-    """What may be set of a group, of any type."""
-    return tuple(setting for one in GROUP_TYPES for setting in one.settings)
 
 
 def type_of(group: Group) -> GroupType:

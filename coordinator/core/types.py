@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, Protocol
 
@@ -68,6 +68,12 @@ class RequestContext(Struct, frozen=True):
         return RequestContext(
             token, self.api_version, self.client_id, self.client_host, self.allows
         )
+
+
+DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
+"""(context, request) -> reply, for requests that are not about groups. None, only from Produce with
+acks=0: send nothing. It may raise ApiError for the whole request; everything else that is foreseen
+is inside the reply."""
 
 
 class EventKind(Enum):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -23,7 +23,7 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
-from groupd.coordinator.core.types import Event, EventKind, RequestContext
+from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event
@@ -47,7 +47,6 @@ CLOSE_TASKS_TIMEOUT_S = 1.0
 READS = frozenset({FetchRequest})
 """Data requests that may be dropped with their asker; others run to their end."""
 
-DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
 Shard = ShardRuntime | ForeignShard
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]

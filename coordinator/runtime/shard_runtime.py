@@ -37,8 +37,8 @@ from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
+from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
-from groupd.coordinator.runtime.shard_reload import ShardReload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
 from groupd.coordinator.runtime.stats import Durations
@@ -95,7 +95,7 @@ class ShardRuntime:
         self._commit_timeout = CommitTimeout(
             clock, config.offsets_commit_timeout_ms, partition, lambda: self._journal
         )
-        self._reload = ShardReload(clock, self)
+        self._reload = Reload(clock, self, "shard", shard=partition)
         self._missed: list[tuple[str, TopicId]] = []
 
     # Loading ------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class ShardRuntime:
 
     async def load_first(self, opened: ShardLog) -> None:
         """The load at start."""
-        await self._reload.load_first(opened)
+        await self._reload.load_first(partial(self.load, opened))
 
     def close(self) -> None:
         """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the

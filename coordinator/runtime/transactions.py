@@ -15,7 +15,7 @@ from functools import partial
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.broker import Broker, Shard
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
@@ -105,7 +105,8 @@ async def _verify(
     try:
         # Commits have no sequences.
         verification = producers.start_verification(*producer, 0, bumps_epoch=add)
-        codes = await broker.verifier.verify(request.transactional_id, *producer, [place], add=add)
+        write = TransactionalWrite(request.transactional_id, *producer, (place,))
+        codes = await broker.verifier.verify(write, add=add)
         code = codes.get(place, ErrorCode.NONE)
         if code:
             return _shown(code, context.api_version)

@@ -56,7 +56,7 @@ async def describe_quorum(
 
 
 def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
-    """The finalized features, as ApiVersions tells them."""
+    """The finalized features, as ApiVersions shows them."""
     return (
         Feature("group.version", config.group_version, 0, 1),
         Feature("transaction.version", config.transaction_version, 0, 2),

@@ -1,7 +1,7 @@
 """The topic configs that are known: type, default, bounds, and the broker's key for the default.
 
 Every config of Kafka's topic table is accepted and shown, because tools set and compare them;
-groupd itself acts on those whose documentation says what they do.
+groupd acts on a config unless its documentation says that it is only accepted and shown.
 """
 
 from __future__ import annotations

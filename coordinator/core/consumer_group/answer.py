@@ -15,13 +15,13 @@ from groupd.coordinator.core.consumer_group.member import (
     MemberState,
     topic_partitions,
 )
-from groupd.coordinator.core.consumer_group.settings import (
-    heartbeat_interval_ms,
-    session_timeout_ms,
-)
 from groupd.coordinator.core.consumer_group.timers import (
     cancel_rebalance,
     schedule_rebalance,
+)
+from groupd.coordinator.core.group_configs import (
+    heartbeat_interval_ms,
+    session_timeout_ms,
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext

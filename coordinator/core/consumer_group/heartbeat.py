@@ -33,14 +33,14 @@ from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from groupd.coordinator.core.consumer_group.settings import (
-    session_timeout_ms,
-)
 from groupd.coordinator.core.consumer_group.steady import ConsumerHeartbeatLease
 from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
 from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
 from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (

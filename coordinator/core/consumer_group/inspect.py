@@ -23,15 +23,15 @@ from groupd.coordinator.core.consumer_group.member import (
     MemberState,
 )
 from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
-from groupd.coordinator.core.consumer_group.settings import (
-    assignment_interval_ms,
-)
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
     is_refresh_due,
     metadata_hash,
 )
 from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
+from groupd.coordinator.core.group_configs import (
+    assignment_interval_ms,
+)
 from groupd.coordinator.core.group_type import MemberIdentity, Place
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import SLICE_ITEMS, spans

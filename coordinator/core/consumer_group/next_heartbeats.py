@@ -20,12 +20,12 @@ from groupd.coordinator.core.consumer_group.group import (
     ConsumerGroup,
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
-from groupd.coordinator.core.consumer_group.settings import (
+from groupd.coordinator.core.consumer_group.target_limits import LATE_SHARE
+from groupd.coordinator.core.group_configs import (
     assigns_soonest,
     heartbeat_interval_ms,
     session_timeout_ms,
 )
-from groupd.coordinator.core.consumer_group.target_limits import LATE_SHARE
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 

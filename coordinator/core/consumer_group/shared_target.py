@@ -34,15 +34,15 @@ from groupd.coordinator.core.consumer_group.lookup import (
 )
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
-from groupd.coordinator.core.consumer_group.settings import (
-    session_timeout_ms,
-)
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
 from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from groupd.coordinator.core.consumer_group.group import KINDS, REBALANCE, SESSION, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from groupd.coordinator.core.consumer_group.settings import (
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group_configs import (
     session_timeout_ms,
 )
-from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 

@@ -21,7 +21,6 @@ from groupd.coordinator.core.consumer_group.group import (
     SESSION,
     TYPE_NAME,
 )
-from groupd.coordinator.core.consumer_group.settings import SETTINGS
 from groupd.coordinator.core.group_type import GroupType, Meter
 from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.types import EventKind
@@ -44,7 +43,6 @@ CONSUMER = GroupType(
             "Target assignments of consumer groups",
         ),
     ),
-    settings=SETTINGS,
     requests={
         ConsumerGroupHeartbeatRequest: heartbeat.handle,
         DescribeConsumerGroup: describe.handle,

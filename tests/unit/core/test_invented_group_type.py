@@ -12,10 +12,8 @@ from unittest.mock import patch
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core import inspection
-from groupd.coordinator.core.group_configs import SET, alter, describe
-from groupd.coordinator.core.group_types import GROUP_TYPES, group_settings
+from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -31,7 +29,7 @@ from groupd.coordinator.logtools.record_json import record_of
 from groupd.coordinator.logtools.replay_checks import ReplayChecks
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metrics import make_registry
-from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import (
@@ -43,7 +41,7 @@ from groupd.protocol.records import codec
 from groupd.protocol.records.batch import iter_batches
 from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
 from tests.unit.core.raffle.records import RECORDS
-from tests.unit.core.raffle.type import CLOSES, RAFFLE, BuyTicket, DescribeRaffle
+from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
 from tests.unit.history.harness import LoggedShard
 from tests.unit.runtime.harness import Bench
 
@@ -103,15 +101,6 @@ def test_its_tasks_metadata_and_parked_requests_reach_it(log: LoggedShard) -> No
     log.shard.on_metadata(MetadataDelta(MetadataImage(), frozenset({"new"})), NOW)
     assert log.shard.state.groups["new"].state_name() == "Empty"
     assert log.shard.unload().urgent == [(7, "closed")]
-
-
-def test_it_has_settings_of_its_own() -> None:
-    config = CoordinatorConfig(consumer_max_size=10)
-    altered = alter(group_settings(), config, {}, [(CLOSES.name, SET, "20")])
-    shown = {one.name: one.value for one in describe(group_settings(), config, altered)}
-    assert shown[CLOSES.name] == "20"
-    with pytest.raises(ApiError, match=r"greater than or equal to group.raffle.min.number.max"):
-        alter(group_settings(), config, {}, [(CLOSES.name, SET, "9")])
 
 
 def test_it_is_inspected(log: LoggedShard) -> None:

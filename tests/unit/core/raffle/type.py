@@ -7,9 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from groupd.coordinator.config_values import INT, ValueRule
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_configs import GroupSetting
 from groupd.coordinator.core.group_type import (
     GroupType,
     LoggedEvent,
@@ -139,22 +137,11 @@ def problems(group: Raffle) -> Iterator[str]:
         yield f"raffle {group.group_id} has a ticket from the future"
 
 
-CLOSES = GroupSetting(
-    name="raffle.number.max",
-    broker_key="group.raffle.number.max",
-    attribute="consumer_max_size",
-    rule=ValueRule(INT, 1),
-    documentation="The last number.",
-    low="consumer_max_size",
-    high="group_max_size",
-)
-
 RAFFLE = GroupType(
     name=TYPE_NAME,
     group_key=RaffleKey,
     states=("Empty", "Open"),
     meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
-    settings=(CLOSES,),
     requests={BuyTicket: buy, DescribeRaffle: describe},
     replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
     deadlines={DRAW: draw},
