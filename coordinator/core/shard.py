@@ -19,6 +19,7 @@ from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
 from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.replay import replay_runs
+from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -135,6 +136,11 @@ class GroupCoordinatorShard:
                 self.replay(record, AppliedAt(at, *producer))
             return
         replay_runs(records, offsets, self.offsets.replay_many, self.replay)
+
+    def replay_offsets(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
+        """`replay` of offsets of one topic outside transactions, by partition; the dict is the
+        store's from here on."""
+        self.offsets.replay_many(group_id, topic, offsets)
 
     def replay_marker(self, producer_id: int, commit: bool) -> None:
         """The end of a transaction."""

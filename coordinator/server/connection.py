@@ -32,8 +32,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.framing import FrameError, FrameSplitter
 from groupd.protocol.wire.header import RequestHeader, parse_request_header
-from groupd.protocol.wire.reader import MalformedRequest
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.wire.registry import Api, MalformedRequest
 
 log = structlog.get_logger("groupd.connection")
 

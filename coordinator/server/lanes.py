@@ -22,7 +22,7 @@ from groupd.protocol.wire.api import (
 )
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 
 GROUPS = "groups"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from groupd.coordinator.runtime.clock import elapsed_ns
-from groupd.protocol.wire.encode import Steps
+from groupd.protocol.wire.registry import Steps
 
 SLICE_NS = 2_000_000
 AT_MOST = 64

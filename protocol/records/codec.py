@@ -1,5 +1,5 @@
 """Coordinator records <-> the keys and values of `__consumer_offsets`
-(docs/spec/offsets-and-log.md).
+(docs/spec/offsets-and-log.md#5.1).
 
 A key is an int16 type and its fields, a value an int16 version and its fields; a null value is a
 tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 16 are known;
@@ -15,7 +15,7 @@ from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
 
-from groupd.protocol.primitives import READ_ERRORS, Reader, UnknownVersion, Writer
+from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, UnknownVersion, Writer
 from groupd.protocol.records import classic_records, consumer_records, offset_records
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -285,13 +285,17 @@ class RecordDecoder:
 
 def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
     """The strings that `data`, the middle of a key, consists of."""
-    reader = Reader(data, 0, 0, flexible=False)
+    names, at = [], 0
     try:
-        names = tuple([intern(reader.string()) for _ in kind.names])
-        reader.finish()
+        for _ in kind.names:
+            start = at + 2
+            at = start + (data[at] << 8 | data[at + 1])
+            names.append(intern(data[start:at].decode()))
+        if at != len(data):
+            raise BadBytes(f"{len(data)} bytes for strings of {at}")
     except READ_ERRORS as error:
         raise CorruptRecord(f"key of record type {kind.number}: {error}") from error
-    return names
+    return tuple(names)
 
 
 def _decode_value(kind: RecordType, key: RecordKey, data: bytes) -> RecordValue:

@@ -1,4 +1,4 @@
-"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md).
+"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md#5.1).
 
 Value v0: offset int64, metadata string, commit timestamp int64. v1 adds the expire timestamp
 (int64), v2 drops it, v3 adds the leader epoch (int32) after the offset, v4 is flexible and adds
@@ -69,9 +69,8 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
     if version == 1:
         writer.int64(expire_ms)
     if version == 4 and topic_id != NO_TOPIC_ID:
-        writer.tagged_fields({TOPIC_ID_TAG: topic_id})
-    else:
-        writer.end()
+        writer.tagged_field(TOPIC_ID_TAG, topic_id)
+    writer.end()
     return bytes(writer.buffer)
 
 
@@ -105,6 +104,7 @@ def _read_value(reader: Reader) -> OffsetCommitValue:
     topic_id = reader.tagged_fields().get(TOPIC_ID_TAG, NO_TOPIC_ID)
     if len(topic_id) != _UUID_BYTES:
         raise BadBytes("topic id of a wrong size")
+    reader.end()
     reader.finish()
     topic_id = shared_topic_id(topic_id)
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id)
