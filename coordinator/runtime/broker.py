@@ -50,17 +50,19 @@ READS = frozenset({FetchRequest})
 Shard = ShardRuntime | ForeignShard
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
-"""(config, context, request, whether the broker has started); raises ApiError."""
+"""(config, context, request, whether the broker has started). Raises ApiError, before anything has
+changed."""
 
 Place = Callable[["Broker", RequestContext, Any], None]
 """Hands a request that has passed its check to whoever answers it."""
 
 
 class Route(Struct, frozen=True):
-    """The way of one type of request. `failure` makes the reply that carries an error, where the
-    API's own does not do; `refusal` that for an error of the check, where it looks different."""
+    """The way of one type of request. `check` None: the request is checked entry by entry, where it
+    is split. `failure` makes the reply that carries an error, where the API's own does not do;
+    `refusal` that for an error of the check, where it looks different."""
 
-    check: Check
+    check: Check | None
     place: Place
     failure: Failure | None = None
     refusal: Failure | None = None
@@ -123,7 +125,7 @@ class Broker:
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
-        """Called with a shard's number and what has just happened in it. Must not raise."""
+        """Called with a shard's number and the events of one input. Must not raise."""
         self.progress_listeners: list[Callable[[int], None]] = []
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
@@ -230,7 +232,8 @@ class Broker:
             return
         waiter.failure = route.failure or waiter.failure
         try:
-            route.check(self.config, context, request, self.started)
+            if route.check is not None:
+                route.check(self.config, context, request, self.started)
             route.place(self, context, request)
         except ApiError as error:  # the check's
             waiter.failure = route.refusal or waiter.failure

@@ -1,9 +1,9 @@
 """The group side of transactions: TxnOffsetCommit (28), and markers for `__consumer_offsets`.
 
-Rules (offsets spec, 2.1, 2.2 and 3.4): the transaction coordinator is asked before the shard,
-unless the producer's transaction is open in the shard's log already, or (before v5) verification
-is off; v5 adds the partition to the transaction by the same question. An answer that a marker has
-overtaken is worth nothing.
+Rules (docs/spec/offsets-and-log.md#2.1, #2.2 and #3.4): the transaction coordinator is asked before
+the shard, unless the producer's transaction is open in the shard's log already, or (before v5)
+verification is off. From v5 on the same question adds the partition to the transaction. If a marker
+ends the transaction before the answer comes, the answer does not count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-"""What clients see of a refusal that is not made for them (spec 2.2)."""
+"""What clients see of a refusal that is not made for them
+(docs/spec/offsets-and-log.md#2.2)."""
 
 Place = tuple[str, int]
 

@@ -10,13 +10,14 @@ unknown tagged fields are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
 
 from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, UnknownVersion, Writer
 from groupd.protocol.records import classic_records, consumer_records, offset_records
+from groupd.protocol.records.batch_builder import KeyValue
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,
@@ -208,6 +209,25 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
     if type(value) is OffsetCommitValue:
         return offset_records.encode_value(value, offset_value_version)
     return TYPES_BY_KEY[type(record.key)].encode(value)
+
+
+def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
+    """Keys and values as bytes, as `encode_key` and `encode_value` make them."""
+    pairs: list[KeyValue] = []
+    key_start, encode_commit, pack = (
+        offset_records.key_start,
+        offset_records.encode_value,
+        _PARTITION.pack,
+    )
+    for record in records:
+        key, value = record
+        if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
+            # Without the look-up: a commit has as many records as partitions.
+            group, topic, partition = key
+            pairs.append((key_start(group, topic) + pack(partition), encode_commit(value)))
+        else:
+            pairs.append((encode_key(key), encode_value(record)))
+    return pairs
 
 
 def record_type(key: bytes) -> int:

@@ -41,12 +41,12 @@ def read_zigzag(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
     return number, position
 
 
-_ZIGZAG = [uvarint(2 * value) for value in range(_SMALL)]
-"""Most lengths and deltas are small."""
+SMALL_ZIGZAGS = [uvarint(2 * value) for value in range(_SMALL)]
+"""By number: most lengths and deltas are small."""
 
 
 def zigzag(value: int) -> bytes:
     """A signed varint of up to 64 bits."""
     if 0 <= value < _SMALL:
-        return _ZIGZAG[value]
+        return SMALL_ZIGZAGS[value]
     return uvarint(2 * value if value >= 0 else -2 * value - 1)
