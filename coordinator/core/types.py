@@ -137,7 +137,7 @@ class Steady(Protocol):
     group_id: str
 
     def renew(self, now_ms: int) -> bool:
-        """The request came again: do its only effect and say True, or False: handle it."""
+        """The same request again. True: its only effect is done. False: it must be handled."""
         ...
 
 

@@ -19,19 +19,30 @@ from typing import Any
 
 from groupd.coordinator.core.consumer_group import deferred_target, events, target_limits
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from groupd.coordinator.core.consumer_group.lookup import existing_group
+from groupd.coordinator.core.consumer_group.group import (
+    ANSWER,
+    PATIENCE,
+    SESSION,
+    TARGET,
+    ConsumerGroup,
+    unknown_member,
+)
+from groupd.coordinator.core.consumer_group.lookup import (
+    check_epoch,
+    check_instance,
+    existing_group,
+)
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
-from groupd.coordinator.core.consumer_group.static import check_epoch, check_instance
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
 from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
-from groupd.coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
 from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.errors import ApiError, ErrorCode

@@ -10,15 +10,16 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import events, records, regex
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.lookup import Resolved
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.metadata import is_refresh_due, schedule_refresh
 from groupd.coordinator.core.consumer_group.regex import RegexChange
-from groupd.coordinator.core.consumer_group.static import Resolved
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
+    is_refresh_due,
     metadata_hash,
     preferred_assignor,
     preferred_assignor_after,
+    schedule_refresh,
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.consumer_group import timers
+from groupd.coordinator.core.consumer_group import fence
 from groupd.coordinator.core.consumer_group.member import MemberState
 from groupd.coordinator.core.group_configs import (
     ASSIGNMENT_INTERVAL,
@@ -88,7 +88,7 @@ def test_deadlines_without_their_member_or_group_do_nothing() -> None:
     shard = joined()
     for group, member in ((GROUP, "gone"), ("gone", "m1")):
         for kind in ("consumer-session", "consumer-rebalance"):
-            assert timers.expire(shard.state, (kind, group, member), shard.now).records == []
+            assert fence.expire(shard.state, (kind, group, member), shard.now).records == []
 
 
 def test_cg_66_timers_after_loading() -> None:

@@ -1,4 +1,4 @@
-"""Failures inside a consumer group that are not plain protocol answers."""
+"""Failures of groups of any type that are not plain protocol answers."""
 
 from __future__ import annotations
 

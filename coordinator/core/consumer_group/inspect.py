@@ -1,39 +1,143 @@
-"""What a consumer group waits for: its target, topics of regular expressions, its members."""
+"""What is shown of a consumer group: epochs, members, and what it waits for, which is its target,
+the topics of regular expressions, or its members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group import deferred_target
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    JOIN,
+    NO_TARGET,
+    PATIENCE,
+    REBALANCE,
+    SESSION,
+    SYNC,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
     MemberState,
 )
-from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
 from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
-from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
-from groupd.coordinator.core.consumer_group.timer_keys import (
-    JOIN,
-    PATIENCE,
-    REBALANCE,
-    SESSION,
-    SYNC,
+from groupd.coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    is_refresh_due,
+    metadata_hash,
 )
-from groupd.coordinator.core.group_configs import assignment_interval_ms
-from groupd.coordinator.core.inspection.snapshot import Snapshot, topic_name
-from groupd.coordinator.core.inspection.waits import Wait, due_in, wait
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
+from groupd.coordinator.core.group_configs import (
+    assignment_interval_ms,
+)
+from groupd.coordinator.core.group_type import MemberIdentity, Place
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import SLICE_ITEMS, spans
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.waiting import Wait, due_in, named, topic_name, wait
 from groupd.protocol.messages import TopicId
 
 Partition = tuple[TopicId, int]
 
 
-def consumer_waits(
-    state: ShardState, group: ConsumerGroup, snapshot: Snapshot, now: Instant
+class _Snapshot:
+    """What is shown of a group, at one moment: members and targets are immutable."""
+
+    __slots__ = ("image", "members", "targets")
+
+    def __init__(self, group: ConsumerGroup, image: MetadataImage) -> None:
+        self.members = [group.members[member_id] for member_id in group.sorted_member_ids()]
+        self.targets = dict(group.targets)
+        self.image = image
+
+    def parts(self) -> Iterator[list[ConsumerGroupMember]]:
+        """The members, some at a time."""
+        for some in spans(len(self.members), SLICE_ITEMS):
+            yield self.members[some]
+
+    def target(self, member: ConsumerGroupMember) -> Assignment:
+        return self.targets.get(member.member_id, NO_TARGET)
+
+
+def inspect(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:
+    """`blocked`: what the group waits for. The lists are iterators: of this moment, but made when
+    they are read, as they may be long. None in them is no item but a point where other work may
+    run."""
+    snapshot = _Snapshot(group, state.image)
+    return {
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignment_timestamp_ms": group.assignment_timestamp_ms,
+        "resolved_regexes": {
+            pattern: list(group.regexes.topics_of(pattern)) for pattern in sorted(group.regexes)
+        },
+        "members": (_shown(snapshot, member) for member in snapshot.members),
+        "blocked": _waits(state, group, snapshot, now),
+    }
+
+
+def _shown(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
+    image = snapshot.image
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "protocol": "consumer" if member.classic is None else "classic",
+        "state": member.state.name,
+        "member_epoch": member.member_epoch,
+        "previous_member_epoch": member.previous_member_epoch,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "subscribed_topic_names": list(member.subscribed_topic_names),
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "server_assignor": member.server_assignor,
+        "owned": named(member.assigned, image),
+        "pending_revocation": named(member.pending_revocation, image),
+        "target": named(snapshot.target(member), image),
+    }
+
+
+def awaited(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[dict[str, Any]]:
+    """No timer: the first heartbeat from then on computes the target (KIP-1263)."""
+    if group.assignment_epoch >= group.group_epoch:
+        return
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    due_ms = group.assignment_timestamp_ms + interval_ms
+    yield {
+        "kind": "consumer-next-target",
+        "member_id": "",
+        "in_ms": max(0, due_ms - now.wall_ms),
+    }
+
+
+def identify(group: ConsumerGroup, member_id: str) -> MemberIdentity:
+    member = group.members[member_id]
+    return MemberIdentity(
+        member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.member_epoch,
+    )
+
+
+def places(group: ConsumerGroup, member_id: str) -> frozenset[Place]:
+    """By topic id. Until it has confirmed a revocation, a member may still commit."""
+    member = group.members[member_id]
+    return frozenset(
+        (topic_id, partition)
+        for holdings in (member.assigned, member.pending_revocation)
+        for topic_id, partitions in holdings.items()
+        for partition in partitions
+    )
+
+
+def _waits(
+    state: ShardState, group: ConsumerGroup, snapshot: _Snapshot, now: Instant
 ) -> Iterator[Wait | None]:
     """Not empty while the group is Assigning or Reconciling, or has something to resolve. None: a
     stop, as much has been looked at. First the group as a whole, then each wanted partition with
@@ -47,7 +151,7 @@ def consumer_waits(
 
 
 def _all(
-    snapshot: Snapshot, first: list[Wait], deadlines: _Deadlines, epoch: int, reconciling: bool
+    snapshot: _Snapshot, first: list[Wait], deadlines: _Deadlines, epoch: int, reconciling: bool
 ) -> Iterator[Wait | None]:
     yield from first
     explained: set[str] = set()
@@ -120,7 +224,7 @@ def _topics(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[W
             yield wait("topics have changed: the next heartbeat makes a new target")
 
 
-def _partitions(snapshot: Snapshot, deadlines: _Deadlines) -> Iterator[Wait | None]:
+def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | None]:
     holders: dict[Partition, ConsumerGroupMember] = {}
     for found in _wanted(snapshot):
         if found is None:
@@ -149,7 +253,7 @@ def _partitions(snapshot: Snapshot, deadlines: _Deadlines) -> Iterator[Wait | No
         )
 
 
-def _wanted(snapshot: Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
+def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
     """What members do not have of their targets. None: a stop."""
     for members in snapshot.parts():
         for member in members:
@@ -173,7 +277,7 @@ def _held(members: Iterable[ConsumerGroupMember]) -> dict[Partition, ConsumerGro
 
 
 def _member(
-    snapshot: Snapshot, deadlines: _Deadlines, member: ConsumerGroupMember, epoch: int
+    snapshot: _Snapshot, deadlines: _Deadlines, member: ConsumerGroupMember, epoch: int
 ) -> Wait:
     member_id = member.member_id
     kinds: tuple[str, ...] = (SESSION,)

@@ -7,15 +7,19 @@ per group (member ""). Setting a timer again replaces it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from msgspec import Struct
 
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
 from groupd.coordinator.core.departures import identity
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestToken
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
+from groupd.protocol.messages.classic_group import JoinGroupReply, JoinProtocol, SyncGroupReply
 
 JOIN = "classic-join"
 SYNC = "classic-sync"
@@ -24,8 +28,8 @@ NEW_MEMBER_TIMEOUT_MS = 300_000
 """How long the first Join of a member may stay parked; Kafka has no setting for it."""
 
 
-class Turn:
-    """`outcome` is completed by the functions that are given the turn."""
+class GroupOperation:
+    """`outcome` is completed by the functions that are given the op."""
 
     __slots__ = ("group", "now", "outcome", "state")
 
@@ -120,3 +124,36 @@ def cancel_timers(state: ShardState, group: ClassicGroup) -> None:
         state.deadlines.cancel((SESSION, group.group_id, member_id))
     for kind in (JOIN, SYNC):
         state.deadlines.cancel((kind, group.group_id, ""))
+
+
+OWNER = "classic-group"
+
+
+class GroupCreated(Struct, frozen=True):
+    """`previous`: the empty consumer group that the new one replaced."""
+
+    group: ClassicGroup
+    previous: Group | None
+
+
+class LeaderSynced(Struct, frozen=True):
+    """`assignments` by member id; a member without an entry gets b""."""
+
+    group: ClassicGroup
+    generation: int
+    assignments: Mapping[str, bytes]
+
+
+class StaticReplaced(Struct, frozen=True):
+    """What the answer, or the undoing, of a replacement in Stable needs. `token`: its Join;
+    the fields below `api_version` are the slot's before."""
+
+    group: ClassicGroup
+    member: ClassicGroupMember
+    token: RequestToken
+    api_version: int
+    old_id: str
+    leader_before: str | None
+    protocols: tuple[JoinProtocol, ...]
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
