@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.host import Host
 from groupd.coordinator.runtime.broker import Broker, shard_maker
@@ -24,7 +23,6 @@ from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
@@ -122,9 +120,6 @@ class DaemonParts:
             new_id=self._host.new_id,
             now=self.clock.now,
             nodes=self.nodes,
-            group_configs=GroupConfigFunctions(
-                group_configs.describe, group_configs.alter, group_configs.BROKER_KEYS
-            ),
             writer=self.broker.writer.append,
             offsets_view=OffsetsView(self.broker),
             offsets_markers=cluster or OffsetsMarkers(self.broker),

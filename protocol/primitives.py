@@ -11,7 +11,7 @@ most 32767 bytes, a varint at most five. Text must be valid UTF-8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from functools import cache
 from struct import Struct, pack, unpack_from
 from struct import error as StructError
@@ -61,13 +61,14 @@ class Reader:
     """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of the API or the
     record value, for the fields that depend on it."""
 
-    __slots__ = ("at", "data", "flexible", "version")
+    __slots__ = ("_end", "at", "data", "flexible", "version")
 
     def __init__(self, data: bytes, at: int, version: int, flexible: bool) -> None:
         self.data = data
         self.at = at
         self.version = version
         self.flexible = flexible
+        self._end = 0  # of the struct whose tagged fields were asked for last
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
         """Several fixed-width fields at once."""
@@ -260,14 +261,22 @@ class Reader:
             return
         if self.data[self.at] == 0:
             self.at += 1
+        elif self._end > self.at:
+            self.at = self._end
         else:
-            self.tagged_fields()
+            self._tagged_fields()
 
     def tagged_fields(self) -> dict[int, bytes]:
-        """Ends a struct whose tagged fields matter: payload by tag. Those that a reader does not
-        know it leaves alone (KIP-482)."""
-        if not self.flexible:
+        """The tagged fields of a struct, whose end is next: payload by tag. `end` skips them; those
+        that a reader does not know it leaves alone (KIP-482)."""
+        at = self.at
+        if not self.flexible or self.data[at] == 0:
             return {}
+        fields = self._tagged_fields()
+        self.at, self._end = at, self.at
+        return fields
+
+    def _tagged_fields(self) -> dict[int, bytes]:
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
     def finish(self) -> None:
@@ -291,12 +300,13 @@ def _layout(fields: str, flexible: bool) -> Struct:
 class Writer:
     """Appends primitives to `buffer`. `version`: of the API, for the fields that depend on it."""
 
-    __slots__ = ("buffer", "flexible", "version")
+    __slots__ = ("_tagged", "buffer", "flexible", "version")
 
     def __init__(self, flexible: bool, version: int = 0) -> None:
         self.buffer = bytearray()
         self.flexible = flexible
         self.version = version
+        self._tagged: dict[int, bytes] = {}
 
     def int8(self, value: int) -> None:
         self.buffer.append(value & 0xFF)
@@ -381,11 +391,10 @@ class Writer:
                 yield
             write(self, item)
 
-    def rows(self, fields: str, rows: Collection[tuple[Any, ...]]) -> None:
-        """An array of structs whose fields all have a fixed width; `fields` as for `struct`."""
-        self.array_length(len(rows))
-        pack_row = _layout(fields + "x" if self.flexible else fields, False).pack
-        self.buffer += b"".join([pack_row(*row) for row in rows])
+    def packer(self, fields: str) -> Callable[..., bytes]:
+        """What packs one struct whose fields all have a fixed width, its end included; `fields` as
+        for `struct`. For long arrays, behind `array_length`."""
+        return _layout(f"{fields}x" if self.flexible else fields, False).pack
 
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)
@@ -396,12 +405,18 @@ class Writer:
     # Ends ---------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Ends a struct: no tagged fields in the flexible encoding, nothing in the older one."""
-        if self.flexible:
+        """Ends a struct: with its tagged fields in the flexible encoding, nothing in the older
+        one."""
+        if not self.flexible:
+            return
+        if not self._tagged:
             self.buffer.append(0)
-
-    def tagged_fields(self, fields: Mapping[int, bytes | bytearray]) -> None:
-        """Ends a flexible struct with tagged fields: payload by tag, ascending."""
-        self.buffer += uvarint(len(fields))
-        for tag, payload in fields.items():
+            return
+        self.buffer += uvarint(len(self._tagged))
+        for tag, payload in self._tagged.items():
             self.buffer += uvarint(tag) + uvarint(len(payload)) + payload
+        self._tagged = {}
+
+    def tagged_field(self, tag: int, payload: bytes) -> None:
+        """A tagged field of the struct whose end is next; ascending by tag."""
+        self._tagged[tag] = payload

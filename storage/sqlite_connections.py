@@ -158,6 +158,10 @@ class WriterConnection:
         self._thread.start()
         try:
             await self._in_thread(self._connect)
+        except asyncio.CancelledError:
+            # The thread may still be connecting, which must not hold up the loop.
+            self._calls.put(None)
+            raise
         except BaseException:
             self._end_thread()
             raise

@@ -9,7 +9,7 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.protocol.wire.header import parse_request_header
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 
 OWN = -1
 """The connection of requests that the harness made itself."""

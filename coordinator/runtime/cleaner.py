@@ -1,4 +1,4 @@
-"""The cleaner: keeps the logs of the shards short (spec: offsets and log, section 8).
+"""The cleaner: keeps the logs of the shards short (docs/spec/offsets-and-log.md#8).
 
 What the shards write stays raw for `groupd.history.retention.ms`; meanwhile a second, compacted log
 holds the same state, from which shards load quickly. When the time has passed the history itself is

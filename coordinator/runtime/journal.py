@@ -5,7 +5,7 @@ and encodes it; `durable` and `failed` settle what was taken. A reply without re
 waits for the batch that holds its group's last pending record. Batches settle in order.
 
 Records of a transaction, and its marker, are a batch of their own: the open one ends before them
-and nothing joins them (offsets spec, sections 6 and 7).
+and nothing joins them (docs/spec/offsets-and-log.md#6 and #7).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from groupd.protocol.records.batch_builder import (
     new_header,
     pack_batch,
 )
-from groupd.protocol.records.codec import encode_key, encode_value
+from groupd.protocol.records.codec import encode_pairs
 from groupd.protocol.records.schema import Record
 
 WHOLE_SHARD = "*"
@@ -131,7 +131,7 @@ class Journal:
 
     def encode(self, records: Sequence[Record]) -> EncodedWrite:
         """Keys and values as bytes. Raises RecordsTooLarge before anything is changed."""
-        encoded = measured([(encode_key(record.key), encode_value(record)) for record in records])
+        encoded = measured(encode_pairs(records))
         if BATCH_OVERHEAD_BYTES + encoded.size_bytes > self._batch_bytes_max:
             raise RecordsTooLarge
         return encoded

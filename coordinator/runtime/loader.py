@@ -19,9 +19,11 @@ from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime import collector
 from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.commit_runs import take_run
 from groupd.coordinator.runtime.shard_log import ShardLog
 from groupd.protocol.records.batch import (
     Batch,
+    BatchHeader,
     BatchRecord,
     CorruptBatch,
     check_whole,
@@ -40,6 +42,9 @@ log = structlog.get_logger("groupd.loader")
 READ_BYTES = 1024 * 1024
 TURN_RECORDS = 500
 """Some two milliseconds."""
+
+SHORT_RUN = 4
+"""Records."""
 
 
 class LoadFailed(Exception):
@@ -92,8 +97,8 @@ async def load_shard(
 ) -> Replayed:
     """A fresh shard with the log replayed into it. Raises LoadFailed, LogError.
 
-    Unknown record types are skipped with a warning; anything undecodable fails the load (spec:
-    offsets and log, section 7).
+    Unknown record types are skipped with a warning; anything undecodable fails the load
+    (docs/spec/offsets-and-log.md#7).
     """
     begin = opened.compacted_end or opened.history.start_offset
     with collector.pause(opened.next_offset - begin):
@@ -144,7 +149,7 @@ class _Replay:
         self._shard = shard
         self._producers = ProducerStates()
         self._logs = logs
-        self._decode = RecordDecoder().decode
+        self._decoder = RecordDecoder()
         self._since = 0
         self._skipped: dict[int, int] = {}
         self._applied = 0
@@ -201,13 +206,29 @@ class _Replay:
             self._shard.replay_marker(producer_id, marker.committed)
 
     def _data(self, batch: Batch) -> Iterator[None]:
-        header = batch.header
-        base_offset, decode = header.base_offset, self._decode
+        header, data = batch.header, records_data(batch.header, batch.payload)
+        at = index = 0
+        if not header.is_transactional:
+            while index < header.record_count:
+                most = min(header.record_count - index, TURN_RECORDS - self._since)
+                run = take_run(self._decoder, header, data, at, index, most)
+                if run is None:
+                    break
+                for group, topic, offsets in run.topics:
+                    self._shard.replay_offsets(group, topic, offsets)
+                at, index = run.position, index + run.records
+                yield from self._count(run.records, run.records)
+                if run.records < SHORT_RUN:
+                    break  # the next ones are hardly longer, and cost more than they save
+        yield from self._one_by_one(header, data, at, index)
+
+    def _one_by_one(self, header: BatchHeader, data: bytes, at: int, index: int) -> Iterator[None]:
+        """The records from the one at `at` on, which has this index."""
+        base_offset, decode = header.base_offset, self._decoder.decode
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
-        read = read_records(header, records_data(header, batch.payload))
-        left = header.record_count
-        while left > 0:
-            count = min(left, TURN_RECORDS - self._since)
+        read = read_records(header, data, at, index)
+        while index < header.record_count:
+            count = min(header.record_count - index, TURN_RECORDS - self._since)
             offsets: list[int] = []
             records: list[Record] = []
             for delta, _, key, value, _, _, _ in islice(read, count):
@@ -221,10 +242,13 @@ class _Replay:
                 else:
                     offsets.append(base_offset + delta)
             self._shard.replay_all(records, offsets, producer)
-            self._applied += len(records)
-            left -= count
-            self._since += count
-            if self._since >= TURN_RECORDS:
-                self._since = 0
-                yield
+            index += count
+            yield from self._count(count, len(records))
         next(read, None)  # checks that nothing follows the last record
+
+    def _count(self, read: int, applied: int) -> Iterator[None]:
+        self._applied += applied
+        self._since += read
+        if self._since >= TURN_RECORDS:
+            self._since = 0
+            yield

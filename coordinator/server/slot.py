@@ -10,9 +10,8 @@ import structlog
 from groupd.coordinator.runtime.waiting import Lease, Waiter
 from groupd.coordinator.server.long_replies import LongReplies, LongReply
 from groupd.coordinator.server.stored_replies import StoredReplies
-from groupd.protocol.wire.encode import without_stops
 from groupd.protocol.wire.header import RequestHeader, reply_frame, reply_header_version
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.wire.registry import Api, without_stops
 
 log = structlog.get_logger("groupd.connection")
 
@@ -103,7 +102,7 @@ class Slot(Waiter):
                 self._lose(error)
                 return
             if body is None:
-                return
+                return  # it is long and comes later
             self._frame(body, copies)
         self.done = True
         connection.slot_done(self)

@@ -131,14 +131,7 @@ class Hosting:
         return encoded(handle(decode_question(operation, body)))
 
     async def _verify(self, asked: Verify) -> Codes:
-        codes = await self._verifier.verify(
-            asked.transactional_id,
-            asked.producer_id,
-            asked.producer_epoch,
-            asked.partitions,
-            add=asked.add,
-        )
-        return dict(codes)
+        return await self._verifier.verify(asked.write, add=asked.add)
 
 
 _LOGS = (offsets_log_name, compacted_log_name)

@@ -17,7 +17,7 @@ from msgspec import Struct, convert, msgpack
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.storage.log import (
@@ -66,10 +66,7 @@ class Forward(Struct, frozen=True):
 class Verify(Struct, frozen=True):
     """The arguments of `TransactionVerifier.verify`."""
 
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: tuple[TopicPartition, ...]
+    write: TransactionalWrite
     add: bool
 
 

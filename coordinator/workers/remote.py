@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
+from groupd.coordinator.producers.transactions import TransactionalWrite
 from groupd.coordinator.topics.catalogue import MetadataListener, Topic
 from groupd.coordinator.workers.channel import Channel
 from groupd.coordinator.workers.messages import (
     Codes,
     LogPlace,
     LogRead,
-    TopicPartition,
     Verify,
     WorkerOperation,
     decode_answer,
@@ -77,19 +77,10 @@ class RemoteVerifier:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    async def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
-    ) -> Codes:
+    async def verify(self, write: TransactionalWrite, *, add: bool) -> Codes:
         """Raises ApiError COORDINATOR_NOT_AVAILABLE while it cannot be asked."""
-        asked = Verify(transactional_id, producer_id, producer_epoch, tuple(partitions), add)
         try:
-            answer = await self._channel.call(WorkerOperation.VERIFY, encode(asked))
+            answer = await self._channel.call(WorkerOperation.VERIFY, encode(Verify(write, add)))
         except LogError as error:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         codes: Codes = decode_answer(WorkerOperation.VERIFY, answer)

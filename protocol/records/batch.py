@@ -1,4 +1,5 @@
-"""Record batches, magic 2: what the log stores and Fetch serves (spec: section 6).
+"""Record batches, magic 2: what the log stores and Fetch serves
+(docs/spec/offsets-and-log.md#6).
 
 A batch is a 61-byte header and its records:
 
@@ -273,12 +274,15 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
         yield tuple.__new__(BatchRecord, (base_offset + delta, timestamp_ms, key, value, headers))
 
 
-def read_records(header: BatchHeader, data: bytes) -> Iterator[RawRecord]:
-    """The records in `data`, which is what `records_data` gives. Every reader of records comes
-    through here, so this is where a record's format is checked. Raises CorruptBatch."""
-    index = end = 0
+def read_records(
+    header: BatchHeader, data: bytes, position: int = 0, first: int = 0
+) -> Iterator[RawRecord]:
+    """The records in `data`, which is what `records_data` gives, from the one with the index
+    `first` on, which starts at `position`. Every reader of records comes through here, so this is
+    where a record's format is checked. Raises CorruptBatch."""
+    index, end = first, position
     try:
-        for index in range(header.record_count):  # noqa: B007
+        for index in range(first, header.record_count):  # noqa: B007
             # Varints of one byte are read in place: calls would take twice the time of all this.
             start = end
             size, position = data[start], start + 1

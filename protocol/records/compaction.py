@@ -1,4 +1,4 @@
-"""Compaction of a log: which records and batches stay (docs/spec/offsets-and-log.md).
+"""Compaction of a log: which records and batches stay (docs/spec/offsets-and-log.md#8).
 
 A `Survey` goes over the batches from the clean offset on and knows the newest record per key, the
 transactions and their outcome, and each producer's last batch. Aborted records count for nothing.

@@ -1,4 +1,4 @@
-"""Values of consumer group records, types 3-8 and 16 (docs/spec/offsets-and-log.md).
+"""Values of consumer group records, types 3-8 and 16 (docs/spec/offsets-and-log.md#5.1).
 
 All are version 0 and flexible. A tagged field at its default is not written; unknown tags are
 ignored (KIP-915), so a log that a newer version has written stays readable.
@@ -35,16 +35,18 @@ _EPOCHS_AND_STATE = Struct(">iib")
 
 
 def _end_with_int64(writer: Writer, tag: int, value: int) -> None:
-    writer.tagged_fields({tag: _INT64.pack(value)} if value else {})
+    if value:
+        writer.tagged_field(tag, _INT64.pack(value))
+    writer.end()
 
 
-def _tagged_int64(reader: Reader, tag: int) -> int:
-    """The int64 of this tag, else 0."""
+def _end_with_tagged_int64(reader: Reader, tag: int) -> int:
+    """Ends a struct with at most the tagged int64 `tag`, else 0."""
     payload = reader.tagged_fields().get(tag)
-    if payload is None:
-        return 0
-    value: int
-    (value,) = _INT64.unpack(payload)
+    reader.end()
+    value: int = 0
+    if payload is not None:
+        (value,) = _INT64.unpack(payload)
     return value
 
 
@@ -54,7 +56,9 @@ def write_group_metadata(writer: Writer, value: ConsumerGroupMetadataValue) -> N
 
 
 def read_group_metadata(reader: Reader) -> ConsumerGroupMetadataValue:
-    return ConsumerGroupMetadataValue(reader.int32(), _tagged_int64(reader, _METADATA_HASH_TAG))
+    return ConsumerGroupMetadataValue(
+        reader.int32(), _end_with_tagged_int64(reader, _METADATA_HASH_TAG)
+    )
 
 
 def write_partition_metadata(writer: Writer, value: ConsumerGroupPartitionMetadataValue) -> None:
@@ -75,10 +79,9 @@ def write_member_metadata(writer: Writer, value: ConsumerGroupMemberMetadataValu
     writer.nullable_string(value.subscribed_topic_regex)
     writer.int32(value.rebalance_timeout_ms)
     writer.nullable_string(value.server_assignor)
-    if value.classic is None:
-        writer.end()
-    else:
-        writer.tagged_fields({_CLASSIC_MEMBER_TAG: _encode_classic(value.classic)})
+    if value.classic is not None:
+        writer.tagged_field(_CLASSIC_MEMBER_TAG, _encode_classic(value.classic))
+    writer.end()
 
 
 def _encode_classic(classic: ClassicMemberMetadata) -> bytes:
@@ -94,7 +97,7 @@ def _encode_classic(classic: ClassicMemberMetadata) -> bytes:
 
 
 def read_member_metadata(reader: Reader) -> ConsumerGroupMemberMetadataValue:
-    return ConsumerGroupMemberMetadataValue(
+    value = ConsumerGroupMemberMetadataValue(
         instance_id=reader.nullable_string(),
         rack_id=reader.nullable_string(),
         client_id=reader.string(),
@@ -105,6 +108,8 @@ def read_member_metadata(reader: Reader) -> ConsumerGroupMemberMetadataValue:
         server_assignor=reader.nullable_string(),
         classic=_decode_classic(reader.tagged_fields().get(_CLASSIC_MEMBER_TAG)),
     )
+    reader.end()
+    return value
 
 
 def _decode_classic(payload: bytes | None) -> ClassicMemberMetadata | None:
@@ -133,7 +138,7 @@ def write_target_metadata(writer: Writer, value: ConsumerGroupTargetMetadataValu
 
 def read_target_metadata(reader: Reader) -> ConsumerGroupTargetMetadataValue:
     return ConsumerGroupTargetMetadataValue(
-        reader.int32(), _tagged_int64(reader, _ASSIGNMENT_TIMESTAMP_TAG)
+        reader.int32(), _end_with_tagged_int64(reader, _ASSIGNMENT_TIMESTAMP_TAG)
     )
 
 
@@ -158,25 +163,20 @@ def write_current_member(writer: Writer, value: ConsumerGroupCurrentMemberValue)
     writer.buffer += _EPOCHS_AND_STATE.pack(
         value.member_epoch, value.previous_member_epoch, value.state
     )
-    writer.array(value.assigned, _write_owned)
-    writer.array(value.pending_revocation, _write_owned)
+    for owned in (value.assigned, value.pending_revocation):
+        for topic in writer.structs(owned):
+            writer.uuid(topic.topic_id)
+            writer.int32_array(topic.partitions)
+            if topic.assignment_epochs is not None:
+                epochs = Writer(flexible=True)
+                epochs.int32_array(topic.assignment_epochs)
+                writer.tagged_field(_ASSIGNMENT_EPOCHS_TAG, bytes(epochs.buffer))
     writer.end()
-
-
-def _write_owned(writer: Writer, topic: OwnedTopic) -> None:
-    writer.uuid(topic.topic_id)
-    writer.int32_array(topic.partitions)
-    if topic.assignment_epochs is None:
-        writer.end()
-        return
-    epochs = Writer(flexible=True)
-    epochs.int32_array(topic.assignment_epochs)
-    writer.tagged_fields({_ASSIGNMENT_EPOCHS_TAG: epochs.buffer})
 
 
 def read_current_member(reader: Reader) -> ConsumerGroupCurrentMemberValue:
     member_epoch, previous_member_epoch, state = reader.unpack(_EPOCHS_AND_STATE)
-    assigned, pending = reader.array(_read_owned), reader.array(_read_owned)
+    assigned, pending = reader.structs(_read_owned), reader.structs(_read_owned)
     reader.end()
     return ConsumerGroupCurrentMemberValue(
         member_epoch, previous_member_epoch, state, assigned, pending

@@ -1,4 +1,4 @@
-"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md).
+"""Offset commits, types 0 and 1 (docs/spec/offsets-and-log.md#5.1).
 
 Value v0: offset int64, metadata string, commit timestamp int64. v1 adds the expire timestamp
 (int64), v2 drops it, v3 adds the leader epoch (int32) after the offset, v4 is flexible and adds
@@ -34,11 +34,11 @@ _TOPIC_ID_FIELD = bytes((1, TOPIC_ID_TAG, _UUID_BYTES))
 
 def encode_key(key: OffsetCommitKey) -> bytes:
     group, topic, partition = key
-    return _key_start(group, topic) + _PARTITION.pack(partition)
+    return key_start(group, topic) + _PARTITION.pack(partition)
 
 
 @lru_cache(maxsize=256)
-def _key_start(group: str, topic: str) -> bytes:
+def key_start(group: str, topic: str) -> bytes:
     """What the keys of all partitions of a topic begin with: a commit has many of them."""
     writer = Writer(flexible=False)
     writer.int16(_KEY_TYPE)
@@ -52,7 +52,7 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
     value with an expire timestamp, which later versions do not have."""
     offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
     if version is None:
-        version = 1 if expire_ms >= 0 else 4
+        version = 4 if expire_ms < 0 else 1
     if version == 4 and not metadata and topic_id != NO_TOPIC_ID:
         return _BARE_WITH_ID.pack(
             4, offset, leader_epoch, _EMPTY, commit_ms, _TOPIC_ID_FIELD, topic_id
@@ -69,9 +69,8 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
     if version == 1:
         writer.int64(expire_ms)
     if version == 4 and topic_id != NO_TOPIC_ID:
-        writer.tagged_fields({TOPIC_ID_TAG: topic_id})
-    else:
-        writer.end()
+        writer.tagged_field(TOPIC_ID_TAG, topic_id)
+    writer.end()
     return bytes(writer.buffer)
 
 
@@ -105,6 +104,7 @@ def _read_value(reader: Reader) -> OffsetCommitValue:
     topic_id = reader.tagged_fields().get(TOPIC_ID_TAG, NO_TOPIC_ID)
     if len(topic_id) != _UUID_BYTES:
         raise BadBytes("topic id of a wrong size")
+    reader.end()
     reader.finish()
     topic_id = shared_topic_id(topic_id)
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id)

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` as plain data (spec: offsets and log, section 5.1).
+"""The records of `__consumer_offsets` as plain data (docs/spec/offsets-and-log.md#5.1).
 
 A `Record` is a key and a value; value None is a tombstone. Keys are hashable. Written value
 versions are chosen by the codec: OffsetCommit v4 (v1 when `expire_timestamp_ms` is set),

@@ -77,20 +77,19 @@ def encode_value(value: TransactionLogValue, version: int) -> bytes:
             writer.int32_array(partitions)
     writer.buffer += _TIMES.pack(value.last_update_ms, value.start_ms)
     if version >= FLEXIBLE_FROM:
-        writer.tagged_fields(_tags(value))
+        _write_tags(writer, value)
     return bytes(writer.buffer)
 
 
-def _tags(value: TransactionLogValue) -> dict[int, bytes]:
-    """The tagged fields that are not at their default."""
-    tags = {}
+def _write_tags(writer: Writer, value: TransactionLogValue) -> None:
+    """Ends the value with the tagged fields that are not at their default."""
     if value.previous_producer_id != -1:
-        tags[PREVIOUS_PRODUCER_ID_TAG] = _INT64.pack(value.previous_producer_id)
+        writer.tagged_field(PREVIOUS_PRODUCER_ID_TAG, _INT64.pack(value.previous_producer_id))
     if value.next_producer_id != -1:
-        tags[NEXT_PRODUCER_ID_TAG] = _INT64.pack(value.next_producer_id)
+        writer.tagged_field(NEXT_PRODUCER_ID_TAG, _INT64.pack(value.next_producer_id))
     if value.client_version != 0:
-        tags[CLIENT_VERSION_TAG] = _INT16.pack(value.client_version)
-    return tags
+        writer.tagged_field(CLIENT_VERSION_TAG, _INT16.pack(value.client_version))
+    writer.end()
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
@@ -114,6 +113,7 @@ def _read_value(reader: Reader) -> TransactionLogValue:
     partitions = reader.nullable_structs(_read_topic)
     last_update_ms, start_ms = reader.int64(), reader.int64()
     tags = reader.tagged_fields()
+    reader.end()
     return TransactionLogValue(
         producer_id,
         producer_epoch,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from groupd.protocol.primitives import uvarint
 
-_SMALL = 2048
+SMALL = 2048
 
 
 class BadVarint(ValueError):
@@ -41,12 +41,12 @@ def read_zigzag(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
     return number, position
 
 
-_ZIGZAG = [uvarint(2 * value) for value in range(_SMALL)]
+SMALL_ZIGZAGS = [uvarint(2 * value) for value in range(SMALL)]
 """Most lengths and deltas are small."""
 
 
 def zigzag(value: int) -> bytes:
     """A signed varint of up to 64 bits."""
-    if 0 <= value < _SMALL:
-        return _ZIGZAG[value]
+    if 0 <= value < SMALL:
+        return SMALL_ZIGZAGS[value]
     return uvarint(2 * value if value >= 0 else -2 * value - 1)

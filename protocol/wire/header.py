@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from struct import error as StructError
 from sys import intern
 from typing import NamedTuple
 
-from groupd.protocol.wire.reader import MalformedRequest, Reader
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import READ_ERRORS, Reader
+from groupd.protocol.wire.registry import Api, MalformedRequest
 
 _FIXED = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
@@ -74,7 +73,7 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
                 reader = Reader(frame, end, api_version, flexible=True)
                 reader.end()
                 end = reader.at
-    except (StructError, IndexError, UnicodeDecodeError) as error:
+    except READ_ERRORS as error:
         raise MalformedRequest(f"header: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from groupd.protocol.messages.cluster import Node
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Writer
 
 _LEADER = Struct(">iix")
 
@@ -21,11 +21,9 @@ def current_leader(leader: tuple[int, int]) -> bytes:
 
 def node_endpoints(nodes: Sequence[Node]) -> bytes:
     writer = Writer(flexible=True)
-    writer.array_length(len(nodes))
-    for node in nodes:
+    for node in writer.structs(nodes):
         writer.int32(node.node_id)
         writer.string(node.host)
         writer.int32(node.port)
         writer.nullable_string(node.rack)
-        writer.end()
     return bytes(writer.buffer)

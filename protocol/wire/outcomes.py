@@ -1,10 +1,18 @@
-"""Parts of replies that several APIs share: what became of each resource, of each partition."""
+"""Parts of requests and replies that several APIs share: resources, partitions, commits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 
 from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages import NO_TOPIC_ID
+from groupd.protocol.messages.offsets import (
+    CommitPartition,
+    CommitTopic,
+    PartitionError,
+    TopicErrors,
+)
 from groupd.protocol.messages.replicas import TopicOutcomes
 from groupd.protocol.messages.topics import (
     AlterConfigsReply,
@@ -12,22 +20,27 @@ from groupd.protocol.messages.topics import (
     AlteredResource,
     IncrementalAlterConfigsRequest,
 )
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Reader, Writer
+
+_COMMIT = Struct(">iq")
+_COMMIT_WITH_EPOCH = Struct(">iqi")
+_BARE_COMMIT = Struct(">iqiBB")
+"""Partition, offset, leader epoch, length of the metadata + 1, number of tagged fields."""
 
 
-def encode_altered(reply: AlterConfigsReply, *, flexible: bool) -> bytearray:
+def read_named_partitions(reader: Reader) -> tuple[str, tuple[int, ...]]:
+    """A topic with some of its partitions."""
+    return reader.string(), reader.int32_array()
+
+
+def write_altered(writer: Writer, reply: AlterConfigsReply) -> None:
     """The reply to AlterConfigs and to IncrementalAlterConfigs."""
-    writer = Writer(flexible=flexible)
     writer.int32(0)
-    writer.array_length(len(reply.results))
-    for result in reply.results:
+    for result in writer.structs(reply.results):
         writer.int16(result.error)
         writer.nullable_string(result.error_message)
         writer.int8(result.resource_type)
         writer.string(result.name)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def alter_failure(
@@ -47,13 +60,82 @@ def alter_failure(
 def write_topic_outcomes(writer: Writer, topics: Sequence[TopicOutcomes]) -> None:
     """Topics with an error for each partition, as ElectLeaders and AlterPartitionReassignments
     answer."""
-    writer.array_length(len(topics))
-    for topic in topics:
+    for topic in writer.structs(topics):
         writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for outcome in topic.partitions:
+        for outcome in writer.structs(topic.partitions):
             writer.int32(outcome.partition)
             writer.int16(outcome.error)
             writer.nullable_string(outcome.error_message)
-            writer.end()
-        writer.end()
+
+
+def read_commit_topics(reader: Reader, *, epoch_from: int, id_from: int) -> tuple[CommitTopic, ...]:
+    """The topics of OffsetCommit and TxnOffsetCommit. `epoch_from`, `id_from`: the versions from
+    which partitions have a leader epoch, and topics an id instead of a name."""
+    with_epoch = reader.version >= epoch_from
+    by_id = reader.version >= id_from
+
+    def topic(reader: Reader) -> CommitTopic:
+        name = "" if by_id else reader.string()
+        topic_id = reader.uuid() if by_id else NO_TOPIC_ID
+        bare = _read_bare_partitions(reader) if reader.flexible else ()
+        read = _read_partition if with_epoch else _read_partition_without_epoch
+        return CommitTopic(name, bare or reader.structs(read), topic_id)
+
+    return reader.structs(topic)
+
+
+def _read_partition(reader: Reader) -> CommitPartition:
+    number, offset, leader_epoch = reader.unpack(_COMMIT_WITH_EPOCH)
+    return CommitPartition(number, offset, leader_epoch, reader.nullable_string())
+
+
+def _read_partition_without_epoch(reader: Reader) -> CommitPartition:
+    number, offset = reader.unpack(_COMMIT)
+    return CommitPartition(number, offset, metadata=reader.nullable_string())
+
+
+def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
+    """All partitions of a topic in one go if they have no metadata, as nearly always: then they are
+    of one size. Else nothing has been read. (Both APIs have leader epochs where they are
+    flexible.)"""
+    start = reader.at
+    count = reader.length()
+    at = reader.at
+    end = at + count * _BARE_COMMIT.size
+    if count > 0 and end <= len(reader.data) and reader.data[at + _COMMIT_WITH_EPOCH.size] <= 1:
+        found = [
+            CommitPartition(number, offset, leader_epoch, "" if length else None)
+            for number, offset, leader_epoch, length, tags in _BARE_COMMIT.iter_unpack(
+                reader.data[at:end]
+            )
+            if length <= 1 and not tags
+        ]
+        if len(found) == count:
+            reader.at = end
+            return tuple(found)
+    reader.at = start
+    return ()
+
+
+def write_commit_topics(writer: Writer, topics: Sequence[TopicErrors], *, id_from: int) -> None:
+    """What became of each partition, in the replies to the same two."""
+    pack = writer.packer("ih")
+    for topic in writer.structs(topics):
+        if writer.version >= id_from:
+            writer.uuid(topic.topic_id)
+        else:
+            writer.string(topic.name)
+        writer.array_length(len(topic.partitions))
+        writer.buffer += b"".join([pack(p.partition, p.error) for p in topic.partitions])
+
+
+def commit_failure(topics: Sequence[CommitTopic], code: ErrorCode) -> tuple[TopicErrors, ...]:
+    """The same error on every partition: there is none above them."""
+    return tuple(
+        TopicErrors(
+            topic.name,
+            tuple([PartitionError(p.partition, code) for p in topic.partitions]),
+            topic.topic_id,
+        )
+        for topic in topics
+    )

@@ -9,8 +9,7 @@ import struct
 
 from msgspec import Struct
 
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader
+from groupd.protocol.primitives import Reader, Writer
 
 _HEAD = struct.Struct(">ihhi")
 _REPLY_BODY_AT = 9
@@ -58,7 +57,7 @@ def consumer_heartbeat(
     if topics is None:
         writer.null_array()
     else:
-        writer.array(topics, writer.string)
+        writer.array(topics, Writer.string)
     # As librdkafka does: its mock cluster wants names and expression both or neither.
     writer.nullable_string(None if topics is None else "")
     writer.nullable_string(None)

@@ -9,8 +9,7 @@ from msgspec import Struct
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, Call, KafkaError
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader
+from groupd.protocol.primitives import Reader, Writer
 
 METADATA = Call(3, 12, "Metadata", flexible=True)
 FIND_COORDINATOR = Call(10, 2, "FindCoordinator")
@@ -63,15 +62,12 @@ def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> Cl
     """None: of all topics. Topics that do not exist are absent; none is created."""
 
     def write(writer: Writer) -> None:
-        def topic(name: str) -> None:
-            writer.uuid(bytes(16))
-            writer.nullable_string(name)
-            writer.end()
-
         if topics is None:
             writer.null_array()
         else:
-            writer.array(topics, topic)
+            for name in writer.structs(topics):
+                writer.uuid(bytes(16))
+                writer.nullable_string(name)
         writer.boolean(False)
         writer.boolean(False)
         writer.end()
@@ -305,11 +301,10 @@ def _write_places(
     for place in places:
         by_topic.setdefault(place[0], []).append(place)
 
-    def topic(name: str) -> None:
+    for name, its_places in writer.structs(by_topic.items()):
         writer.string(name)
-        writer.array(by_topic[name], partition)
-
-    writer.array(list(by_topic), topic)
+        for place in writer.structs(its_places):
+            partition(place)
 
 
 def _read_errors(reader: Reader) -> dict[Place, int]:

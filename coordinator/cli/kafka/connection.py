@@ -9,12 +9,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from struct import Struct
-from struct import error as StructError
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import MalformedRequest, Reader
+from groupd.protocol.primitives import READ_ERRORS, Reader, Writer
 
 CLIENT_ID = "groupd-cli"
 _API_VERSIONS = 18
@@ -95,7 +93,7 @@ class BlockingConnection:
                 raise KafkaError(f"{self.where} answers out of order: is it a Kafka broker?")
             reader.end()
             return read(reader)
-        except (IndexError, StructError, UnicodeDecodeError, MalformedRequest) as error:
+        except READ_ERRORS as error:
             raise KafkaError(
                 f"{self.where}: answer to {api.name} not understood: {error}"
             ) from None

@@ -16,71 +16,54 @@ from groupd.protocol.messages.transactions import (
     AddPartitionsTransaction,
     TxnTopic,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
-_FLEXIBLE_FROM = 3
 _BATCHED_FROM = 4
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> AddPartitionsToTxnRequest:
+def read(reader: Reader) -> AddPartitionsToTxnRequest:
     if reader.version >= _BATCHED_FROM:
-        transactions = reader.array(_read_transaction)
+        transactions = reader.structs(_read_transaction)
     else:
         transactions = (
             AddPartitionsTransaction(
-                reader.string(), reader.int64(), reader.int16(), reader.array(_read_topic)
+                reader.string(), reader.int64(), reader.int16(), reader.structs(_read_topic)
             ),
         )
-    reader.end()
     return AddPartitionsToTxnRequest(transactions)
 
 
 def _read_transaction(reader: Reader) -> AddPartitionsTransaction:
     transactional_id, producer_id = reader.string(), reader.int64()
     producer_epoch, verify_only = reader.int16(), reader.boolean()
-    transaction = AddPartitionsTransaction(
-        transactional_id, producer_id, producer_epoch, reader.array(_read_topic), verify_only
+    return AddPartitionsTransaction(
+        transactional_id, producer_id, producer_epoch, reader.structs(_read_topic), verify_only
     )
-    reader.end()
-    return transaction
 
 
 def _read_topic(reader: Reader) -> TxnTopic:
-    topic = TxnTopic(reader.string(), reader.int32_array())
-    reader.end()
-    return topic
+    return TxnTopic(reader.string(), reader.int32_array())
 
 
-def encode(reply: AddPartitionsToTxnReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: AddPartitionsToTxnReply) -> None:
     writer.int32(0)
-    if version >= _BATCHED_FROM:
+    if writer.version >= _BATCHED_FROM:
         writer.int16(reply.error)
         results = () if reply.error else reply.transactions
-        writer.array_length(len(results))
-        for transaction in results:
+        for transaction in writer.structs(results):
             writer.string(transaction.transactional_id)
             _write_topics(writer, transaction.topics)
-            writer.end()
     else:
         _write_topics(writer, reply.transactions[0].topics)
-    writer.end()
-    return writer.buffer
 
 
 def _write_topics(writer: Writer, topics: tuple[AddedTopic, ...]) -> None:
-    writer.array_length(len(topics))
-    for topic in topics:
+    for topic in writer.structs(topics):
         writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for partition, error in topic.partitions:
+        for partition, error in writer.structs(topic.partitions):
             writer.int32(partition)
             writer.int16(error)
-            writer.end()
-        writer.end()
 
 
 def failure(
@@ -103,14 +86,4 @@ def all_failed(transaction: AddPartitionsTransaction, code: ErrorCode) -> AddedT
     )
 
 
-API = Api(
-    24,
-    "AddPartitionsToTxn",
-    0,
-    5,
-    _FLEXIBLE_FROM,
-    AddPartitionsToTxnRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(24, AddPartitionsToTxnRequest, "0-5", "3+", read, write, failure)

@@ -11,47 +11,37 @@ from groupd.protocol.messages.replicas import (
     ReassignedTopic,
     TopicOutcomes,
 )
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Reader, Writer
 from groupd.protocol.wire.outcomes import write_topic_outcomes
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> AlterPartitionReassignmentsRequest:
+def read(reader: Reader) -> AlterPartitionReassignmentsRequest:
     timeout_ms = reader.int32()
     allow_change = reader.boolean() if reader.version >= 1 else True
-    topics = reader.array(_topic)
-    reader.end()
+    topics = reader.structs(_topic)
     return AlterPartitionReassignmentsRequest(topics, allow_change, timeout_ms)
 
 
 def _topic(reader: Reader) -> ReassignedTopic:
     name = reader.string()
-    partitions = reader.array(_partition)
-    reader.end()
+    partitions = reader.structs(_partition)
     return ReassignedTopic(name, partitions)
 
 
 def _partition(reader: Reader) -> tuple[int, tuple[int, ...] | None]:
     partition = reader.int32()
     replicas = reader.nullable_array(Reader.int32)
-    reader.end()
     return partition, replicas
 
 
-def encode(reply: AlterPartitionReassignmentsReply, version: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: AlterPartitionReassignmentsReply) -> None:
     writer.int32(0)
-    if version >= 1:
+    if writer.version >= 1:
         writer.boolean(reply.allow_replication_factor_change)
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
     write_topic_outcomes(writer, reply.topics)
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -71,14 +61,4 @@ def failure(
     )
 
 
-API = Api(
-    45,
-    "AlterPartitionReassignments",
-    0,
-    1,
-    _FLEXIBLE_FROM,
-    AlterPartitionReassignmentsRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(45, AlterPartitionReassignmentsRequest, "0-1", "0+", read, write, failure)

@@ -8,48 +8,29 @@ from groupd.protocol.messages.replicas import (
     AlterReplicaLogDirsRequest,
     AskedPartitions,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 2
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.outcomes import read_named_partitions
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> AlterReplicaLogDirsRequest:
-    dirs = reader.array(_dir)
-    reader.end()
+def read(reader: Reader) -> AlterReplicaLogDirsRequest:
+    dirs = reader.structs(_dir)
     return AlterReplicaLogDirsRequest(dirs)
 
 
 def _dir(reader: Reader) -> tuple[str, AskedPartitions]:
     path = reader.string()
-    topics = reader.array(_topic)
-    reader.end()
+    topics = reader.structs(read_named_partitions)
     return path, topics
 
 
-def _topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
-    name = reader.string()
-    partitions = reader.int32_array()
-    reader.end()
-    return name, partitions
-
-
-def encode(reply: AlterReplicaLogDirsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: AlterReplicaLogDirsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for name, partitions in reply.topics:
+    for name, partitions in writer.structs(reply.topics):
         writer.string(name)
-        writer.array_length(len(partitions))
-        for partition, code in partitions:
+        for partition, code in writer.structs(partitions):
             writer.int32(partition)
             writer.int16(code)
-            writer.end()
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -64,14 +45,4 @@ def failure(
     )
 
 
-API = Api(
-    34,
-    "AlterReplicaLogDirs",
-    1,
-    2,
-    _FLEXIBLE_FROM,
-    AlterReplicaLogDirsRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(34, AlterReplicaLogDirsRequest, "1-2", "2+", read, write, failure)

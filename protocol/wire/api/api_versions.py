@@ -12,99 +12,75 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest, Feature
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
-_FLEXIBLE_FROM = 3
-_MAX_VERSION = 5
-_OWN_RANGE = ApiRange(18, 0, _MAX_VERSION)
 _NO_FEATURES_EPOCH = -1
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ApiVersionsRequest:
+def read(reader: Reader) -> ApiVersionsRequest:
     if reader.version < 3:
         return ApiVersionsRequest()
     name, software_version = reader.string(), reader.string()
     cluster_id, node_id = None, -1
     if reader.version >= 5:
         cluster_id, node_id = reader.nullable_string(), reader.int32()
-    reader.end()
     return ApiVersionsRequest(name, software_version, cluster_id, node_id)
 
 
-def encode(reply: ApiVersionsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: ApiVersionsReply) -> None:
     writer.int16(reply.error)
-    writer.array_length(len(reply.api_keys))
-    for api in reply.api_keys:
-        writer.int16(api.api_key)
-        writer.int16(api.min_version)
-        writer.int16(api.max_version)
-        writer.end()
-    if version >= 1:
+    for served in writer.structs(reply.api_keys):
+        writer.int16(served.api_key)
+        writer.int16(served.min_version)
+        writer.int16(served.max_version)
+    if writer.version >= 1:
         writer.int32(0)
-    if version >= 3:
-        writer.tagged(_tagged_fields(reply, version))
-    return writer.buffer
+    if writer.version >= 3:
+        _write_tagged_fields(writer, reply)
 
 
-def _tagged_fields(reply: ApiVersionsReply, version: int) -> list[tuple[int, bytes]]:
-    supported = [f for f in reply.features if version >= 4 or f.min_version != 0]
+def _write_tagged_fields(writer: Writer, reply: ApiVersionsReply) -> None:
+    supported = [f for f in reply.features if writer.version >= 4 or f.min_version != 0]
     finalized = [f for f in reply.features if f.level != 0]
-    fields = []
     if supported:
-        fields.append((0, _supported_features(supported)))
+        writer.tagged_field(0, _supported_features(supported))
     if reply.features_epoch != _NO_FEATURES_EPOCH:
-        fields.append((1, reply.features_epoch.to_bytes(8, "big", signed=True)))
+        writer.tagged_field(1, reply.features_epoch.to_bytes(8, "big", signed=True))
     if finalized:
-        fields.append((2, _finalized_features(finalized)))
-    return fields
+        writer.tagged_field(2, _finalized_features(finalized))
 
 
 def _supported_features(features: list[Feature]) -> bytes:
     writer = Writer(flexible=True)
-    writer.array_length(len(features))
-    for feature in features:
+    for feature in writer.structs(features):
         writer.string(feature.name)
         writer.int16(feature.min_version)
         writer.int16(feature.max_version)
-        writer.end()
     return bytes(writer.buffer)
 
 
 def _finalized_features(features: list[Feature]) -> bytes:
     writer = Writer(flexible=True)
-    writer.array_length(len(features))
-    for feature in features:
+    for feature in writer.structs(features):
         writer.string(feature.name)
         # Kafka writes the level as both ends of the range, the maximum first.
         writer.int16(feature.level)
         writer.int16(feature.level)
-        writer.end()
     return bytes(writer.buffer)
 
 
 def failure(_: ApiVersionsRequest, code: ErrorCode, __: str | None) -> ApiVersionsReply:
     """UNSUPPORTED_VERSION carries the range of ApiVersions itself, other errors nothing."""
-    ranges = (_OWN_RANGE,) if code == ErrorCode.UNSUPPORTED_VERSION else ()
+    own = ApiRange(API.key, API.min_version, API.max_version)
+    ranges = (own,) if code == ErrorCode.UNSUPPORTED_VERSION else ()
     return ApiVersionsReply(code, ranges, features_epoch=_NO_FEATURES_EPOCH)
 
 
-def unsupported_version_body() -> bytearray:
+def unsupported_version_body() -> bytes | bytearray:
     """The v0 body that answers a request of a version we do not serve."""
-    return encode(failure(ApiVersionsRequest(), ErrorCode.UNSUPPORTED_VERSION, None), 0)
+    refusal = failure(ApiVersionsRequest(), ErrorCode.UNSUPPORTED_VERSION, None)
+    return API.encode(refusal, 0)
 
 
-API = Api(
-    _OWN_RANGE.api_key,
-    "ApiVersions",
-    _OWN_RANGE.min_version,
-    _OWN_RANGE.max_version,
-    _FLEXIBLE_FROM,
-    ApiVersionsRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(18, ApiVersionsRequest, "0-5", "3+", read, write, failure)

@@ -12,37 +12,21 @@ from groupd.protocol.messages.consumer_group import (
     DescribedConsumerMember,
     NamedTopicPartitions,
 )
-from groupd.protocol.wire.encode import Steps, Writer, without_stops
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ConsumerGroupDescribeRequest:
-    request = ConsumerGroupDescribeRequest(reader.array(Reader.string), reader.boolean())
-    reader.end()
-    return request
+def read(reader: Reader) -> ConsumerGroupDescribeRequest:
+    return ConsumerGroupDescribeRequest(reader.array(Reader.string), reader.boolean())
 
 
-def encode(reply: ConsumerGroupDescribeReply, version: int) -> bytearray:
-    return without_stops(encode_steps(reply, version))
-
-
-def encode_steps(reply: ConsumerGroupDescribeReply, version: int) -> Steps:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: ConsumerGroupDescribeReply) -> Generator[None, None, None]:
     writer.int32(0)
-    writer.array_length(len(reply.groups))
-    for group in reply.groups:
-        yield from _write_group(writer, group, version)
-    writer.end()
-    return writer.buffer
+    for group in writer.structs(reply.groups):
+        yield from _write_group(writer, group)
 
 
-def _write_group(
-    writer: Writer, group: DescribedConsumerGroup, version: int
-) -> Generator[None, None, None]:
+def _write_group(writer: Writer, group: DescribedConsumerGroup) -> Generator[None, None, None]:
     writer.int16(group.error)
     writer.nullable_string(group.error_message)
     writer.string(group.group_id)
@@ -50,36 +34,30 @@ def _write_group(
     writer.int32(group.group_epoch)
     writer.int32(group.assignment_epoch)
     writer.string(group.assignor_name)
-    yield from writer.array_steps(
-        group.members, lambda member: _write_member(writer, member, version)
-    )
+    yield from writer.structs_in_steps(group.members, _write_member)
     writer.int32(group.authorized_operations)
-    writer.end()
 
 
-def _write_member(writer: Writer, member: DescribedConsumerMember, version: int) -> None:
+def _write_member(writer: Writer, member: DescribedConsumerMember) -> None:
     writer.string(member.member_id)
     writer.nullable_string(member.instance_id)
     writer.nullable_string(member.rack_id)
     writer.int32(member.member_epoch)
     writer.string(member.client_id)
     writer.string(member.client_host)
-    writer.array(member.subscribed_topic_names, writer.string)
+    writer.array(member.subscribed_topic_names, Writer.string)
     writer.nullable_string(member.subscribed_topic_regex)
     _write_assignment(writer, member.assignment)
     _write_assignment(writer, member.target_assignment)
-    if version >= 1:
+    if writer.version >= 1:
         writer.int8(member.member_type)
-    writer.end()
 
 
 def _write_assignment(writer: Writer, topics: tuple[NamedTopicPartitions, ...]) -> None:
-    writer.array_length(len(topics))
-    for topic in topics:
+    for topic in writer.structs(topics):
         writer.uuid(topic.topic_id)
         writer.string(topic.topic_name)
         writer.int32_array(topic.partitions)
-        writer.end()
     writer.end()
 
 
@@ -92,15 +70,4 @@ def failure(
     )
 
 
-API = Api(
-    69,
-    "ConsumerGroupDescribe",
-    0,
-    1,
-    _FLEXIBLE_FROM,
-    ConsumerGroupDescribeRequest,
-    decode,
-    encode,
-    failure,
-    encode_steps,
-)
+API = api(69, ConsumerGroupDescribeRequest, "0-1", "0+", read, write, failure)

@@ -9,47 +9,34 @@ from groupd.protocol.messages.topics import (
     CreatePartitionsResult,
     GrownTopic,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 2
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> CreatePartitionsRequest:
-    topics = reader.array(_topic)
+def read(reader: Reader) -> CreatePartitionsRequest:
+    topics = reader.structs(_topic)
     timeout_ms = reader.int32()
     validate_only = reader.boolean()
-    reader.end()
     return CreatePartitionsRequest(topics, timeout_ms, validate_only)
 
 
 def _topic(reader: Reader) -> GrownTopic:
     name = reader.string()
     count = reader.int32()
-    assignments = reader.nullable_array(_assignment)
-    reader.end()
+    assignments = reader.nullable_structs(_assignment)
     return GrownTopic(name, count, assignments)
 
 
 def _assignment(reader: Reader) -> tuple[int, ...]:
-    node_ids = reader.int32_array()
-    reader.end()
-    return node_ids
+    return reader.int32_array()
 
 
-def encode(reply: CreatePartitionsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: CreatePartitionsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.results))
-    for result in reply.results:
+    for result in writer.structs(reply.results):
         writer.string(result.name)
         writer.int16(result.error)
         writer.nullable_string(result.error_message)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -60,6 +47,4 @@ def failure(
     )
 
 
-API = Api(
-    37, "CreatePartitions", 0, 3, _FLEXIBLE_FROM, CreatePartitionsRequest, decode, encode, failure
-)
+API = api(37, CreatePartitionsRequest, "0-3", "2+", read, write, failure)

@@ -15,79 +15,62 @@ from groupd.protocol.messages.topics import (
     CreateTopicsRequest,
     NewTopic,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 5
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> CreateTopicsRequest:
-    topics = reader.array(_topic)
+def read(reader: Reader) -> CreateTopicsRequest:
+    topics = reader.structs(_topic)
     timeout_ms = reader.int32()
     validate_only = reader.boolean()
-    reader.end()
     return CreateTopicsRequest(topics, timeout_ms, validate_only)
 
 
 def _topic(reader: Reader) -> NewTopic:
-    topic = NewTopic(
+    return NewTopic(
         name=reader.string(),
         partitions=reader.int32(),
         replication_factor=reader.int16(),
-        assignments=reader.array(_assignment),
-        configs=reader.array(_config),
+        assignments=reader.structs(_assignment),
+        configs=reader.structs(_config),
     )
-    reader.end()
-    return topic
 
 
 def _assignment(reader: Reader) -> tuple[int, tuple[int, ...]]:
     partition = reader.int32()
     node_ids = reader.int32_array()
-    reader.end()
     return partition, node_ids
 
 
 def _config(reader: Reader) -> tuple[str, str | None]:
     name = reader.string()
     value = reader.nullable_string()
-    reader.end()
     return name, value
 
 
-def encode(reply: CreateTopicsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: CreateTopicsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
+    for topic in writer.structs(reply.topics):
         writer.string(topic.name)
-        if version >= 7:
+        if writer.version >= 7:
             writer.uuid(topic.topic_id)
         writer.int16(topic.error)
         writer.nullable_string(topic.error_message)
-        if version >= 5:
+        if writer.version >= 5:
             _write_created(writer, topic)
-    writer.end()
-    return writer.buffer
 
 
 def _write_created(writer: Writer, topic: CreatedTopic) -> None:
     writer.int32(topic.partitions)
     writer.int16(topic.replication_factor)
-    writer.array_length(len(topic.configs))
-    for config in topic.configs:
+    for config in writer.structs(topic.configs):
         writer.string(config.name)
         writer.nullable_string(config.value)
         writer.boolean(config.read_only)
         writer.int8(config.source)
         writer.boolean(config.sensitive)
-        writer.end()
     if topic.config_error:
-        writer.tagged([(0, topic.config_error.to_bytes(2, "big", signed=True))])
-    else:
-        writer.end()
+        writer.tagged_field(0, topic.config_error.to_bytes(2, "big", signed=True))
 
 
 def failure(
@@ -100,4 +83,4 @@ def failure(
     )
 
 
-API = Api(19, "CreateTopics", 2, 7, _FLEXIBLE_FROM, CreateTopicsRequest, decode, encode, failure)
+API = api(19, CreateTopicsRequest, "2-7", "5+", read, write, failure)

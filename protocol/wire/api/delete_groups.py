@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import DeletedGroup, DeleteGroupsReply, DeleteGroupsRequest
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 2
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DeleteGroupsRequest:
-    request = DeleteGroupsRequest(reader.array(Reader.string))
-    reader.end()
-    return request
+def read(reader: Reader) -> DeleteGroupsRequest:
+    return DeleteGroupsRequest(reader.array(Reader.string))
 
 
-def encode(reply: DeleteGroupsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: DeleteGroupsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.results))
-    for result in reply.results:
+    for result in writer.structs(reply.results):
         writer.string(result.group_id)
         writer.int16(result.error)
-        if version >= 3:
+        if writer.version >= 3:
             writer.nullable_string(result.error_message)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -41,4 +30,4 @@ def failure(
     )
 
 
-API = Api(42, "DeleteGroups", 0, 3, _FLEXIBLE_FROM, DeleteGroupsRequest, decode, encode, failure)
+API = api(42, DeleteGroupsRequest, "0-3", "2+", read, write, failure)

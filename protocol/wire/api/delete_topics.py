@@ -8,46 +8,38 @@ from __future__ import annotations
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.messages.topics import DeletedTopic, DeleteTopicsReply, DeleteTopicsRequest
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 4
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DeleteTopicsRequest:
-    topics = reader.array(_topic)
+def read(reader: Reader) -> DeleteTopicsRequest:
+    if reader.version <= 5:
+        topics = reader.array(_named)
+    else:
+        topics = reader.structs(_topic)
     timeout_ms = reader.int32()
-    reader.end()
     return DeleteTopicsRequest(topics, timeout_ms)
 
 
+def _named(reader: Reader) -> tuple[str | None, TopicId]:
+    return reader.string(), NO_TOPIC_ID
+
+
 def _topic(reader: Reader) -> tuple[str | None, TopicId]:
-    if reader.version <= 5:
-        return reader.string(), NO_TOPIC_ID
-    name = reader.nullable_string()
-    topic_id = reader.uuid()
-    reader.end()
-    return name, topic_id
+    return reader.nullable_string(), reader.uuid()
 
 
-def encode(reply: DeleteTopicsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: DeleteTopicsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
-        if version >= 6:
+    for topic in writer.structs(reply.topics):
+        if writer.version >= 6:
             writer.nullable_string(topic.name)
             writer.uuid(topic.topic_id)
         else:
             writer.string(topic.name or "")
         writer.int16(topic.error)
-        if version >= 5:
+        if writer.version >= 5:
             writer.nullable_string(topic.error_message)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -58,4 +50,4 @@ def failure(
     )
 
 
-API = Api(20, "DeleteTopics", 1, 6, _FLEXIBLE_FROM, DeleteTopicsRequest, decode, encode, failure)
+API = api(20, DeleteTopicsRequest, "1-6", "4+", read, write, failure)

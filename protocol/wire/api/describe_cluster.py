@@ -5,46 +5,36 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import DescribeClusterReply, DescribeClusterRequest
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 _BROKERS = 1
-_FLEXIBLE_FROM = 0
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DescribeClusterRequest:
-    request = DescribeClusterRequest(
+def read(reader: Reader) -> DescribeClusterRequest:
+    return DescribeClusterRequest(
         include_cluster_authorized_operations=reader.boolean(),
         endpoint_type=reader.int8() if reader.version >= 1 else _BROKERS,
         include_fenced_brokers=reader.version >= 2 and reader.boolean(),
     )
-    reader.end()
-    return request
 
 
-def encode(reply: DescribeClusterReply, version: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: DescribeClusterReply) -> None:
     writer.int32(0)
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
-    if version >= 1:
+    if writer.version >= 1:
         writer.int8(reply.endpoint_type)
     writer.string(reply.cluster_id)
     writer.int32(reply.controller_id)
-    writer.array_length(len(reply.nodes))
-    for node in reply.nodes:
+    for node in writer.structs(reply.nodes):
         writer.int32(node.node_id)
         writer.string(node.host)
         writer.int32(node.port)
         writer.nullable_string(node.rack)
-        if version >= 2:
+        if writer.version >= 2:
             writer.boolean(False)
-        writer.end()
     writer.int32(reply.cluster_authorized_operations)
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -53,6 +43,4 @@ def failure(
     return DescribeClusterReply(code, message, request.endpoint_type)
 
 
-API = Api(
-    60, "DescribeCluster", 0, 2, _FLEXIBLE_FROM, DescribeClusterRequest, decode, encode, failure
-)
+API = api(60, DescribeClusterRequest, "0-2", "0+", read, write, failure)

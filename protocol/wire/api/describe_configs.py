@@ -14,19 +14,14 @@ from groupd.protocol.messages.topics import (
     DescribeConfigsRequest,
     DescribedConfigs,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 4
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DescribeConfigsRequest:
-    resources = reader.array(_resource)
+def read(reader: Reader) -> DescribeConfigsRequest:
+    resources = reader.structs(_resource)
     include_synonyms = reader.boolean()
     include_documentation = reader.version >= 3 and reader.boolean()
-    reader.end()
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
 
 
@@ -34,43 +29,33 @@ def _resource(reader: Reader) -> ConfigResource:
     resource_type = reader.int8()
     name = reader.string()
     keys = reader.nullable_array(Reader.string)
-    reader.end()
     return ConfigResource(resource_type, name, keys)
 
 
-def encode(reply: DescribeConfigsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: DescribeConfigsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.results))
-    for result in reply.results:
+    for result in writer.structs(reply.results):
         writer.int16(result.error)
         writer.nullable_string(result.error_message)
         writer.int8(result.resource_type)
         writer.string(result.name)
-        writer.array_length(len(result.configs))
-        for config in result.configs:
-            _write_config(writer, config, version)
-        writer.end()
-    writer.end()
-    return writer.buffer
+        for config in writer.structs(result.configs):
+            _write_config(writer, config)
 
 
-def _write_config(writer: Writer, config: ConfigValue, version: int) -> None:
+def _write_config(writer: Writer, config: ConfigValue) -> None:
     writer.string(config.name)
     writer.nullable_string(config.value)
     writer.boolean(config.read_only)
     writer.int8(config.source)
     writer.boolean(config.sensitive)
-    writer.array_length(len(config.synonyms))
-    for synonym in config.synonyms:
+    for synonym in writer.structs(config.synonyms):
         writer.string(synonym.name)
         writer.nullable_string(synonym.value)
         writer.int8(synonym.source)
-        writer.end()
-    if version >= 3:
+    if writer.version >= 3:
         writer.int8(config.config_type)
         writer.nullable_string(config.documentation)
-    writer.end()
 
 
 def failure(
@@ -84,6 +69,4 @@ def failure(
     )
 
 
-API = Api(
-    32, "DescribeConfigs", 1, 4, _FLEXIBLE_FROM, DescribeConfigsRequest, decode, encode, failure
-)
+API = api(32, DescribeConfigsRequest, "1-4", "4+", read, write, failure)

@@ -12,65 +12,45 @@ from groupd.protocol.messages.groups import (
     DescribeGroupsReply,
     DescribeGroupsRequest,
 )
-from groupd.protocol.wire.encode import Steps, Writer, without_stops
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 5
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DescribeGroupsRequest:
-    request = DescribeGroupsRequest(
+def read(reader: Reader) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(
         groups=reader.array(Reader.string),
         include_authorized_operations=reader.boolean() if reader.version >= 3 else False,
     )
-    reader.end()
-    return request
 
 
-def encode(reply: DescribeGroupsReply, version: int) -> bytearray:
-    return without_stops(encode_steps(reply, version))
-
-
-def encode_steps(reply: DescribeGroupsReply, version: int) -> Steps:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    if version >= 1:
+def write(writer: Writer, reply: DescribeGroupsReply) -> Generator[None, None, None]:
+    if writer.version >= 1:
         writer.int32(0)
-    writer.array_length(len(reply.groups))
-    for group in reply.groups:
-        yield from _write_group(writer, group, version)
-    writer.end()
-    return writer.buffer
+    for group in writer.structs(reply.groups):
+        yield from _write_group(writer, group)
 
 
-def _write_group(
-    writer: Writer, group: DescribedGroup, version: int
-) -> Generator[None, None, None]:
+def _write_group(writer: Writer, group: DescribedGroup) -> Generator[None, None, None]:
     writer.int16(group.error)
-    if version >= 6:
+    if writer.version >= 6:
         writer.nullable_string(group.error_message)
     writer.string(group.group_id)
     writer.string(group.state)
     writer.string(group.protocol_type)
     writer.string(group.protocol_data)
-    yield from writer.array_steps(
-        group.members, lambda member: _write_member(writer, member, version)
-    )
-    if version >= 3:
+    yield from writer.structs_in_steps(group.members, _write_member)
+    if writer.version >= 3:
         writer.int32(group.authorized_operations)
-    writer.end()
 
 
-def _write_member(writer: Writer, member: DescribedMember, version: int) -> None:
+def _write_member(writer: Writer, member: DescribedMember) -> None:
     writer.string(member.member_id)
-    if version >= 4:
+    if writer.version >= 4:
         writer.nullable_string(member.group_instance_id)
     writer.string(member.client_id)
     writer.string(member.client_host)
     writer.bytes_(member.metadata)
     writer.bytes_(member.assignment)
-    writer.end()
 
 
 def failure(
@@ -82,15 +62,4 @@ def failure(
     )
 
 
-API = Api(
-    15,
-    "DescribeGroups",
-    0,
-    6,
-    _FLEXIBLE_FROM,
-    DescribeGroupsRequest,
-    decode,
-    encode,
-    failure,
-    encode_steps,
-)
+API = api(15, DescribeGroupsRequest, "0-6", "5+", read, write, failure)

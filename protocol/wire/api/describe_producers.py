@@ -10,55 +10,40 @@ from groupd.protocol.messages.producers import (
     DescribeProducersRequest,
     DescribeProducersTopic,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DescribeProducersRequest:
-    topics = reader.array(_topic)
-    reader.end()
+def read(reader: Reader) -> DescribeProducersRequest:
+    topics = reader.structs(_topic)
     return DescribeProducersRequest(topics)
 
 
 def _topic(reader: Reader) -> DescribeProducersTopic:
     name = reader.string()
     partitions = reader.int32_array()
-    reader.end()
     return DescribeProducersTopic(name, partitions)
 
 
-def encode(reply: DescribeProducersReply, _: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: DescribeProducersReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
+    for topic in writer.structs(reply.topics):
         writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for partition in topic.partitions:
+        for partition in writer.structs(topic.partitions):
             _write_partition(writer, partition)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def _write_partition(writer: Writer, partition: DescribedPartition) -> None:
     writer.int32(partition.partition)
     writer.int16(partition.error)
     writer.nullable_string(partition.error_message)
-    writer.array_length(len(partition.producers))
-    for producer in partition.producers:
+    for producer in writer.structs(partition.producers):
         writer.int64(producer.producer_id)
         writer.int32(producer.producer_epoch)
         writer.int32(producer.last_sequence)
         writer.int64(producer.last_timestamp_ms)
         writer.int32(producer.coordinator_epoch)
         writer.int64(producer.transaction_offset)
-        writer.end()
-    writer.end()
 
 
 def failure(
@@ -77,6 +62,4 @@ def failure(
     )
 
 
-API = Api(
-    61, "DescribeProducers", 0, 0, _FLEXIBLE_FROM, DescribeProducersRequest, decode, encode, failure
-)
+API = api(61, DescribeProducersRequest, "0", "0+", read, write, failure)

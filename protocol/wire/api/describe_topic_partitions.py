@@ -12,27 +12,16 @@ from groupd.protocol.messages.cluster import (
     DescribeTopicPartitionsRequest,
     TopicInfo,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DescribeTopicPartitionsRequest:
-    topics = reader.array(_topic)
+def read(reader: Reader) -> DescribeTopicPartitionsRequest:
+    topics = reader.structs(Reader.string)
     limit = reader.int32()
     # The byte before a nullable struct: negative = null.
     cursor = _cursor(reader) if reader.int8() >= 0 else None
-    reader.end()
     return DescribeTopicPartitionsRequest(topics, limit, cursor)
-
-
-def _topic(reader: Reader) -> str:
-    name = reader.string()
-    reader.end()
-    return name
 
 
 def _cursor(reader: Reader) -> tuple[str, int]:
@@ -42,10 +31,10 @@ def _cursor(reader: Reader) -> tuple[str, int]:
     return name, partition
 
 
-def encode(reply: DescribeTopicPartitionsReply, _: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: DescribeTopicPartitionsReply) -> None:
     writer.int32(0)
-    writer.array(reply.topics, lambda topic: _write_topic(writer, topic))
+    for topic in writer.structs(reply.topics):
+        _write_topic(writer, topic)
     if reply.next_cursor is None:
         writer.int8(-1)
     else:
@@ -54,8 +43,6 @@ def encode(reply: DescribeTopicPartitionsReply, _: int) -> bytearray:
         writer.string(name)
         writer.int32(partition)
         writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def _write_topic(writer: Writer, topic: TopicInfo) -> None:
@@ -63,8 +50,7 @@ def _write_topic(writer: Writer, topic: TopicInfo) -> None:
     writer.nullable_string(topic.name)
     writer.uuid(topic.topic_id)
     writer.boolean(topic.internal)
-    writer.array_length(len(topic.partitions))
-    for partition in topic.partitions:
+    for partition in writer.structs(topic.partitions):
         writer.int16(partition.error)
         writer.int32(partition.partition)
         writer.int32(partition.leader)
@@ -73,9 +59,7 @@ def _write_topic(writer: Writer, topic: TopicInfo) -> None:
         writer.int32_array(partition.isr)
         for _ in ("eligible leader replicas", "last known ELR", "offline replicas"):
             writer.array_length(0)
-        writer.end()
     writer.int32(topic.authorized_operations)
-    writer.end()
 
 
 def failure(
@@ -86,14 +70,4 @@ def failure(
     )
 
 
-API = Api(
-    75,
-    "DescribeTopicPartitions",
-    0,
-    0,
-    _FLEXIBLE_FROM,
-    DescribeTopicPartitionsRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(75, DescribeTopicPartitionsRequest, "0", "0+", read, write, failure)

@@ -8,25 +8,17 @@ from groupd.protocol.messages.transactions import (
     DescribeTransactionsReply,
     DescribeTransactionsRequest,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> DescribeTransactionsRequest:
-    request = DescribeTransactionsRequest(reader.array(Reader.string))
-    reader.end()
-    return request
+def read(reader: Reader) -> DescribeTransactionsRequest:
+    return DescribeTransactionsRequest(reader.array(Reader.string))
 
 
-def encode(reply: DescribeTransactionsReply, _: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: DescribeTransactionsReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.transactions))
-    for transaction in reply.transactions:
+    for transaction in writer.structs(reply.transactions):
         writer.int16(transaction.error)
         writer.string(transaction.transactional_id)
         writer.string(transaction.state)
@@ -34,14 +26,9 @@ def encode(reply: DescribeTransactionsReply, _: int) -> bytearray:
         writer.int64(transaction.start_time_ms)
         writer.int64(transaction.producer_id)
         writer.int16(transaction.producer_epoch)
-        writer.array_length(len(transaction.topics))
-        for topic in transaction.topics:
+        for topic in writer.structs(transaction.topics):
             writer.string(topic.name)
             writer.int32_array(topic.partitions)
-            writer.end()
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -52,14 +39,4 @@ def failure(
     )
 
 
-API = Api(
-    65,
-    "DescribeTransactions",
-    0,
-    0,
-    _FLEXIBLE_FROM,
-    DescribeTransactionsRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(65, DescribeTransactionsRequest, "0", "0+", read, write, failure)

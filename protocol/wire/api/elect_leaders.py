@@ -9,39 +9,25 @@ from groupd.protocol.messages.replicas import (
     PartitionOutcome,
     TopicOutcomes,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.outcomes import write_topic_outcomes
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.outcomes import read_named_partitions, write_topic_outcomes
+from groupd.protocol.wire.registry import api
 
-_FLEXIBLE_FROM = 2
 _PREFERRED = 0
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ElectLeadersRequest:
+def read(reader: Reader) -> ElectLeadersRequest:
     election_type = reader.int8() if reader.version >= 1 else _PREFERRED
-    topics = reader.nullable_array(_topic)
+    topics = reader.nullable_structs(read_named_partitions)
     timeout_ms = reader.int32()
-    reader.end()
     return ElectLeadersRequest(election_type, topics, timeout_ms)
 
 
-def _topic(reader: Reader) -> tuple[str, tuple[int, ...]]:
-    name = reader.string()
-    partitions = reader.int32_array()
-    reader.end()
-    return name, partitions
-
-
-def encode(reply: ElectLeadersReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: ElectLeadersReply) -> None:
     writer.int32(0)
-    if version >= 1:
+    if writer.version >= 1:
         writer.int16(reply.error)
     write_topic_outcomes(writer, reply.topics)
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -58,4 +44,4 @@ def failure(
     )
 
 
-API = Api(43, "ElectLeaders", 0, 2, _FLEXIBLE_FROM, ElectLeadersRequest, decode, encode, failure)
+API = api(43, ElectLeadersRequest, "0-2", "2+", read, write, failure)

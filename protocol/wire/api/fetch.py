@@ -5,7 +5,7 @@ v11 rack and preferred read replica, v12 is flexible and adds the last fetched e
 diverging epoch, v13 names topics by id, v15 moves the replica id into a tagged field, v16 adds
 node endpoints to the reply, v17 and v18 only tagged fields that replicas send.
 
-A hot path: one unpack per partition. Records are appended to the reply as
+A hot path. Records are appended to the reply as
 they come from the log, in one copy. Cluster id, replica directory id and a replica's high
 watermark are skipped: only replicas send them, and this broker leads alone.
 The preferred read replica is always -1 and a snapshot id is never given (KRaft logs only).
@@ -26,25 +26,18 @@ from groupd.protocol.messages.data import (
     FetchRequest,
     ForgottenTopic,
 )
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Reader, Writer
 from groupd.protocol.wire.leaders import current_leader, node_endpoints
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.wire.registry import api
 
-_PARTITION_V4 = Struct(">iqi")
-_PARTITION_V5 = Struct(">iqqi")
-_PARTITION_V9 = Struct(">iiqqi")
-_PARTITION_V12 = Struct(">iiqiqi")
 _FETCHED_V4 = Struct(">ihqq")
 _FETCHED_V5 = Struct(">ihqqq")
 _ABORTED = Struct(">qq")
 _DIVERGING = Struct(">iqx")
 _REPLICA_STATE_TAG = 1
-_FLEXIBLE_FROM = 12
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> FetchRequest:
+def read(reader: Reader) -> FetchRequest:
     replica_id = reader.int32() if reader.version <= 14 else -1
     max_wait_ms = reader.int32()
     min_bytes = reader.int32()
@@ -52,15 +45,13 @@ def decode(reader: Reader) -> FetchRequest:
     isolation_level = reader.int8()
     session_id = reader.int32() if reader.version >= 7 else 0
     session_epoch = reader.int32() if reader.version >= 7 else -1
-    topics = reader.array(_topic)
-    forgotten = reader.array(_forgotten) if reader.version >= 7 else ()
+    topics = reader.structs(_topic)
+    forgotten = reader.structs(_forgotten) if reader.version >= 7 else ()
     rack_id = reader.string() if reader.version >= 11 else ""
     if reader.version >= 15:
         state = reader.tagged_fields().get(_REPLICA_STATE_TAG)
         if state is not None:
             replica_id = Reader(state, 0, reader.version, flexible=True).int32()
-    else:
-        reader.end()
     return FetchRequest(
         topics=topics,
         max_wait_ms=max_wait_ms,
@@ -77,98 +68,86 @@ def decode(reader: Reader) -> FetchRequest:
 
 def _topic(reader: Reader) -> FetchDataTopic:
     name, topic_id = _name_or_id(reader)
-    partitions = reader.array(_partition)
-    reader.end()
-    return FetchDataTopic(name, topic_id, partitions)
+    return FetchDataTopic(name, topic_id, _partitions(reader))
 
 
 def _name_or_id(reader: Reader) -> tuple[str, bytes]:
     return ("", reader.uuid()) if reader.version >= 13 else (reader.string(), NO_TOPIC_ID)
 
 
-def _partition(reader: Reader) -> FetchPartition:
-    leader_epoch = last_fetched_epoch = log_start = -1
+def _partitions(reader: Reader) -> tuple[FetchPartition, ...]:
+    """All partitions of a topic in one go: a consumer names hundreds in each request."""
     if reader.version >= 12:
-        (partition, leader_epoch, fetch_offset, last_fetched_epoch, log_start, max_bytes) = (
-            reader.unpack(_PARTITION_V12)
+        return tuple(
+            [
+                FetchPartition(partition, offset, max_bytes, epoch, last_epoch, log_start)
+                for partition, epoch, offset, last_epoch, log_start, max_bytes in reader.rows(
+                    "iiqiqi"
+                )
+            ]
         )
-        reader.end()
-    elif reader.version >= 9:
-        partition, leader_epoch, fetch_offset, log_start, max_bytes = reader.unpack(_PARTITION_V9)
-    elif reader.version >= 5:
-        partition, fetch_offset, log_start, max_bytes = reader.unpack(_PARTITION_V5)
-    else:
-        partition, fetch_offset, max_bytes = reader.unpack(_PARTITION_V4)
-    return FetchPartition(
-        partition, fetch_offset, max_bytes, leader_epoch, last_fetched_epoch, log_start
-    )
+    if reader.version >= 9:
+        return tuple(
+            [
+                FetchPartition(partition, offset, max_bytes, epoch, -1, log_start)
+                for partition, epoch, offset, log_start, max_bytes in reader.rows("iiqqi")
+            ]
+        )
+    if reader.version >= 5:
+        return tuple(
+            [
+                FetchPartition(partition, offset, max_bytes, log_start_offset=log_start)
+                for partition, offset, log_start, max_bytes in reader.rows("iqqi")
+            ]
+        )
+    return tuple([FetchPartition(*row) for row in reader.rows("iqi")])
 
 
 def _forgotten(reader: Reader) -> ForgottenTopic:
     name, topic_id = _name_or_id(reader)
     partitions = reader.int32_array()
-    reader.end()
     return ForgottenTopic(name, topic_id, partitions)
 
 
-def encode(reply: FetchReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: FetchReply) -> None:
     writer.int32(0)
-    if version >= 7:
+    if writer.version >= 7:
         writer.int16(reply.error)
         writer.int32(reply.session_id)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
-        if version >= 13:
+    for topic in writer.structs(reply.topics):
+        if writer.version >= 13:
             writer.uuid(topic.topic_id)
         else:
             writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for partition in topic.partitions:
-            _write_partition(writer, partition, version)
-        writer.end()
-    if version >= 16 and reply.node_endpoints:
-        writer.tagged([(0, node_endpoints(reply.node_endpoints))])
-    else:
-        writer.end()
-    return writer.buffer
+        for partition in writer.structs(topic.partitions):
+            _write_partition(writer, partition)
+    if writer.version >= 16 and reply.node_endpoints:
+        writer.tagged_field(0, node_endpoints(reply.node_endpoints))
 
 
-def _write_partition(writer: Writer, partition: FetchedPartition, version: int) -> None:
+def _write_partition(writer: Writer, partition: FetchedPartition) -> None:
     head = (
         partition.partition,
         partition.error,
         partition.high_watermark,
         partition.last_stable_offset,
     )
-    if version >= 5:
+    if writer.version >= 5:
         writer.buffer += _FETCHED_V5.pack(*head, partition.log_start_offset)
     else:
         writer.buffer += _FETCHED_V4.pack(*head)
     if partition.aborted is None:
         writer.null_array()
     else:
-        writer.array_length(len(partition.aborted))
-        for producer_id, first_offset in partition.aborted:
+        for producer_id, first_offset in writer.structs(partition.aborted):
             writer.buffer += _ABORTED.pack(producer_id, first_offset)
-            writer.end()
-    if version >= 11:
+    if writer.version >= 11:
         writer.int32(-1)
     writer.bytes_(partition.records)
-    if version >= 12:
-        _write_partition_tags(writer, partition)
-
-
-def _write_partition_tags(writer: Writer, partition: FetchedPartition) -> None:
-    if partition.diverging_epoch is None and partition.current_leader is None:
-        writer.end()
-        return
-    fields = []
     if partition.diverging_epoch is not None:
-        fields.append((0, _DIVERGING.pack(*partition.diverging_epoch)))
+        writer.tagged_field(0, _DIVERGING.pack(*partition.diverging_epoch))
     if partition.current_leader is not None:
-        fields.append((1, current_leader(partition.current_leader)))
-    writer.tagged(fields)
+        writer.tagged_field(1, current_leader(partition.current_leader))
 
 
 def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
@@ -186,4 +165,4 @@ def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply
     )
 
 
-API = Api(1, "Fetch", 4, 18, _FLEXIBLE_FROM, FetchRequest, decode, encode, failure)
+API = api(1, FetchRequest, "4-18", "12+", read, write, failure)

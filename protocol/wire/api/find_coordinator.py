@@ -9,42 +9,32 @@ from groupd.protocol.messages.groups import (
     FindCoordinatorRequest,
     FoundCoordinator,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 3
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> FindCoordinatorRequest:
+def read(reader: Reader) -> FindCoordinatorRequest:
     key = reader.string() if reader.version < 4 else ""
     key_type = reader.int8() if reader.version >= 1 else 0
     keys = reader.array(Reader.string) if reader.version >= 4 else (key,)
-    reader.end()
     return FindCoordinatorRequest(keys, key_type)
 
 
-def encode(reply: FindCoordinatorReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    if version >= 1:
+def write(writer: Writer, reply: FindCoordinatorReply) -> None:
+    if writer.version >= 1:
         writer.int32(0)
-    if version >= 4:
-        writer.array_length(len(reply.coordinators))
-        for found in reply.coordinators:
+    if writer.version >= 4:
+        for found in writer.structs(reply.coordinators):
             writer.string(found.key)
             _write_node(writer, found)
             writer.int16(found.error)
             writer.nullable_string(found.error_message)
-            writer.end()
     else:
         found = reply.coordinators[0]
         writer.int16(found.error)
-        if version >= 1:
+        if writer.version >= 1:
             writer.nullable_string(found.error_message)
         _write_node(writer, found)
-    writer.end()
-    return writer.buffer
 
 
 def _write_node(writer: Writer, found: FoundCoordinator) -> None:
@@ -62,6 +52,4 @@ def failure(
     )
 
 
-API = Api(
-    10, "FindCoordinator", 0, 6, _FLEXIBLE_FROM, FindCoordinatorRequest, decode, encode, failure
-)
+API = api(10, FindCoordinatorRequest, "0-6", "3+", read, write, failure)

@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
-from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsReply,
     GetTelemetrySubscriptionsRequest,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api, code_only
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> GetTelemetrySubscriptionsRequest:
+def read(reader: Reader) -> GetTelemetrySubscriptionsRequest:
     client = reader.uuid()
-    reader.end()
     return GetTelemetrySubscriptionsRequest(client)
 
 
-def encode(reply: GetTelemetrySubscriptionsReply, version: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: GetTelemetrySubscriptionsReply) -> None:
     writer.int32(0)
     writer.int16(reply.error)
     writer.uuid(reply.client)
     writer.int32(reply.subscription_id)
-    writer.array(reply.compressions, writer.int8)
+    writer.array(reply.compressions, Writer.int8)
     writer.int32(reply.push_interval_ms)
     writer.int32(reply.max_bytes)
     writer.boolean(reply.delta_temporality)
-    writer.array(reply.metrics, writer.string)
-    writer.end()
-    return writer.buffer
+    writer.array(reply.metrics, Writer.string)
 
 
-def failure(
-    request: GetTelemetrySubscriptionsRequest, code: ErrorCode, message: str | None
-) -> GetTelemetrySubscriptionsReply:
-    return GetTelemetrySubscriptionsReply(code)
-
-
-API = Api(
+API = api(
     71,
-    "GetTelemetrySubscriptions",
-    0,
-    0,
-    _FLEXIBLE_FROM,
     GetTelemetrySubscriptionsRequest,
-    decode,
-    encode,
-    failure,
+    "0",
+    "0+",
+    read,
+    write,
+    code_only(GetTelemetrySubscriptionsReply),
 )

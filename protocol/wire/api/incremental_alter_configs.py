@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from groupd.protocol.messages.topics import (
     AlterConfig,
-    AlterConfigsReply,
     AlterResource,
     IncrementalAlterConfigsRequest,
 )
-from groupd.protocol.wire.outcomes import alter_failure, encode_altered
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 1
+from groupd.protocol.primitives import Reader
+from groupd.protocol.wire.outcomes import alter_failure, write_altered
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> IncrementalAlterConfigsRequest:
-    resources = reader.array(_resource)
+def read(reader: Reader) -> IncrementalAlterConfigsRequest:
+    resources = reader.structs(_resource)
     validate_only = reader.boolean()
-    reader.end()
     return IncrementalAlterConfigsRequest(resources, validate_only)
 
 
 def _resource(reader: Reader) -> AlterResource:
     resource_type = reader.int8()
     name = reader.string()
-    configs = reader.array(_config)
-    reader.end()
+    configs = reader.structs(_config)
     return AlterResource(resource_type, name, configs)
 
 
@@ -35,22 +29,7 @@ def _config(reader: Reader) -> AlterConfig:
     name = reader.string()
     operation = reader.int8()
     value = reader.nullable_string()
-    reader.end()
     return AlterConfig(name, operation, value)
 
 
-def encode(reply: AlterConfigsReply, version: int) -> bytearray:
-    return encode_altered(reply, flexible=version >= _FLEXIBLE_FROM)
-
-
-API = Api(
-    44,
-    "IncrementalAlterConfigs",
-    0,
-    1,
-    _FLEXIBLE_FROM,
-    IncrementalAlterConfigsRequest,
-    decode,
-    encode,
-    alter_failure,
-)
+API = api(44, IncrementalAlterConfigsRequest, "0-1", "1+", read, write_altered, alter_failure)

@@ -6,61 +6,48 @@ from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply, JoinGroupRequest, JoinProtocol
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 6
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> JoinGroupRequest:
+def read(reader: Reader) -> JoinGroupRequest:
     group_id = reader.string()
     session_timeout_ms = reader.int32()
-    request = JoinGroupRequest(
+    return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=reader.int32() if reader.version >= 1 else session_timeout_ms,
         member_id=reader.string(),
         group_instance_id=reader.nullable_string() if reader.version >= 5 else None,
         protocol_type=reader.string(),
-        protocols=reader.array(_read_protocol),
+        protocols=reader.structs(_read_protocol),
         reason=reader.nullable_string() if reader.version >= 8 else None,
     )
-    reader.end()
-    return request
 
 
 def _read_protocol(reader: Reader) -> JoinProtocol:
-    protocol = JoinProtocol(reader.string(), reader.bytes_())
-    reader.end()
-    return protocol
+    return JoinProtocol(reader.string(), reader.bytes_())
 
 
-def encode(reply: JoinGroupReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    if version >= 2:
+def write(writer: Writer, reply: JoinGroupReply) -> None:
+    if writer.version >= 2:
         writer.int32(0)
     writer.int16(reply.error)
     writer.int32(reply.generation_id)
-    if version >= 7:
+    if writer.version >= 7:
         writer.nullable_string(reply.protocol_type)
         writer.nullable_string(reply.protocol_name)
     else:
         writer.string(reply.protocol_name or "")
     writer.string(reply.leader)
-    if version >= 9:
+    if writer.version >= 9:
         writer.boolean(reply.skip_assignment)
     writer.string(reply.member_id)
-    writer.array_length(len(reply.members))
-    for member in reply.members:
+    for member in writer.structs(reply.members):
         writer.string(member.member_id)
-        if version >= 5:
+        if writer.version >= 5:
             writer.nullable_string(member.group_instance_id)
         writer.bytes_(member.metadata)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(_: JoinGroupRequest, code: ErrorCode, __: str | None) -> JoinGroupReply:
@@ -68,4 +55,4 @@ def failure(_: JoinGroupRequest, code: ErrorCode, __: str | None) -> JoinGroupRe
     return JoinGroupReply(code)
 
 
-API = Api(11, "JoinGroup", 0, 9, _FLEXIBLE_FROM, JoinGroupRequest, decode, encode, failure)
+API = api(11, JoinGroupRequest, "0-9", "6+", read, write, failure)

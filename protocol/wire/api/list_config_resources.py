@@ -3,54 +3,29 @@ which types, none = all, and shows the type of each resource."""
 
 from __future__ import annotations
 
-from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.topics import (
     RESOURCE_CLIENT_METRICS,
     ListConfigResourcesReply,
     ListConfigResourcesRequest,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api, code_only
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ListConfigResourcesRequest:
+def read(reader: Reader) -> ListConfigResourcesRequest:
     types = reader.array(Reader.int8) if reader.version >= 1 else (RESOURCE_CLIENT_METRICS,)
-    reader.end()
     return ListConfigResourcesRequest(types)
 
 
-def encode(reply: ListConfigResourcesReply, version: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: ListConfigResourcesReply) -> None:
     writer.int32(0)
     writer.int16(reply.error)
-    writer.array_length(len(reply.resources))
-    for resource_type, name in reply.resources:
+    for resource_type, name in writer.structs(reply.resources):
         writer.string(name)
-        if version >= 1:
+        if writer.version >= 1:
             writer.int8(resource_type)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
-def failure(
-    request: ListConfigResourcesRequest, code: ErrorCode, message: str | None
-) -> ListConfigResourcesReply:
-    return ListConfigResourcesReply(code)
-
-
-API = Api(
-    74,
-    "ListConfigResources",
-    0,
-    1,
-    _FLEXIBLE_FROM,
-    ListConfigResourcesRequest,
-    decode,
-    encode,
-    failure,
+API = api(
+    74, ListConfigResourcesRequest, "0-1", "0+", read, write, code_only(ListConfigResourcesReply)
 )

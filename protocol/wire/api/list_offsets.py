@@ -17,27 +17,21 @@ from groupd.protocol.messages.data import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 6
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ListOffsetsRequest:
+def read(reader: Reader) -> ListOffsetsRequest:
     replica_id = reader.int32()
     isolation_level = reader.int8() if reader.version >= 2 else READ_UNCOMMITTED
-    topics = reader.array(_topic)
+    topics = reader.structs(_topic)
     timeout_ms = reader.int32() if reader.version >= 10 else 0
-    reader.end()
     return ListOffsetsRequest(topics, isolation_level, replica_id, timeout_ms)
 
 
 def _topic(reader: Reader) -> ListOffsetsTopic:
     name = reader.string()
-    partitions = reader.array(_partition)
-    reader.end()
+    partitions = reader.structs(_partition)
     return ListOffsetsTopic(name, partitions)
 
 
@@ -45,29 +39,21 @@ def _partition(reader: Reader) -> ListOffsetsPartition:
     partition = reader.int32()
     leader_epoch = reader.int32() if reader.version >= 4 else -1
     timestamp_ms = reader.int64()
-    reader.end()
     return ListOffsetsPartition(partition, timestamp_ms, leader_epoch)
 
 
-def encode(reply: ListOffsetsReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    if version >= 2:
+def write(writer: Writer, reply: ListOffsetsReply) -> None:
+    if writer.version >= 2:
         writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
+    for topic in writer.structs(reply.topics):
         writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for item in topic.partitions:
+        for item in writer.structs(topic.partitions):
             writer.int32(item.partition)
             writer.int16(item.error)
             writer.int64(item.timestamp_ms)
             writer.int64(item.offset)
-            if version >= 4:
+            if writer.version >= 4:
                 writer.int32(item.leader_epoch)
-            writer.end()
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(request: ListOffsetsRequest, code: ErrorCode, _: str | None) -> ListOffsetsReply:
@@ -82,4 +68,4 @@ def failure(request: ListOffsetsRequest, code: ErrorCode, _: str | None) -> List
     )
 
 
-API = Api(2, "ListOffsets", 1, 11, _FLEXIBLE_FROM, ListOffsetsRequest, decode, encode, failure)
+API = api(2, ListOffsetsRequest, "1-11", "6+", read, write, failure)

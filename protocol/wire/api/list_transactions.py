@@ -3,46 +3,28 @@ the one by a pattern of the transactional id (KIP-1152)."""
 
 from __future__ import annotations
 
-from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.transactions import ListTransactionsReply, ListTransactionsRequest
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 0
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api, code_only
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ListTransactionsRequest:
-    request = ListTransactionsRequest(
+def read(reader: Reader) -> ListTransactionsRequest:
+    return ListTransactionsRequest(
         states=reader.array(Reader.string),
         producer_ids=reader.array(Reader.int64),
         duration_ms=reader.int64() if reader.version >= 1 else -1,
         pattern=reader.nullable_string() if reader.version >= 2 else None,
     )
-    reader.end()
-    return request
 
 
-def encode(reply: ListTransactionsReply, _: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: ListTransactionsReply) -> None:
     writer.int32(0)
     writer.int16(reply.error)
-    writer.array(reply.unknown_states, writer.string)
-    writer.array_length(len(reply.transactions))
-    for transaction in reply.transactions:
+    writer.array(reply.unknown_states, Writer.string)
+    for transaction in writer.structs(reply.transactions):
         writer.string(transaction.transactional_id)
         writer.int64(transaction.producer_id)
         writer.string(transaction.state)
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
-def failure(_: ListTransactionsRequest, code: ErrorCode, __: str | None) -> ListTransactionsReply:
-    return ListTransactionsReply(error=code)
-
-
-API = Api(
-    66, "ListTransactions", 0, 2, _FLEXIBLE_FROM, ListTransactionsRequest, decode, encode, failure
-)
+API = api(66, ListTransactionsRequest, "0-2", "0+", read, write, code_only(ListTransactionsReply))

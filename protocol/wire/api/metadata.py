@@ -24,30 +24,25 @@ from groupd.protocol.messages.cluster import (
     PartitionInfo,
     TopicInfo,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
-_FLEXIBLE_FROM = 9
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> MetadataRequest:
+def read(reader: Reader) -> MetadataRequest:
     topics: tuple[tuple[str | None, TopicId], ...] | None
     if reader.version >= 1:
-        topics = reader.nullable_array(_topic)
+        topics = reader.nullable_structs(_topic)
     else:
-        topics = reader.array(_topic) or None
-    request = MetadataRequest(
+        topics = reader.structs(_topic) or None
+    return MetadataRequest(
         topics=topics,
         allow_auto_topic_creation=reader.version < 4 or reader.boolean(),
         include_cluster_authorized_operations=8 <= reader.version <= 10 and reader.boolean(),
         include_topic_authorized_operations=reader.version >= 8 and reader.boolean(),
     )
-    reader.end()
-    return request
 
 
 def _topic(reader: Reader) -> tuple[str | None, TopicId]:
@@ -57,53 +52,48 @@ def _topic(reader: Reader) -> tuple[str | None, TopicId]:
     else:
         topic_id = reader.uuid()
         name = reader.nullable_string()
-    reader.end()
     return name, topic_id
 
 
-def encode(reply: MetadataReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    if version >= 3:
+def write(writer: Writer, reply: MetadataReply) -> None:
+    if writer.version >= 3:
         writer.int32(0)
-    writer.array(reply.nodes, lambda node: _write_node(writer, node, version))
-    if version >= 2:
+    for node in writer.structs(reply.nodes):
+        _write_node(writer, node)
+    if writer.version >= 2:
         writer.nullable_string(reply.cluster_id)
-    if version >= 1:
+    if writer.version >= 1:
         writer.int32(reply.controller_id)
-    writer.array(reply.topics, lambda topic: _write_topic(writer, topic, version))
-    if 8 <= version <= 10:
+    for topic in writer.structs(reply.topics):
+        _write_topic(writer, topic)
+    if 8 <= writer.version <= 10:
         writer.int32(reply.cluster_authorized_operations)
-    if version >= 13:
+    if writer.version >= 13:
         writer.int16(reply.error)
-    writer.end()
-    return writer.buffer
 
 
-def _write_node(writer: Writer, node: Node, version: int) -> None:
+def _write_node(writer: Writer, node: Node) -> None:
     writer.int32(node.node_id)
     writer.string(node.host)
     writer.int32(node.port)
-    if version >= 1:
+    if writer.version >= 1:
         writer.nullable_string(node.rack)
-    writer.end()
 
 
-def _write_topic(writer: Writer, topic: TopicInfo, version: int) -> None:
+def _write_topic(writer: Writer, topic: TopicInfo) -> None:
     writer.int16(topic.error)
-    if version >= 12:
+    if writer.version >= 12:
         writer.nullable_string(topic.name)
     else:
         writer.string(topic.name or "")
-    if version >= 10:
+    if writer.version >= 10:
         writer.uuid(topic.topic_id)
-    if version >= 1:
+    if writer.version >= 1:
         writer.boolean(topic.internal)
-    writer.array_length(len(topic.partitions))
-    for partition in topic.partitions:
-        _write_partition(writer, partition, version)
-    if version >= 8:
+    for partition in writer.structs(topic.partitions):
+        _write_partition(writer, partition)
+    if writer.version >= 8:
         writer.int32(topic.authorized_operations)
-    writer.end()
 
 
 # A reply may list thousands of partitions, and the same few node lists stand at all of them.
@@ -114,17 +104,16 @@ def _node_ids(node_ids: tuple[int, ...], flexible: bool) -> bytes:
     return bytes(writer.buffer)
 
 
-def _write_partition(writer: Writer, partition: PartitionInfo, version: int) -> None:
+def _write_partition(writer: Writer, partition: PartitionInfo) -> None:
     head = (partition.error, partition.partition, partition.leader)
-    if version >= 7:
+    if writer.version >= 7:
         writer.buffer += _PARTITION_V7.pack(*head, partition.leader_epoch)
     else:
         writer.buffer += _PARTITION_V0.pack(*head)
     writer.buffer += _node_ids(partition.replicas, writer.flexible)
     writer.buffer += _node_ids(partition.isr, writer.flexible)
-    if version >= 5:
+    if writer.version >= 5:
         writer.array_length(0)
-    writer.end()
 
 
 def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
@@ -133,4 +122,4 @@ def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> Metadat
     return MetadataReply((), None, -1, topics, error=code)
 
 
-API = Api(3, "Metadata", 0, 13, _FLEXIBLE_FROM, MetadataRequest, decode, encode, failure)
+API = api(3, MetadataRequest, "0-13", "9+", read, write, failure)

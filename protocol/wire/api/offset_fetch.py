@@ -24,11 +24,9 @@ from groupd.protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchRequest,
 )
-from groupd.protocol.wire.encode import STEP, Steps, Writer, without_stops
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import STEP, Reader, Writer
+from groupd.protocol.wire.registry import api
 
-_FLEXIBLE_FROM = 6
 _INT16 = Struct(">h").pack
 # Partition, offset and, from v5 on, leader epoch.
 _OFFSET = Struct(">iq").pack
@@ -39,19 +37,16 @@ _BARE_OFFSET_WITH_EPOCH = Struct(">iqi2xh").pack
 _BARE_OFFSET_FLEXIBLE = Struct(">iqiBhx").pack
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> OffsetFetchRequest:
+def read(reader: Reader) -> OffsetFetchRequest:
     version = reader.version
     if version < 8:
         group_id = reader.string()
         topics = _read_topics(reader)
         require_stable = reader.boolean() if version >= 7 else False
-        reader.end()
         group = OffsetFetchGroup(group_id, topics, require_stable=require_stable)
         return OffsetFetchRequest((group,))
-    groups = reader.array(_read_group)
+    groups = reader.structs(_read_group)
     require_stable = reader.boolean()
-    reader.end()
     return OffsetFetchRequest(
         tuple(
             OffsetFetchGroup(group_id, topics, member_id, member_epoch, require_stable)
@@ -67,86 +62,71 @@ def _read_group(
     member_id = reader.nullable_string() if reader.version >= 9 else None
     member_epoch = reader.int32() if reader.version >= 9 else -1
     topics = _read_topics(reader)
-    reader.end()
     return group_id, member_id, member_epoch, topics
 
 
 def _read_topics(reader: Reader) -> tuple[FetchTopic, ...] | None:
     if reader.version >= 2:
-        return reader.nullable_array(_read_topic)
-    return reader.array(_read_topic)
+        return reader.nullable_structs(_read_topic)
+    return reader.structs(_read_topic)
 
 
 def _read_topic(reader: Reader) -> FetchTopic:
     by_id = reader.version >= 10
     name = "" if by_id else reader.string()
     topic_id = reader.uuid() if by_id else NO_TOPIC_ID
-    topic = FetchTopic(name, reader.int32_array(), topic_id)
-    reader.end()
-    return topic
+    return FetchTopic(name, reader.int32_array(), topic_id)
 
 
-def encode(reply: OffsetFetchReply, version: int) -> bytearray:
-    return without_stops(encode_steps(reply, version))
-
-
-def encode_steps(reply: OffsetFetchReply, version: int) -> Steps:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None]:
+    version = writer.version
     if version >= 3:
         writer.int32(0)
     if version < 8:
         group = reply.groups[0]
-        yield from _write_topics(writer, group, version, 0)
+        yield from _write_topics(writer, group, 0)
         if version >= 2:
             writer.int16(group.error)
-    else:
-        writer.array_length(len(reply.groups))
-        written = 0
-        for group in reply.groups:
-            if written > STEP:
-                yield
-                written = 0
-            writer.string(group.group_id)
-            written = 1 + (yield from _write_topics(writer, group, version, written))
-            writer.int16(group.error)
-            writer.end()
-    writer.end()
-    return writer.buffer
-
-
-def _write_topics(
-    writer: Writer, group: FetchedGroup, version: int, written: int
-) -> Generator[None, None, int]:
-    """`written`: what has been since the last stop; gives the same, later. Nothing stops behind
-    the last one: most replies fit in one step, and go out at once."""
-    topics = group.topics if group.error == ErrorCode.NONE or version == 1 else ()
-    writer.array_length(len(topics))
-    for topic in topics:
+        return
+    written = 0
+    for group in writer.structs(reply.groups):
         if written > STEP:
             yield
             written = 0
-        if version >= 10:
+        writer.string(group.group_id)
+        written = 1 + (yield from _write_topics(writer, group, written))
+        writer.int16(group.error)
+
+
+def _write_topics(writer: Writer, group: FetchedGroup, written: int) -> Generator[None, None, int]:
+    """`written`: what has been since the last stop; gives the same, later. Nothing stops behind
+    the last one: most replies fit in one step, and go out at once."""
+    topics = group.topics if group.error == ErrorCode.NONE or writer.version == 1 else ()
+    for topic in writer.structs(topics):
+        if written > STEP:
+            yield
+            written = 0
+        if writer.version >= 10:
             writer.uuid(topic.topic_id)
         else:
             writer.string(topic.name)
         writer.array_length(len(topic.partitions))
         if len(topic.partitions) <= STEP:
-            _write_offsets(writer, topic.partitions, version)
+            _write_offsets(writer, topic.partitions)
         else:
             rest = iter(topic.partitions)
             while some := tuple(islice(rest, STEP)):
-                _write_offsets(writer, some, version)
+                _write_offsets(writer, some)
                 yield
-        writer.end()
         written += len(topic.partitions) + 1
     return written
 
 
-def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset], version: int) -> None:
+def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
     buffer = writer.buffer
     for p in offsets:
         if p.metadata:
-            if version >= 5:
+            if writer.version >= 5:
                 buffer += _OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch)
             else:
                 buffer += _OFFSET(p.partition, p.offset)
@@ -155,7 +135,7 @@ def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset], version: in
             writer.end()
         elif writer.flexible:
             buffer += _BARE_OFFSET_FLEXIBLE(p.partition, p.offset, p.leader_epoch, 1, p.error)
-        elif version >= 5:
+        elif writer.version >= 5:
             buffer += _BARE_OFFSET_WITH_EPOCH(p.partition, p.offset, p.leader_epoch, p.error)
         else:
             buffer += _BARE_OFFSET(p.partition, p.offset, p.error)
@@ -179,15 +159,4 @@ def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> Offs
     return OffsetFetchReply(tuple(group_failure(group, code) for group in request.groups))
 
 
-API = Api(
-    9,
-    "OffsetFetch",
-    1,
-    10,
-    _FLEXIBLE_FROM,
-    OffsetFetchRequest,
-    decode,
-    encode,
-    failure,
-    encode_steps,
-)
+API = api(9, OffsetFetchRequest, "1-10", "6+", read, write, failure)

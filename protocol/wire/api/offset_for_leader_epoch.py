@@ -11,26 +11,21 @@ from groupd.protocol.messages.data import (
     OffsetForLeaderEpochReply,
     OffsetForLeaderEpochRequest,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 _DEBUGGING_CONSUMER = -2
-_FLEXIBLE_FROM = 4
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> OffsetForLeaderEpochRequest:
+def read(reader: Reader) -> OffsetForLeaderEpochRequest:
     replica_id = reader.int32() if reader.version >= 3 else _DEBUGGING_CONSUMER
-    topics = reader.array(_topic)
-    reader.end()
+    topics = reader.structs(_topic)
     return OffsetForLeaderEpochRequest(topics, replica_id)
 
 
 def _topic(reader: Reader) -> LeaderEpochTopic:
     name = reader.string()
-    partitions = reader.array(_partition)
-    reader.end()
+    partitions = reader.structs(_partition)
     return LeaderEpochTopic(name, partitions)
 
 
@@ -38,26 +33,18 @@ def _partition(reader: Reader) -> LeaderEpochPartition:
     partition = reader.int32()
     current_leader_epoch = reader.int32()
     leader_epoch = reader.int32()
-    reader.end()
     return LeaderEpochPartition(partition, leader_epoch, current_leader_epoch)
 
 
-def encode(reply: OffsetForLeaderEpochReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: OffsetForLeaderEpochReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
+    for topic in writer.structs(reply.topics):
         writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for item in topic.partitions:
+        for item in writer.structs(topic.partitions):
             writer.int16(item.error)
             writer.int32(item.partition)
             writer.int32(item.leader_epoch)
             writer.int64(item.end_offset)
-            writer.end()
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -74,14 +61,4 @@ def failure(
     )
 
 
-API = Api(
-    23,
-    "OffsetForLeaderEpoch",
-    2,
-    4,
-    _FLEXIBLE_FROM,
-    OffsetForLeaderEpochRequest,
-    decode,
-    encode,
-    failure,
-)
+API = api(23, OffsetForLeaderEpochRequest, "2-4", "4+", read, write, failure)

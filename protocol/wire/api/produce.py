@@ -26,91 +26,74 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Reader, Writer
 from groupd.protocol.wire.leaders import current_leader, node_endpoints
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.wire.registry import api, decoder
 
 # Partition, error, base offset.
 _PARTITION = Struct(">ihq")
-_FLEXIBLE_FROM = 9
 
 
 def _transactional_id(reader: Reader) -> str | None:
     return reader.nullable_string() if reader.version >= 3 else None
 
 
-transactional_id_of = decoder(_FLEXIBLE_FROM)(_transactional_id)
+transactional_id_of = decoder(_transactional_id, flexible_from=9, whole=False)
 """(frame, offset, version) -> the transactional id, without decoding what comes behind it."""
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> ProduceRequest:
+def read(reader: Reader) -> ProduceRequest:
     transactional_id = _transactional_id(reader)
     acks = reader.int16()
     timeout_ms = reader.int32()
-    topics = reader.array(_topic)
-    reader.end()
+    topics = reader.structs(_topic)
     return ProduceRequest(topics, acks, timeout_ms, transactional_id)
 
 
 def _topic(reader: Reader) -> ProduceTopic:
     name = reader.string() if reader.version <= 12 else ""
     topic_id = reader.uuid() if reader.version >= 13 else NO_TOPIC_ID
-    partitions = reader.array(_partition)
-    reader.end()
+    partitions = reader.structs(_partition)
     return ProduceTopic(name, topic_id, partitions)
 
 
 def _partition(reader: Reader) -> ProducePartition:
     partition = reader.int32()
     records = reader.nullable_bytes()
-    reader.end()
     return ProducePartition(partition, records)
 
 
-def encode(reply: ProduceReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
-        if version >= 13:
+def write(writer: Writer, reply: ProduceReply) -> None:
+    for topic in writer.structs(reply.topics):
+        if writer.version >= 13:
             writer.uuid(topic.topic_id)
         else:
             writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for partition in topic.partitions:
-            _write_partition(writer, partition, version)
-        writer.end()
-    if version >= 1:
+        for partition in writer.structs(topic.partitions):
+            _write_partition(writer, partition)
+    if writer.version >= 1:
         writer.int32(0)
-    if version >= 10 and reply.node_endpoints:
-        writer.tagged([(0, node_endpoints(reply.node_endpoints))])
-    else:
-        writer.end()
-    return writer.buffer
+    if writer.version >= 10 and reply.node_endpoints:
+        writer.tagged_field(0, node_endpoints(reply.node_endpoints))
 
 
-def _write_partition(writer: Writer, partition: ProducedPartition, version: int) -> None:
+def _write_partition(writer: Writer, partition: ProducedPartition) -> None:
     writer.buffer += _PARTITION.pack(
         partition.partition,
         partition.error,
         partition.base_offset,
     )
-    if version >= 2:
+    if writer.version >= 2:
         writer.int64(partition.log_append_time_ms)
-    if version >= 5:
+    if writer.version >= 5:
         writer.int64(partition.log_start_offset)
-    if version >= 8:
-        writer.array_length(len(partition.record_errors))
-        for error in partition.record_errors:
+    if writer.version >= 8:
+        for error in writer.structs(partition.record_errors):
             writer.int32(error.index)
             writer.nullable_string(error.message)
-            writer.end()
         writer.nullable_string(partition.error_message)
-    if version >= 10 and partition.current_leader is not None:
-        writer.tagged([(0, current_leader(partition.current_leader))])
-    else:
-        writer.end()
+    if writer.version >= 10 and partition.current_leader is not None:
+        writer.tagged_field(0, current_leader(partition.current_leader))
 
 
 def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceReply:
@@ -129,4 +112,4 @@ def failure(request: ProduceRequest, code: ErrorCode, message: str | None) -> Pr
     )
 
 
-API = Api(0, "Produce", 0, 13, _FLEXIBLE_FROM, ProduceRequest, decode, encode, failure)
+API = api(0, ProduceRequest, "0-13", "9+", read, write, failure)

@@ -8,27 +8,17 @@ There is no error above the partition: an error of the whole request stands on e
 from __future__ import annotations
 
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages import NO_TOPIC_ID
-from groupd.protocol.messages.offsets import (
-    CommitPartition,
-    CommitTopic,
-    PartitionError,
-    TopicErrors,
-    TxnOffsetCommitReply,
-    TxnOffsetCommitRequest,
-)
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.outcomes import commit_failure, read_commit_topics, write_commit_topics
+from groupd.protocol.wire.registry import api
 
-_FLEXIBLE_FROM = 3
-_BY_ID_FROM = 6
+_ID_FROM = 6
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> TxnOffsetCommitRequest:
+def read(reader: Reader) -> TxnOffsetCommitRequest:
     with_member = reader.version >= 3
-    request = TxnOffsetCommitRequest(
+    return TxnOffsetCommitRequest(
         transactional_id=reader.string(),
         group_id=reader.string(),
         producer_id=reader.int64(),
@@ -36,67 +26,19 @@ def decode(reader: Reader) -> TxnOffsetCommitRequest:
         generation_or_epoch=reader.int32() if with_member else -1,
         member_id=reader.string() if with_member else "",
         group_instance_id=reader.nullable_string() if with_member else None,
-        topics=reader.array(_topic),
+        topics=read_commit_topics(reader, epoch_from=2, id_from=_ID_FROM),
     )
-    reader.end()
-    return request
 
 
-def _topic(reader: Reader) -> CommitTopic:
-    by_id = reader.version >= _BY_ID_FROM
-    name = "" if by_id else reader.string()
-    topic_id = reader.uuid() if by_id else NO_TOPIC_ID
-    partitions = reader.array(_partition)
-    reader.end()
-    return CommitTopic(name, partitions, topic_id)
-
-
-def _partition(reader: Reader) -> CommitPartition:
-    partition = CommitPartition(
-        partition=reader.int32(),
-        offset=reader.int64(),
-        leader_epoch=reader.int32() if reader.version >= 2 else -1,
-        metadata=reader.nullable_string(),
-    )
-    reader.end()
-    return partition
-
-
-def encode(reply: TxnOffsetCommitReply, version: int) -> bytearray:
-    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+def write(writer: Writer, reply: TxnOffsetCommitReply) -> None:
     writer.int32(0)
-    writer.array_length(len(reply.topics))
-    for topic in reply.topics:
-        if version >= _BY_ID_FROM:
-            writer.uuid(topic.topic_id)
-        else:
-            writer.string(topic.name)
-        writer.array_length(len(topic.partitions))
-        for item in topic.partitions:
-            writer.int32(item.partition)
-            writer.int16(item.error)
-            writer.end()
-        writer.end()
-    writer.end()
-    return writer.buffer
+    write_commit_topics(writer, reply.topics, id_from=_ID_FROM)
 
 
 def failure(
     request: TxnOffsetCommitRequest, code: ErrorCode, _: str | None
 ) -> TxnOffsetCommitReply:
-    """The error stands on every partition of the request."""
-    return TxnOffsetCommitReply(
-        tuple(
-            TopicErrors(
-                topic.name,
-                tuple(PartitionError(p.partition, code) for p in topic.partitions),
-                topic.topic_id,
-            )
-            for topic in request.topics
-        )
-    )
+    return TxnOffsetCommitReply(commit_failure(request.topics, code))
 
 
-API = Api(
-    28, "TxnOffsetCommit", 0, 6, _FLEXIBLE_FROM, TxnOffsetCommitRequest, decode, encode, failure
-)
+API = api(28, TxnOffsetCommitRequest, "0-6", "3+", read, write, failure)

@@ -9,20 +9,16 @@ from groupd.protocol.messages.quorum import (
     UpdateFeaturesReply,
     UpdateFeaturesRequest,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api, code_and_message
 
-_FLEXIBLE_FROM = 0
 _UPGRADE, _UNSAFE_DOWNGRADE = 1, 3
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> UpdateFeaturesRequest:
+def read(reader: Reader) -> UpdateFeaturesRequest:
     timeout_ms = reader.int32()
-    updates = reader.array(_update)
+    updates = reader.structs(_update)
     validate_only = reader.version >= 1 and reader.boolean()
-    reader.end()
     return UpdateFeaturesRequest(updates, validate_only, timeout_ms)
 
 
@@ -33,32 +29,20 @@ def _update(reader: Reader) -> FeatureUpdate:
         upgrade_type = reader.int8()
     else:
         upgrade_type = _UNSAFE_DOWNGRADE if reader.boolean() else _UPGRADE
-    reader.end()
     return FeatureUpdate(feature, level, upgrade_type)
 
 
-def encode(reply: UpdateFeaturesReply, version: int) -> bytearray:
-    writer = Writer(flexible=True)
+def write(writer: Writer, reply: UpdateFeaturesReply) -> None:
     writer.int32(0)
     writer.int16(reply.error)
     writer.nullable_string(reply.error_message)
-    if version <= 1:
-        writer.array_length(len(reply.features))
-        for feature in reply.features:
+    if writer.version <= 1:
+        for feature in writer.structs(reply.features):
             writer.string(feature)
             writer.int16(ErrorCode.NONE)
             writer.nullable_string(None)
-            writer.end()
-    writer.end()
-    return writer.buffer
 
 
-def failure(
-    request: UpdateFeaturesRequest, code: ErrorCode, message: str | None
-) -> UpdateFeaturesReply:
-    return UpdateFeaturesReply(code, message)
-
-
-API = Api(
-    57, "UpdateFeatures", 0, 2, _FLEXIBLE_FROM, UpdateFeaturesRequest, decode, encode, failure
+API = api(
+    57, UpdateFeaturesRequest, "0-2", "0+", read, write, code_and_message(UpdateFeaturesReply)
 )

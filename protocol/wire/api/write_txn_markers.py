@@ -13,57 +13,40 @@ from groupd.protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WrittenMarker,
 )
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import Reader, decoder
-from groupd.protocol.wire.registry import Api
-
-_FLEXIBLE_FROM = 1
+from groupd.protocol.primitives import Reader, Writer
+from groupd.protocol.wire.registry import api
 
 
-@decoder(_FLEXIBLE_FROM)
-def decode(reader: Reader) -> WriteTxnMarkersRequest:
-    markers = reader.array(_marker)
-    reader.end()
+def read(reader: Reader) -> WriteTxnMarkersRequest:
+    markers = reader.structs(_marker)
     return WriteTxnMarkersRequest(markers)
 
 
 def _marker(reader: Reader) -> WritableMarker:
-    marker = WritableMarker(
+    return WritableMarker(
         producer_id=reader.int64(),
         producer_epoch=reader.int16(),
         committed=reader.boolean(),
-        topics=reader.array(_topic),
+        topics=reader.structs(_topic),
         coordinator_epoch=reader.int32(),
         transaction_version=reader.int8() if reader.version >= 2 else 0,
     )
-    reader.end()
-    return marker
 
 
 def _topic(reader: Reader) -> MarkerTopic:
     name = reader.string()
     partitions = reader.int32_array()
-    reader.end()
     return MarkerTopic(name, partitions)
 
 
-def encode(reply: WriteTxnMarkersReply, _: int) -> bytearray:
-    writer = Writer(flexible=True)
-    writer.array_length(len(reply.markers))
-    for marker in reply.markers:
+def write(writer: Writer, reply: WriteTxnMarkersReply) -> None:
+    for marker in writer.structs(reply.markers):
         writer.int64(marker.producer_id)
-        writer.array_length(len(marker.topics))
-        for topic in marker.topics:
+        for topic in writer.structs(marker.topics):
             writer.string(topic.name)
-            writer.array_length(len(topic.partitions))
-            for partition, error in topic.partitions:
+            for partition, error in writer.structs(topic.partitions):
                 writer.int32(partition)
                 writer.int16(error)
-                writer.end()
-            writer.end()
-        writer.end()
-    writer.end()
-    return writer.buffer
 
 
 def failure(
@@ -86,6 +69,4 @@ def failure(
     )
 
 
-API = Api(
-    27, "WriteTxnMarkers", 1, 2, _FLEXIBLE_FROM, WriteTxnMarkersRequest, decode, encode, failure
-)
+API = api(27, WriteTxnMarkersRequest, "1-2", "1+", read, write, failure)

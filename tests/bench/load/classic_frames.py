@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Writer
 from tests.bench.frames import request_frame
 
 REBALANCE_MS = 60_000
@@ -15,7 +15,7 @@ ASSIGNMENT = bytes(10)
 def _subscription(topic: str) -> bytes:
     writer = Writer(flexible=False)
     writer.int16(0)
-    writer.array((topic,), writer.string)
+    writer.array((topic,), Writer.string)
     writer.nullable_bytes(None)
     return bytes(writer.buffer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from struct import Struct
 
-from groupd.protocol.wire.encode import Writer
+from groupd.protocol.primitives import Writer
 from tests.bench import frames
 from tests.bench.fill import TOPIC
 from tests.bench.stalls.store import EPOCH, HUGE, member_id
@@ -41,7 +41,7 @@ class Client:
     def describe(self) -> bytes:
         """ConsumerGroupDescribe."""
         writer = Writer(flexible=True)
-        writer.array((HUGE,), writer.string)
+        writer.array((HUGE,), Writer.string)
         writer.boolean(False)
         writer.end()
         return self.ask(frames.request_frame(DESCRIBE, 0, writer.buffer, flexible=True))

@@ -111,10 +111,10 @@ async def test_a_damaged_log_fails_its_shard_and_no_other(damaged: Any) -> None:
 
 async def test_an_error_in_replay_fails_the_shard_at_start_not_the_daemon() -> None:
     def change(shard: GroupCoordinatorShard) -> None:
-        def failing(records: Any, offsets: Any, producer: Any) -> None:
+        def failing(group_id: str, topic: str, offsets: Any) -> None:
             raise KeyError("bug")
 
-        shard.replay_all = failing  # type: ignore[method-assign]
+        shard.replay_offsets = failing  # type: ignore[method-assign]
 
     bench = Bench(await store_with([offset("g", 1)]), change=change)
     with capture_logs() as logs:

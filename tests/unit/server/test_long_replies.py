@@ -33,8 +33,9 @@ from groupd.protocol.messages.offsets import (
     FetchedTopic,
     OffsetFetchReply,
 )
+from groupd.protocol.primitives import STEP
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.encode import STEP, Steps
+from groupd.protocol.wire.registry import Steps
 from tests.support.raw import frame, request, string
 from tests.unit.server.harness import Client, FakeTransport, correlations, heartbeat
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupd.protocol.messages.offsets import CommitPartition, OffsetCommitRequest
+from groupd.protocol.primitives import Writer
+from groupd.protocol.wire import outcomes
 from groupd.protocol.wire.api import offset_commit
-from groupd.protocol.wire.encode import Writer
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -33,7 +34,9 @@ def body(entries: list[tuple[CommitPartition, tuple[tuple[int, bytes], ...]]]) -
         writer.int64(entry.offset)
         writer.int32(entry.leader_epoch)
         writer.nullable_string(entry.metadata)
-        writer.tagged(tagged)
+        for tag, payload in tagged:
+            writer.tagged_field(tag, payload)
+        writer.end()
     writer.end()
     writer.end()
     return bytes(writer.buffer)
@@ -57,7 +60,7 @@ def test_all_at_once_is_one_by_one(
     requests = (whole, whole[:at], changed)
     at_once = [decoded(request) for request in requests]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offset_commit, "_read_bare_partitions", lambda reader: ())
+        patch.setattr(outcomes, "_read_bare_partitions", lambda reader: ())
         assert [decoded(request) for request in requests] == at_once
     first = at_once[0]
     assert isinstance(first, OffsetCommitRequest)
@@ -67,6 +70,6 @@ def test_all_at_once_is_one_by_one(
 def test_partitions_without_metadata_are_read_at_once() -> None:
     entries = [(CommitPartition(p, 7 * p, -1, "" if p % 2 else None), ()) for p in range(200)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(offset_commit, "_read_partition_flexible")
+        patch.setattr(outcomes, "_read_partition", None)
         request = offset_commit.API.decode(body(entries), 0, 9)
     assert list(request.topics[0].partitions) == [entry for entry, _ in entries]

@@ -14,7 +14,7 @@ from groupd.protocol.wire.header import (
     request_header_version,
 )
 from groupd.protocol.wire.header import parse_request_header as parse
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 
 
 def parse_request_header(frame: bytes) -> RequestHeader:

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupd.protocol.primitives import BadBytes, Reader
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.reader import MalformedRequest, Reader
+from groupd.protocol.wire.registry import MalformedRequest
 from tests.unit.wire.kio_oracle import request_entities, to_bytes
 from tests.unit.wire.test_group_requests import CASES
 
@@ -230,7 +231,7 @@ def test_garbage_is_decoded_or_refused_but_nothing_else() -> None:
 def test_varint_limits() -> None:
     assert Reader(varint(2**35 - 1), 0, 0, True).uvarint() == 2**35 - 1
     assert Reader(b"\x80\x80\x80\x80\x00", 0, 0, True).uvarint() == 0
-    with pytest.raises(MalformedRequest):
+    with pytest.raises(BadBytes):
         Reader(b"\x80\x80\x80\x80\x80\x00", 0, 0, True).uvarint()
 
 

@@ -12,7 +12,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiVersionsReply, ApiVersionsRequest, Feature
 from groupd.protocol.messages.groups import DeletedGroup, DeleteGroupsReply, DeleteGroupsRequest
 from groupd.protocol.wire.apis import API_BY_KEY
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 from tests.unit.wire.kio_oracle import NEWER_THAN_KIO, kio_class
 
 API_VERSIONS, DELETE_GROUPS = API_BY_KEY[18], API_BY_KEY[42]

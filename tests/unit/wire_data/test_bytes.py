@@ -25,14 +25,14 @@ from groupd.protocol.wire.api import (
     produce,
     txn_offset_commit,
 )
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 
 TOPIC_ID = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
 
 
 def test_produce_v3_as_aiokafka_sends_it() -> None:
     body = bytes.fromhex("ffff 0001 000005dc 00000001 0001 74 00000001 00000007 00000003 010203")
-    assert produce.decode(body, 0, 3) == d.ProduceRequest(
+    assert produce.API.decode(body, 0, 3) == d.ProduceRequest(
         (d.ProduceTopic("t", NO_TOPIC_ID, (d.ProducePartition(7, b"\x01\x02\x03"),)),), 1, 1500
     )
 
@@ -40,7 +40,7 @@ def test_produce_v3_as_aiokafka_sends_it() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_produce_before_v3_has_no_transactional_id(version: int) -> None:
     body = bytes.fromhex("ffff 000005dc 00000001 0001 74 00000001 00000007 00000003 010203")
-    assert produce.decode(body, 0, version) == d.ProduceRequest(
+    assert produce.API.decode(body, 0, version) == d.ProduceRequest(
         (d.ProduceTopic("t", NO_TOPIC_ID, (d.ProducePartition(7, b"\x01\x02\x03"),)),), -1, 1500
     )
 
@@ -52,14 +52,14 @@ def test_produce_before_v3_has_no_transactional_id(version: int) -> None:
 def test_produce_replies_before_v3(version: int, append_time: str, throttle: str) -> None:
     item = d.ProducedPartition(7, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     reply = d.ProduceReply((d.ProducedTopic("t", NO_TOPIC_ID, (item,)),))
-    assert produce.encode(reply, version) == bytes.fromhex(
+    assert produce.API.encode(reply, version) == bytes.fromhex(
         f"00000001 0001 74 00000001 00000007 002b ffffffffffffffff {append_time} {throttle}"
     )
 
 
 def test_produce_v13_null_records_and_nested_tags() -> None:
     body = bytes.fromhex(f"00 ffff 00000000 02 {TOPIC_ID.hex()} 02 00000007 00 010501ff 00 00")
-    assert produce.decode(body, 0, 13) == d.ProduceRequest(
+    assert produce.API.decode(body, 0, 13) == d.ProduceRequest(
         (d.ProduceTopic("", TOPIC_ID, (d.ProducePartition(7, None),)),), -1, 0
     )
 
@@ -68,14 +68,14 @@ def test_produce_records_are_the_bytes_of_the_frame() -> None:
     """Nothing looks into the batches: even what is no batch comes out untouched."""
     records = bytes(range(256)) * 4096
     head = bytes.fromhex("ffff ffff 00000000 00000001 0001 74 00000001 00000000 00100000")
-    decoded = produce.decode(head + records, 0, 3)
+    decoded = produce.API.decode(head + records, 0, 3)
     assert decoded.topics[0].partitions[0].records == records
 
 
 def test_produce_reply_append_time_beyond_any_datetime() -> None:
     item = d.ProducedPartition(0, base_offset=1, log_append_time_ms=2**63 - 1)
     reply = d.ProduceReply((d.ProducedTopic("t", TOPIC_ID, (item,)),))
-    assert produce.encode(reply, 3) == bytes.fromhex(
+    assert produce.API.encode(reply, 3) == bytes.fromhex(
         "00000001 0001 74 00000001 00000000 0000 0000000000000001 7fffffffffffffff 00000000"
     )
 
@@ -83,7 +83,7 @@ def test_produce_reply_append_time_beyond_any_datetime() -> None:
 def test_fetch_v4_empty_records_are_not_null() -> None:
     """librdkafka and the Java client want an empty record set, length 0, not -1."""
     reply = d.FetchReply(topics=(d.FetchedDataTopic("t", TOPIC_ID, (d.FetchedPartition(1),)),))
-    assert fetch.encode(reply, 4) == bytes.fromhex(
+    assert fetch.API.encode(reply, 4) == bytes.fromhex(
         "00000000 00000001 0001 74 00000001"
         "00000001 0000 ffffffffffffffff ffffffffffffffff ffffffff 00000000"
     )
@@ -107,7 +107,7 @@ def test_fetch_v18_reply_with_all_tagged_fields() -> None:
         (d.FetchedDataTopic("t", TOPIC_ID, (partition,)),),
         (c.Node(1, "h", 2),),
     )
-    assert fetch.encode(reply, 18) == bytes.fromhex(
+    assert fetch.API.encode(reply, 18) == bytes.fromhex(
         f"00000000 0000 00000009 02 {TOPIC_ID.hex()} 02"
         "00000001 004a 0000000000000002 0000000000000003 0000000000000004 01 ffffffff 02 aa"
         "02 00 0d 00000005 0000000000000006 00 01 09 00000007 00000008 00"
@@ -125,9 +125,9 @@ def test_fetch_v15_replica_state(tags: str, replica_id: int | None) -> None:
     body = bytes.fromhex("000001f4 00000001 7fffffff 00 00000000 ffffffff 01 01 01" + tags)
     if replica_id is None:
         with pytest.raises(MalformedRequest):
-            fetch.decode(body, 0, 15)
+            fetch.API.decode(body, 0, 15)
     else:
-        assert fetch.decode(body, 0, 15) == d.FetchRequest((), replica_id=replica_id)
+        assert fetch.API.decode(body, 0, 15) == d.FetchRequest((), replica_id=replica_id)
 
 
 def test_fetch_encoder_copies_large_records_once() -> None:
@@ -135,7 +135,7 @@ def test_fetch_encoder_copies_large_records_once() -> None:
     topic = d.FetchedDataTopic("t", TOPIC_ID, (d.FetchedPartition(0, records=records),))
     tracemalloc.start()
     try:
-        size = len(fetch.encode(d.FetchReply(topics=(topic,)), 17))
+        size = len(fetch.API.encode(d.FetchReply(topics=(topic,)), 17))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -147,7 +147,7 @@ def test_fetch_encoder_copies_large_records_once() -> None:
 @pytest.mark.parametrize("timestamp_ms", [-(2**63), -4, -1, 2**63 - 1])
 def test_list_offsets_timestamps_at_the_extremes(timestamp_ms: int) -> None:
     body = bytes.fromhex("ffffffff 00000001 0001 74 00000001 00000000")
-    decoded = list_offsets.decode(body + timestamp_ms.to_bytes(8, "big", signed=True), 0, 1)
+    decoded = list_offsets.API.decode(body + timestamp_ms.to_bytes(8, "big", signed=True), 0, 1)
     assert decoded.topics[0].partitions == (d.ListOffsetsPartition(0, timestamp_ms),)
 
 
@@ -167,23 +167,23 @@ def test_list_offsets_timestamps_at_the_extremes(timestamp_ms: int) -> None:
 def test_metadata_all_none_or_some(
     version: int, body: str, topics: tuple[tuple[str | None, bytes], ...] | None
 ) -> None:
-    assert metadata.decode(bytes.fromhex(body), 0, version) == c.MetadataRequest(topics)
+    assert metadata.API.decode(bytes.fromhex(body), 0, version) == c.MetadataRequest(topics)
 
 
 @pytest.mark.parametrize("body", ["ffffffff", "fffffffe"])
 def test_metadata_v0_has_no_null(body: str) -> None:
     with pytest.raises(MalformedRequest):
-        metadata.decode(bytes.fromhex(body), 0, 0)
+        metadata.API.decode(bytes.fromhex(body), 0, 0)
 
 
 def test_metadata_v9_names_are_not_nullable() -> None:
     with pytest.raises(MalformedRequest):
-        metadata.decode(bytes.fromhex("02 00 00 01 00 00 00"), 0, 9)
+        metadata.API.decode(bytes.fromhex("02 00 00 01 00 00 00"), 0, 9)
 
 
 def test_metadata_reply_v10_has_no_null_name() -> None:
     reply = c.MetadataReply((), None, -1, (c.TopicInfo(None, TOPIC_ID),))
-    assert metadata.encode(reply, 10) == bytes.fromhex(
+    assert metadata.API.encode(reply, 10) == bytes.fromhex(
         f"00000000 01 00 ffffffff 02 0000 01 {TOPIC_ID.hex()} 00 01 80000000 00 80000000 00"
     )
 
@@ -193,7 +193,7 @@ def test_create_topics_reply_configs_are_never_null(version: int) -> None:
     """Java's Admin fails with a NullPointerException on null."""
     topic_id = TOPIC_ID.hex() if version == 7 else ""
     reply = t.CreateTopicsReply((t.CreatedTopic("t", TOPIC_ID),))
-    assert create_topics.encode(reply, version) == bytes.fromhex(
+    assert create_topics.API.encode(reply, version) == bytes.fromhex(
         f"00000000 02 02 74 {topic_id} 0000 00 ffffffff ffff 01 00 00"
     )
 
@@ -202,7 +202,7 @@ def test_create_topics_reply_config_error_is_tag_0() -> None:
     reply = t.CreateTopicsReply(
         (t.CreatedTopic("t", config_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED),)
     )
-    assert create_topics.encode(reply, 5) == bytes.fromhex(
+    assert create_topics.API.encode(reply, 5) == bytes.fromhex(
         "00000000 02 02 74 0000 00 ffffffff ffff 01 01 00 02 001d 00"
     )
 
@@ -210,24 +210,24 @@ def test_create_topics_reply_config_error_is_tag_0() -> None:
 @pytest.mark.parametrize("version", [1, 6])
 def test_delete_topics_array_is_not_nullable(version: int) -> None:
     with pytest.raises(MalformedRequest):
-        delete_topics.decode(b"\xff\xff\xff\xff" if version == 1 else b"\x00" * 9, 0, version)
+        delete_topics.API.decode(b"\xff\xff\xff\xff" if version == 1 else b"\x00" * 9, 0, version)
 
 
 def test_booleans_are_any_byte_but_zero() -> None:
-    decoded = create_partitions.decode(bytes.fromhex("00000000 00000000 07"), 0, 0)
+    decoded = create_partitions.API.decode(bytes.fromhex("00000000 00000000 07"), 0, 0)
     assert decoded.validate_only is True
 
 
 def test_init_producer_id_timeout_extremes() -> None:
     for timeout_ms in (-(2**31), 2**31 - 1):
         body = b"\xff\xff" + timeout_ms.to_bytes(4, "big", signed=True)
-        assert init_producer_id.decode(body, 0, 0) == d.InitProducerIdRequest(None, timeout_ms)
+        assert init_producer_id.API.decode(body, 0, 0) == d.InitProducerIdRequest(None, timeout_ms)
 
 
 def test_describe_topic_partitions_null_cursor_is_any_negative_byte() -> None:
     for marker, cursor in (("ff", None), ("80", None), ("01 02 74 00000003 00", ("t", 3))):
         body = bytes.fromhex(f"01 000007d0 {marker} 00")
-        decoded = describe_topic_partitions.decode(body, 0, 0)
+        decoded = describe_topic_partitions.API.decode(body, 0, 0)
         assert decoded == c.DescribeTopicPartitionsRequest((), 2000, cursor)
 
 
@@ -237,11 +237,11 @@ def test_txn_offset_commit_v6_names_topics_by_id() -> None:
         f"02 {TOPIC_ID.hex()} 02 00000001 0000000000000009 ffffffff 00 00 00 00"
     )
     partition = o.CommitPartition(1, 9, -1, None)
-    assert txn_offset_commit.decode(body, 0, 6) == o.TxnOffsetCommitRequest(
+    assert txn_offset_commit.API.decode(body, 0, 6) == o.TxnOffsetCommitRequest(
         "tx", "g", 7, 3, (o.CommitTopic("", (partition,), TOPIC_ID),), 5, "m", None
     )
     errors = (o.PartitionError(1, ErrorCode.STALE_MEMBER_EPOCH),)
     reply = o.TxnOffsetCommitReply((o.TopicErrors("t", errors, TOPIC_ID),))
-    assert txn_offset_commit.encode(reply, 6) == bytes.fromhex(
+    assert txn_offset_commit.API.encode(reply, 6) == bytes.fromhex(
         f"00000000 02 {TOPIC_ID.hex()} 02 00000001 0071 00 00 00"
     )

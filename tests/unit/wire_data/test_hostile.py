@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from groupd.protocol.wire.reader import MalformedRequest
+from groupd.protocol.wire.registry import MalformedRequest
 from tests.unit.wire_data.cases import VERSIONED, VERSIONED_IDS, Case
 from tests.unit.wire_data.data_samples import NAME
 from tests.unit.wire_data.oracle import request_bytes

@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.workers.messages import (
     CALLS,
     AdminAnswer,
@@ -147,7 +147,9 @@ QUESTIONS = {
     WorkerOperation.REPLACE: Replacement("a", 3, 0, 6, ROWS, 6),
     WorkerOperation.DELETE: ["a"],
     WorkerOperation.FORWARD: Forward("/::1", b"\0\1\2"),
-    WorkerOperation.VERIFY: Verify("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)), True),
+    WorkerOperation.VERIFY: Verify(
+        TransactionalWrite("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0))), True
+    ),
     WorkerOperation.GROUP_CONFIGS: GroupNews("g", {"consumer.session.timeout.ms": "1"}),
     WorkerOperation.BROKER_CONFIGS: {"message.max.bytes": "5"},
     WorkerOperation.MARKER: MarkerOrder(Marker(7, 3, True, 9, 2), (("__consumer_offsets", 4),)),

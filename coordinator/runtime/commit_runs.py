@@ -1,0 +1,139 @@
+"""Runs of offset commits: what nearly all of a log is, read many at a time (docs/adr/0033).
+
+Neighbouring records differ in few places: values as they are written today (v4) without metadata
+and with one topic id, all of one size, and mostly the same group and topic. The first record of a
+run is read and decoded in the ordinary way. Those behind it that have the very same bytes but for
+offset delta, group, topic, partition, offset, leader epoch and commit time are unpacked in one go,
+without a line of Python for each field. Whatever looks different ends the run and is read in the
+ordinary way, which is therefore the only one that knows what is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from groupd.coordinator.core.offsets.store import StoredOffset
+from groupd.protocol.messages import TopicId
+from groupd.protocol.records.batch import BatchHeader, read_records
+from groupd.protocol.records.codec import CorruptRecord, RecordDecoder
+from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
+from groupd.protocol.records.varints import zigzag
+
+_COMMIT_KEY = b"\x00\x01"
+_VERSION = b"\x00\x04"
+_VALUE_SIZES = 24, 42
+"""Of a value without metadata: without a topic id, and with one."""
+_TAGS_AT = 23
+_PARTITION_BYTES = 4
+_WIDE = 64
+"""Offset deltas from here on are varints of two bytes."""
+_TWO_BYTES = 0x8000, 0x8080
+"""Such a varint as one number: these bits, of those."""
+
+
+class CommitRun(NamedTuple):
+    """`topics`: group, topic and its offsets by partition, as they are once all `records` are
+    applied in their order; `position`: where the next record begins."""
+
+    topics: list[tuple[str, str, dict[int, StoredOffset]]]
+    records: int
+    position: int
+
+
+@lru_cache(maxsize=1024)
+def _layout(front: int, wide: bool, opening: int, ending: int) -> Struct:
+    """A record: length, attributes and timestamp delta; the offset delta; the key up to the
+    partition; the partition; size and version of the value, offset, leader epoch, length of the
+    metadata, commit time, the rest."""
+    return Struct(f">{front}s{'H' if wide else 'B'}{opening}si3sqiBq{ending}s")
+
+
+def take_run(
+    decoder: RecordDecoder, header: BatchHeader, data: bytes, position: int, index: int, most: int
+) -> CommitRun | None:
+    """The run that begins with record `index` at `position`, at most `most` records; None if that
+    one is no commit as described above. Raises CorruptBatch, CorruptRecord."""
+    delta, _, key, value, start, headers_at, end = next(read_records(header, data, position, index))
+    if key is None or value is None or key[:2] != _COMMIT_KEY or value[:2] != _VERSION:
+        return None
+    if len(value) not in _VALUE_SIZES or not 0 <= delta < _WIDE**2:
+        return None
+    record = decoder.decode(key, value)
+    assert isinstance(record.value, OffsetCommitValue)
+    if record.value.metadata:
+        return None
+    # Where the fields stand, if every number takes as few bytes as it can.
+    key_size, place = zigzag(len(key)), zigzag(delta)
+    value_at = headers_at - len(value)
+    opening_at = value_at - 1 - len(key) - len(key_size)
+    delta_at = opening_at - len(place)
+    if data[delta_at:value_at] != place + key_size + key + zigzag(len(value)):
+        return None
+    layout = _layout(
+        delta_at - start,
+        len(place) == 2,
+        value_at - 1 - _PARTITION_BYTES - opening_at,
+        end - value_at - _TAGS_AT,
+    )
+    count = min(most, (len(data) - start) // layout.size)
+    rows = layout.iter_unpack(memoryview(data)[start : start + count * layout.size])
+    topics, taken = _alike(
+        rows, decoder, record.value.topic_id, key_size, header.base_offset, len(place) == 2
+    )
+    return CommitRun(topics, taken, start + taken * layout.size)
+
+
+def _alike(
+    rows: Iterator[tuple[Any, ...]],
+    decoder: RecordDecoder,
+    topic_id: TopicId,
+    key_size: bytes,
+    base_offset: int,
+    wide: bool,
+) -> tuple[list[tuple[str, str, dict[int, StoredOffset]]], int]:
+    """The commits of those rows at the front that are like the first one, and how many."""
+    new = tuple.__new__  # a tuple made as such is made without a call of Python
+    topics: list[tuple[str, str, dict[int, StoredOffset]]] = []
+    offsets: dict[int, StoredOffset] = {}
+    same: tuple[Any, ...] | None = None
+    before, taken, before_ms = b"", 0, 0
+    for front, delta, opening, partition, head, offset, epoch, length, at_ms, rest in rows:
+        if same is None:
+            same = front, head, length, rest
+        elif same != (front, head, length, rest):
+            break
+        if wide:
+            if delta & _TWO_BYTES[1] != _TWO_BYTES[0]:
+                break
+            delta = delta >> 8 & 0x7F | (delta & 0x7F) << 7
+        if delta & 1 or (delta >= 0x80 and not wide):
+            break
+        if opening != before:
+            names = _names(decoder, key_size, opening)
+            if names is None:
+                break
+            before, offsets = opening, {}
+            topics.append((*names, offsets))
+        if at_ms == before_ms:
+            at_ms = before_ms  # one object for all of a commit
+        before_ms = at_ms
+        log_offset = base_offset + (delta >> 1)
+        offsets[partition] = new(StoredOffset, (offset, epoch, "", at_ms, -1, topic_id, log_offset))
+        taken += 1
+    return topics, taken
+
+
+def _names(decoder: RecordDecoder, key_size: bytes, opening: bytes) -> tuple[str, str] | None:
+    """Group and topic of a key without its partition, behind its size; None: it is another kind of
+    key, or damaged."""
+    if not opening.startswith(key_size + _COMMIT_KEY):
+        return None
+    try:
+        key = decoder.decode(opening[len(key_size) :] + bytes(_PARTITION_BYTES), None).key
+    except CorruptRecord:
+        return None
+    assert isinstance(key, OffsetCommitKey)
+    return key.group, key.topic
