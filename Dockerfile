@@ -4,9 +4,9 @@
 #   docker run -p 9092:9092 -p 9644:9644 -v groupd:/data groupd \
 #       serve --listen 0.0.0.0:9092 --admin 0.0.0.0:9644 --data-dir /data --advertised 127.0.0.1:9092
 #
-# Arguments replace the whole CMD below, so repeat what you keep of it. --advertised is the address
-# that clients are told in metadata: one that they can reach from where they are. Without it they
-# are told 127.0.0.1:9092, which serves clients on the machine that publishes the port.
+# Arguments replace the whole CMD below, so repeat those of them that you keep. --advertised is the
+# address that clients get in metadata replies; they must be able to reach it. Without the flag they
+# get 127.0.0.1:9092, which is right for clients on the machine that publishes the port.
 
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1

@@ -12,7 +12,6 @@ REPORT_LOG := build/demo-log
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-JAVA_LIB := tests/clients/java/target/lib
 JAVA_SOURCES := $(shell find tests/clients/java/src -name '*.java' 2>/dev/null)
 EXAMPLE_PROJECTS := $(addprefix docs/examples/,java/pom.xml go/go.mod go/go.sum node/package-lock.json)
 KFAKE := tests/bench/peers/kfake/target/kfake
@@ -39,15 +38,15 @@ run: $(STAMPS)/run ## Start the daemon; ARGS="--listen HOST:PORT --data-dir DIR 
 test: test-setup ## Run all tests; ARGS are pytest's
 	$(BIN)/python -m pytest -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: lint unit ## Format, lint, types, imports, unit tests: a minute or two
+check: lint unit ## Format, lint, types, imports, unit tests: about a minute
 
-lint: dev-setup ## Format, lint, types, imports
+lint: $(STAMPS)/test ## Format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: dev-setup ## Unit tests only; ARGS are pytest's
+unit: $(STAMPS)/test ## Unit tests only; ARGS are pytest's
 	$(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/unit $(ARGS)
 
 sim: dev-setup ## The simulator; SEEDS=10000, ARGS="--first 500 --mixed", or ARGS="--seed N -v"

@@ -83,10 +83,11 @@ class ConfigTable:
         overrides: Mapping[str, str],
         changes: Iterable[AlterConfig],
         effective: Callable[[Mapping[str, str], str], str],
+        check: Callable[[str, str], None] | None = None,
     ) -> dict[str, str]:
         """The overrides after the changes. `effective(overrides, key)`: the value to whose list
-        items are appended. To delete a key that is not there, or not known, is no mistake. Raises
-        ApiError."""
+        items are appended. `check(key, stored value)`: one more rule, which raises ApiError. To
+        delete a key that is not there, or not known, is no mistake. Raises ApiError."""
         result = dict(overrides)
         for change in changes:
             name, operation, value = change.name, change.operation, change.value or ""
@@ -109,6 +110,8 @@ class ConfigTable:
                     items = [item for item in items if item not in given]
                 value = ",".join(items)
             result[name] = self.checked(name, value)
+            if check is not None:
+                check(name, result[name])
         return result
 
 

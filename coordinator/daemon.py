@@ -20,7 +20,6 @@ from msgspec import Struct, field
 from groupd.coordinator.advertised import address_told
 from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
 from groupd.coordinator.config import ConfigError, CoordinatorConfig
-from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.host import Host
@@ -37,7 +36,6 @@ from groupd.coordinator.server.frontend import Frontend
 from groupd.coordinator.server.listener import CannotListen, KafkaListener, cannot_listen
 from groupd.coordinator.topics.catalogue import fix_shard_count
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
 from groupd.coordinator.topics.requests import data_handlers
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers
@@ -193,9 +191,6 @@ class Daemon:
             new_id=self._host.new_id,
             now=self._clock.now,
             nodes=self._nodes,
-            group_configs=GroupConfigFunctions(
-                group_configs.describe, group_configs.alter, group_configs.BROKER_KEYS
-            ),
             writer=self._broker.writer.append,
             offsets_view=OffsetsView(self._broker),
             offsets_markers=cluster or OffsetsMarkers(self._broker),

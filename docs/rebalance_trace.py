@@ -12,7 +12,7 @@ from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.coordinator.core.inspection.group import inspect_group
+from groupd.coordinator.core.inspection import inspect_group
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A wheel and a source distribution in the new directory $2, by the Python $1, which has build, setuptools and twine; the wheel
-# is made from the source distribution, so that whoever has only that can make it too.
+# Usage: dist.sh PYTHON DIRECTORY. Builds the source distribution, builds the wheel from it, and checks both. PYTHON has build,
+# setuptools and twine. The wheel comes from the source distribution to show that the source distribution is complete.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The wheel with the lowest versions of its dependencies (constraints-lowest.txt) in build/lowest/venv, made by the Python
-# $1, which has setuptools. What follows are pytest's arguments: tests of the harness, the stores and the commands, that need neither
-# the source tree nor the newest of anything.
+# Usage: lowest.sh PYTHON [pytest's arguments]. Installs the wheel with the lowest versions of its dependencies
+# (constraints-lowest.txt) into build/lowest/venv and runs tests of the harness, the stores and the commands there. They need
+# neither the source tree nor the newest version of any library. PYTHON has setuptools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

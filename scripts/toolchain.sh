@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What the tests need beside Python: a JDK (17 or newer), Maven, Go (1.26 or newer), Node (20.19 or newer), npm,
 # PostgreSQL (13 or newer), of which the tests start a server of their own, Chromium with its driver, and a C compiler. With an
-# argument, postgresql, java or chromium: that alone. Root gets what is missing from Debian's packages; anybody else is told the one command.
+# argument (postgresql, java or chromium): only that. For root this script installs what is missing from Debian's packages; for other
+# users it prints the command that does.
 # Go 1.21 or newer will do: it fetches the toolchain that tests/clients/go/go.mod names by itself.
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Creates the virtual environment $1 with a Python >= 3.11. On a bare Debian, where python3 comes without
-# ensurepip, root gets python3-venv installed; anybody else is told the one command.
+# Usage: venv.sh DIRECTORY. Creates a virtual environment there with a Python >= 3.11. On a bare Debian python3 comes without
+# ensurepip: for root this script installs python3-venv, for other users it prints the command that does.
 set -euo pipefail
 
 target=$1

@@ -1,6 +1,6 @@
 """Compaction of one partition: the newest record of every key stays.
 
-Rules are Kafka's. Compacted is what lies below the last stable offset and is not protected: the
+Rules are Kafka's. Records below the last stable offset are compacted unless they are protected: the
 newest records, by `min.compaction.lag.ms`, and what Kafka's active segment would hold: records
 younger than `segment.ms`, at most `segment.bytes` of them. It happens once the part that was never
 compacted is `min.cleanable.dirty.ratio` of all records, or its oldest record is older than
@@ -86,7 +86,7 @@ class TopicCompaction:
 
     async def check(self, topic: Topic, partition: int, settings: TopicSettings) -> None:
         """Compact the partition if it is due. Raises LogError, CorruptBatch, UnsupportedCodec,
-        ValueError (its start was moved meanwhile), ApiError when the topic has gone."""
+        ValueError (its start was moved meanwhile), ApiError if the topic was deleted."""
         if not settings.has_policy("compact"):
             return
         opened = await self._partitions.open(topic, partition)

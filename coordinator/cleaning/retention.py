@@ -2,8 +2,8 @@
 
 Rules are Kafka's, with a batch where Kafka has a segment. `retention.bytes`: the oldest batch goes
 as long as what is left is not smaller. `retention.ms`: the oldest batch goes once its newest record
-is older. Nothing at or above the high watermark goes, and no batch before the one in front of it.
-The newest batch may go too: Kafka closes its active segment when all of it is too old.
+is older. Nothing at or above the high watermark goes, and batches go in the order of the log. The
+newest batch may go too: Kafka closes its active segment when all of it is too old.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = structlog.get_logger("groupd.retention")
 
 NO_LIMIT = -1
 LOG_END = 2**63 - 1
-"""The end of a log that is not open. Nobody appends to it."""
+"""The end of a log that is not open, to which nothing is appended."""
 
 
 class Deleted(Struct):
@@ -77,7 +77,7 @@ class Retention:
 
     async def check(self, topic: Topic, partition: int, settings: TopicSettings) -> None:
         """Delete what is beyond the topic's limits, some rows at a time. Raises LogError, ApiError
-        when the topic has gone."""
+        if the topic was deleted."""
         if not settings.has_policy("delete"):
             return
         name = log_name(topic.topic_id, partition)

@@ -19,6 +19,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.groups import (
     DeletedGroup,
     DeleteGroupsReply,
+    ListedGroup,
     ListGroupsReply,
     ListGroupsRequest,
 )
@@ -28,8 +29,8 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 def list_groups(
-    state: ShardState, context: RequestContext, request: ListGroupsRequest
-) -> ListGroupsReply:
+    state: ShardState, context: RequestContext, request: ListGroupsRequest, now: Instant
+) -> Outcome:
     """Groups by id. Without DESCRIBE on the cluster only those with DESCRIBE on the group. Both
     filters ignore case; unknown values match nothing, an empty filter matches all."""
     see_all = context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
@@ -40,11 +41,14 @@ def list_groups(
         group = state.groups[group_id]
         if states and group.state_name().lower() not in states:
             continue
-        if types and group.type.value not in types:
+        if types and group.type_name not in types:
             continue
         if see_all or context.allows(Operation.DESCRIBE, Resource.GROUP, group_id):
-            found.append(group.listed())
-    return ListGroupsReply(groups=tuple(found))
+            found.append(
+                ListedGroup(group_id, group.protocol_type, group.state_name(), group.type_name)
+            )
+    reply = ListGroupsReply(groups=tuple(found))
+    return Outcome(replies=[(context.token, reply)], gate="*")
 
 
 def delete_groups(

@@ -14,19 +14,19 @@ DeadlineKey = tuple[str, str, str]
 """(kind, group id, member id or "")."""
 
 OFF = -(1 << 62)
-"""A time that never is."""
+"""The time of a deadline that is not set."""
 
 
 class Deadline:
-    """One key's. Whoever keeps it may assign a later `at_ms`, unless that is OFF: then it is
-    cancelled or has fired, and may have been forgotten."""
+    """The deadline of one key. A caller that keeps it may assign a later `at_ms`, unless that is
+    OFF: then it is cancelled or has fired, and may have been forgotten."""
 
     __slots__ = ("at_ms", "queued_ms")
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
         self.queued_ms = at_ms
-        """Of the entry that counts among those of its key in the heap; never after `at_ms`."""
+        """Time of the key's entry in the heap that counts; never after `at_ms`."""
 
 
 class Deadlines:
@@ -68,7 +68,7 @@ class Deadlines:
         return True
 
     def get(self, key: DeadlineKey) -> Deadline | None:
-        """What to move later without a look-up; None if it is not set."""
+        """The deadline itself, to be moved without a look-up; None if it is not set."""
         deadline = self._known.get(key)
         return None if deadline is None or deadline.at_ms == OFF else deadline
 
@@ -86,7 +86,7 @@ class Deadlines:
         return sorted((key, d.at_ms) for key, d in self._known.items() if d.at_ms != OFF)
 
     def of_group(self, group_id: str) -> Iterator[tuple[DeadlineKey, int]]:
-        """Those of one group, sorted by key, each as it is when it is come to."""
+        """Those of one group, sorted by key; each is looked up when it is yielded."""
         members: dict[str, list[str]] = {}
         for kind, group, member_id in self._known:
             if group == group_id:

@@ -1,4 +1,4 @@
-"""What events say of a member that comes or goes: who it is, and who asked for it and why."""
+"""What events say of a member that joins or leaves: who it is, and why it left."""
 
 from __future__ import annotations
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.types import Instant
-from groupd.protocol.messages.groups import ListedGroup
+from groupd.coordinator.core.types import Instant, Operation, RequestContext, Resource
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import Record
 
-
-class GroupType(Enum):
-    """Values as ListGroups v5 spells them."""
-
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-    SHARE = "share"
-    STREAMS = "streams"
-
-
 ExpirationBase = Callable[[int], "int | None"]
 """Commit time (ms) -> the time from which retention counts; None = never expires."""
+
+
+def commit_time(commit_timestamp_ms: int) -> int | None:
+    """The `ExpirationBase` of offsets that expire by the time of their commit."""
+    return commit_timestamp_ms
 
 
 class Group(Protocol):
@@ -33,7 +26,24 @@ class Group(Protocol):
     def group_id(self) -> str: ...
 
     @property
-    def type(self) -> GroupType: ...
+    def type_name(self) -> str:
+        """The name of its `GroupType`, as ListGroups v5 spells it."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The group epoch; the generation of a classic group."""
+        ...
+
+    @property
+    def holds_offsets(self) -> bool:
+        """Whether offsets are committed for the group; share groups keep theirs elsewhere."""
+        ...
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """By member id; each has at least `member_id`, `client_id` and `client_host`."""
+        ...
 
     @property
     def protocol_type(self) -> str:
@@ -49,7 +59,7 @@ class Group(Protocol):
         ...
 
     def awaits_members(self) -> bool:
-        """Somebody was told to join with the id it was given (KIP-394) and may do so now."""
+        """Whether a member was given an id (KIP-394) and has not joined with it yet."""
         ...
 
     def check_offset_commit(
@@ -95,8 +105,29 @@ class Group(Protocol):
         """Offsets spec 4, the table of base times."""
         ...
 
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        """A group of another type takes the id: no timer of this one may run any more."""
+        ...
+
     def tombstones(self) -> list[Record]:
         """The group's own tombstones in the order of offsets spec 5.2, without offsets'."""
         ...
 
-    def listed(self) -> ListedGroup: ...
+
+GROUP_OPERATIONS = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+"""What can be allowed on a group; the bits of `authorized_operations`."""
+
+
+def authorized_operations(context: RequestContext, group_id: str) -> int:
+    """A bit per operation, numbered by its code; 3400 when all are allowed."""
+    return sum(
+        1 << operation
+        for operation in GROUP_OPERATIONS
+        if context.allows(operation, Resource.GROUP, group_id)
+    )

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig
+from groupd.coordinator.config_keys import ConfigKey, ConfigTable
 from groupd.coordinator.config_values import (
     BOOLEAN,
     INT,
     SOURCE_DEFAULT,
     SOURCE_GROUP,
     STRING,
-    InvalidValue,
     ValueRule,
-    check_value,
 )
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.topics import ConfigValue
+from groupd.protocol.messages.topics import AlterConfig, ConfigValue
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
@@ -29,41 +30,46 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 ASSIGNOR_OFFLOAD = "consumer.assignor.offload.enable"
 ASSIGNOR_ORDER = "groupd.consumer.assignor.order"
 
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-"""Operations of IncrementalAlterConfigs."""
+GROUP_CONFIGS = ConfigTable(
+    (
+        ConfigKey(
+            SESSION_TIMEOUT,
+            ValueRule(INT, 1),
+            documentation="Session timeout of the group's consumer members.",
+            broker_key="group.consumer.session.timeout.ms",
+        ),
+        ConfigKey(
+            HEARTBEAT_INTERVAL,
+            ValueRule(INT, 1),
+            documentation="Heartbeat interval that the group's members are told.",
+            broker_key="group.consumer.heartbeat.interval.ms",
+        ),
+        ConfigKey(
+            ASSIGNMENT_INTERVAL,
+            ValueRule(INT, 0),
+            documentation="Least time between two target assignments of the group.",
+            broker_key="group.consumer.assignment.interval.ms",
+        ),
+        ConfigKey(
+            ASSIGNOR_OFFLOAD,
+            ValueRule(BOOLEAN),
+            documentation="Whether targets of a large group are computed between requests.",
+            broker_key="group.consumer.assignor.offload.enable",
+        ),
+        ConfigKey(
+            ASSIGNOR_ORDER,
+            ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
+            documentation="Who gets partitions that nobody has where `uniform` may choose.",
+            broker_key=ASSIGNOR_ORDER,
+        ),
+    ),
+    unknown=(ErrorCode.INVALID_CONFIG, "Unknown group config name: "),
+    invalid=ErrorCode.INVALID_CONFIG,
+)
+"""Where the group has no value, the broker's counts. Numbers must lie within bounds that are
+settings of the broker, too."""
 
-_INT_STEMS = {
-    SESSION_TIMEOUT: "session_timeout_ms",
-    HEARTBEAT_INTERVAL: "heartbeat_interval_ms",
-    ASSIGNMENT_INTERVAL: "assignment_interval_ms",
-}
-NAMES = (*_INT_STEMS, ASSIGNOR_OFFLOAD, ASSIGNOR_ORDER)
-
-BROKER_KEYS = {
-    SESSION_TIMEOUT: "group.consumer.session.timeout.ms",
-    HEARTBEAT_INTERVAL: "group.consumer.heartbeat.interval.ms",
-    ASSIGNMENT_INTERVAL: "group.consumer.assignment.interval.ms",
-    ASSIGNOR_OFFLOAD: "group.consumer.assignor.offload.enable",
-    ASSIGNOR_ORDER: ASSIGNOR_ORDER,
-}
-"""Setting -> the broker's, which counts where the group has none."""
-
-_RULES = {
-    SESSION_TIMEOUT: ValueRule(INT, 1),
-    HEARTBEAT_INTERVAL: ValueRule(INT, 1),
-    ASSIGNMENT_INTERVAL: ValueRule(INT, 0),
-    ASSIGNOR_OFFLOAD: ValueRule(BOOLEAN),
-    ASSIGNOR_ORDER: ValueRule(STRING, choices=FIELDS_BY_KEY[ASSIGNOR_ORDER].metadata["choices"]),
-}
-
-_DOCUMENTATION = {
-    SESSION_TIMEOUT: "Session timeout of the group's consumer members.",
-    HEARTBEAT_INTERVAL: "Heartbeat interval that the group's members are told.",
-    ASSIGNMENT_INTERVAL: "Least time between two target assignments of the group.",
-    ASSIGNOR_OFFLOAD: "Whether targets of a large group are computed between requests.",
-    ASSIGNOR_ORDER: "Who gets partitions that nobody has where `uniform` may choose.",
-}
-
+_BOUNDED = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
 
 Overrides = Mapping[str, str] | None
 """A group's overrides by Kafka name; None = none."""
@@ -101,40 +107,36 @@ def assigns_soonest(config: CoordinatorConfig, overrides: Overrides) -> bool:
     return _assignor_order(config, overrides) == "soonest"
 
 
+def check_altered(group_id: str) -> None:
+    """Raises ApiError INVALID_REQUEST for the empty name: there are no defaults for all groups."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+
+
 def alter(
     config: CoordinatorConfig,
     current_overrides: Mapping[str, str],
-    changes: Iterable[tuple[str, int, str | None]],
-    *,
-    group_id: str | None = None,
+    changes: Iterable[AlterConfig],
 ) -> dict[str, str]:
-    """The overrides after (name, operation, value) changes; all or nothing.
+    """The overrides after changes that `config_keys.check_changes` has passed; all or nothing.
 
-    Raises INVALID_CONFIG for an unknown name, a value that is malformed or out of the broker's
-    bounds, an operation meant for lists, or a session timeout not above the heartbeat interval
-    (the broker's value standing in for a missing one); INVALID_REQUEST for an empty `group_id`
-    or a name given twice. Deleting an unknown name is no mistake, as in Kafka.
+    Raises ApiError INVALID_CONFIG for an unknown name, a value that is malformed or out of the
+    broker's bounds, an operation meant for lists, or a session timeout not above the heartbeat
+    interval (the broker's value standing in for a missing one). To delete an unknown name is no
+    mistake, as in Kafka.
     """
-    if group_id == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    overrides = dict(current_overrides)
-    seen: set[str] = set()
-    for name, operation, value in changes:
-        if name in seen:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given more than once.")
-        seen.add(name)
-        if operation == DELETE:
-            overrides.pop(name, None)
-            continue
-        if name not in NAMES:
-            raise _invalid(f"Unknown group config name: {name}")
-        if operation == SET and value is not None:
-            overrides[name] = _checked(config, name, value)
-        elif operation == SET:
-            raise _invalid(f"Null value not supported for group configs: {name}")
-        else:
-            done = "SUBTRACT" if operation == SUBTRACT else "APPEND"
-            raise _invalid(f"Can't {done} to key {name} because its type is not LIST.")
+    changes = [
+        replace(change, value=change.value.lower())
+        if change.name == ASSIGNOR_ORDER and change.value
+        else change
+        for change in changes
+    ]
+    overrides = GROUP_CONFIGS.changed(
+        current_overrides,
+        changes,
+        lambda own, name: own.get(name, ""),
+        lambda name, value: _check_bounds(config, name, value),
+    )
     _check_together(config, overrides)
     return overrides
 
@@ -143,24 +145,14 @@ def describe(config: CoordinatorConfig, overrides: Overrides) -> list[ConfigValu
     """All settings of a group, by name; values are the effective ones."""
     given = overrides or {}
     values: list[ConfigValue] = []
-    for name in sorted(NAMES):
-        is_default = name not in given
+    for name, key in sorted(GROUP_CONFIGS.keys.items()):
         if name == ASSIGNOR_OFFLOAD:
-            text, kind = str(offloads_assignor(config, given)).lower(), BOOLEAN
+            text = str(offloads_assignor(config, given)).lower()
         elif name == ASSIGNOR_ORDER:
-            text, kind = _assignor_order(config, given), STRING
+            text = _assignor_order(config, given)
         else:
-            text, kind = str(_clamped(config, name, given.get(name))), INT
-        values.append(
-            ConfigValue(
-                name,
-                text,
-                is_default=is_default,
-                source=SOURCE_DEFAULT if is_default else SOURCE_GROUP,
-                config_type=kind,
-                documentation=_DOCUMENTATION[name],
-            )
-        )
+            text = str(_clamped(config, name, given.get(name)))
+        values.append(key.described(text, SOURCE_GROUP if name in given else SOURCE_DEFAULT))
     return values
 
 
@@ -169,31 +161,30 @@ def _assignor_order(config: CoordinatorConfig, overrides: Overrides) -> str:
     return config.consumer_assignor_order if text is None else text.lower()
 
 
-def _broker(config: CoordinatorConfig, name: str, part: str = "") -> int:
-    value: int = getattr(config, f"consumer_{part}{_INT_STEMS[name]}")
+def _broker(config: CoordinatorConfig, name: str, bound: str = "") -> int:
+    """The broker's value of a number, or its bound `min.` or `max.`"""
+    value: int = getattr(config, FIELDS_BY_KEY[f"group.consumer.{bound}{_stem(name)}"].name)
     return value
+
+
+def _stem(name: str) -> str:
+    return name.removeprefix("consumer.")
 
 
 def _clamped(config: CoordinatorConfig, name: str, text: str | None) -> int:
     value = _broker(config, name) if text is None else int(text)
-    return min(max(value, _broker(config, name, "min_")), _broker(config, name, "max_"))
+    return min(max(value, _broker(config, name, "min.")), _broker(config, name, "max."))
 
 
-def _checked(config: CoordinatorConfig, name: str, text: str) -> str:
-    """The value as it is kept. The bounds of the broker are named, as by Kafka's GroupConfig."""
-    if name == ASSIGNOR_ORDER:
-        text = text.lower()
-    try:
-        value = check_value(name, text, _RULES[name])
-    except InvalidValue as error:
-        raise _invalid(str(error)) from error
-    if name in _INT_STEMS:
-        stem = BROKER_KEYS[name].removeprefix("group.consumer.")
-        if int(value) < _broker(config, name, "min_"):
-            raise _invalid(f"{name} must be greater than or equal to group.consumer.min.{stem}")
-        if int(value) > _broker(config, name, "max_"):
-            raise _invalid(f"{name} must be less than or equal to group.consumer.max.{stem}")
-    return value
+def _check_bounds(config: CoordinatorConfig, name: str, value: str) -> None:
+    """The texts name the broker's bounds, as those of Kafka's GroupConfig."""
+    if name not in _BOUNDED:
+        return
+    stem = _stem(name)
+    if int(value) < _broker(config, name, "min."):
+        raise _invalid(f"{name} must be greater than or equal to group.consumer.min.{stem}")
+    if int(value) > _broker(config, name, "max."):
+        raise _invalid(f"{name} must be less than or equal to group.consumer.max.{stem}")
 
 
 def _check_together(config: CoordinatorConfig, overrides: Mapping[str, str]) -> None:

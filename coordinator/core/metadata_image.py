@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import blake2b
+from struct import pack
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -50,3 +52,29 @@ class MetadataDelta(Struct, frozen=True):
     created: frozenset[str] = field(default_factory=frozenset)
     changed: frozenset[str] = field(default_factory=frozenset)
     deleted: tuple[tuple[str, TopicId], ...] = ()
+
+
+def topics_hash(image: MetadataImage, names: Collection[str]) -> int:
+    """Hash of the metadata of the topics that exist; 0 if none does. Signed 64 bit over, in name
+    order: id, name, partition count, racks of each partition."""
+    topics = [image.by_name[name] for name in sorted(names) if name in image.by_name]
+    if not topics:
+        return 0
+    digest = blake2b(digest_size=8)
+    for topic in topics:
+        digest.update(_encode(topic))
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _encode(topic: TopicImage) -> bytes:
+    """Unambiguous: every variable part is preceded by its length or count."""
+    parts = [topic.topic_id, _text(topic.name), pack(">ii", topic.partitions, len(topic.racks))]
+    for racks in topic.racks:
+        parts.append(pack(">i", len(racks)))
+        parts.extend(_text(rack) for rack in sorted(racks))
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return pack(">i", len(raw)) + raw

@@ -10,20 +10,17 @@ from collections.abc import Callable, Iterable
 
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.delete import all_tombstones, delete_offsets
 from groupd.coordinator.core.offsets.expire import Sweep, forget_topics
 from groupd.coordinator.core.offsets.fetch import fetch_offsets
-from groupd.coordinator.core.offsets.replay import apply_marker, apply_offset, replay_offset
+from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
 from groupd.coordinator.core.offsets.store import OffsetStore, StoredOffset
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.offsets import (
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchGroup,
-    TxnOffsetCommitRequest,
 )
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
 
@@ -46,19 +43,6 @@ class OffsetMetadataManager:
         """After load: the first sweep comes a full interval later."""
         interval_ms = self._state.config.offsets_retention_check_interval_ms
         self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + interval_ms)
-
-    def commit(
-        self, context: RequestContext, request: OffsetCommitRequest, now: Instant
-    ) -> Outcome:
-        """Spec 3.1. Reply OffsetCommitReply; group errors stand on every partition."""
-        return commit_offsets(self._state, context, request, now)
-
-    def txn_commit(
-        self, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
-    ) -> Outcome:
-        """Spec 3.4, after the transaction was verified. Reply TxnOffsetCommitReply; the outcome
-        names the transaction its records belong to."""
-        return commit_txn_offsets(self._state, context, request, now)
 
     def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
         """Spec 3.2. Reply FetchedGroup."""
@@ -98,16 +82,9 @@ class OffsetMetadataManager:
         assert value is None or isinstance(value, OffsetCommitValue)
         replay_offset(self.store, self._state.groups, self._simple_group, key, value, at)
 
-    def replay_at(
-        self, place: tuple[str, str, int], value: OffsetCommitValue | None, log_offset: int
-    ) -> None:
-        """`replay` of a record outside transactions, for loaders: (group, topic, partition) and
-        its value."""
-        groups, simple = self._state.groups, self._simple_group
-        apply_offset(self.store, groups, simple, place, value, log_offset, -1)
-
     def replay_many(self, group_id: str, topic: str, offsets: dict[int, StoredOffset]) -> None:
-        """`replay_at` for values of one topic, by partition; the dict is the store's now."""
+        """`replay` of values of one topic outside transactions, by partition; the dict is the
+        store's from here on."""
         groups = self._state.groups
         if group_id not in groups:
             groups[group_id] = self._simple_group(group_id)

@@ -1,4 +1,4 @@
-"""Questions of the shell to one shard, where the wire's request speaks of many groups."""
+"""Questions to one shard, for requests on the wire that name many groups."""
 
 from __future__ import annotations
 

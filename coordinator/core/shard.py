@@ -7,33 +7,19 @@ an append's outcome. It leads to an `Outcome`; hard state changes only in `repla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from groupd.coordinator.core import admin
-from groupd.coordinator.core.classic_group import describe as classic_describe
-from groupd.coordinator.core.classic_group import heartbeat as classic_heartbeat
-from groupd.coordinator.core.classic_group import join, leave, lifecycle, sync
-from groupd.coordinator.core.classic_group import replay as classic_replay
-from groupd.coordinator.core.classic_group import timers as classic_timers
-from groupd.coordinator.core.classic_group.appended import appended
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group import deferred_target, metadata, regex, shared_target
-from groupd.coordinator.core.consumer_group import describe as consumer_describe
-from groupd.coordinator.core.consumer_group import heartbeat as consumer_heartbeat
-from groupd.coordinator.core.consumer_group import replay as consumer_replay
-from groupd.coordinator.core.consumer_group import timers as consumer_timers
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.interop import appended as interop_appended
-from groupd.coordinator.core.interop import classic_heartbeat as interop_heartbeat
-from groupd.coordinator.core.interop import classic_join, classic_leave, classic_sync, downgrade
-from groupd.coordinator.core.interop import timers as interop_timers
+from groupd.coordinator.core.group_type import Handler, HostedHandler
+from groupd.coordinator.core.group_types import GROUP_TYPES
+from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE, OffsetMetadataManager
+from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.offsets.replay import replay_runs
 from groupd.coordinator.core.offsets.store import StoredOffset
-from groupd.coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -44,13 +30,6 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Task,
 )
-from groupd.protocol.messages.classic_group import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 from groupd.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from groupd.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -59,12 +38,9 @@ from groupd.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
 )
 from groupd.protocol.records.schema import (
-    GroupMetadataKey,
     OffsetCommitKey,
     Record,
 )
-
-Handler = Callable[[RequestContext, Any, Instant], Outcome]
 
 
 class GroupCoordinatorShard:
@@ -72,57 +48,40 @@ class GroupCoordinatorShard:
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
+        state.migration = OnlineMigration()
         self.offsets = OffsetMetadataManager(state, ClassicGroup.simple)
-        self._handlers: dict[type, Handler] = {
-            ConsumerGroupHeartbeatRequest: self._with_state(consumer_heartbeat.handle),
-            HeartbeatRequest: self._by_type(classic_heartbeat.handle, interop_heartbeat.handle),
-            JoinGroupRequest: self._by_type(join.handle, classic_join.handle),
-            SyncGroupRequest: self._by_type(sync.handle, classic_sync.handle),
-            LeaveGroupRequest: self._by_type(leave.handle, classic_leave.handle),
-            OffsetCommitRequest: self.offsets.commit,
-            TxnOffsetCommitRequest: self.offsets.txn_commit,
-            OffsetFetchGroup: self.offsets.fetch,
-            OffsetDeleteRequest: self.offsets.delete,
-            DescribeClassicGroup: self._describe_classic,
-            DescribeConsumerGroup: self._describe_consumer,
-            ListGroupsRequest: self._list_groups,
-            DeleteGroupsRequest: self._delete_groups,
-        }
+        self._types = tuple(GROUP_TYPES)
+        self._handlers = self._request_handlers()
+        self._replay = _merged(one.replay for one in self._types)
+        self._deadlines = _merged(one.deadlines for one in self._types)
+        self._tasks = _merged(one.tasks for one in self._types)
+        self._completions = _merged(one.completions for one in self._types)
 
     # Inputs -------------------------------------------------------------------------------
 
     def handle(self, context: RequestContext, request: Any, now: Instant) -> Outcome:
         """One request for this shard. Raises ApiError; then nothing has changed."""
-        return self._handlers[type(request)](context, request, now)
+        return self._handlers[type(request)](self.state, context, request, now)
 
     def expire(self, key: DeadlineKey, now: Instant) -> Outcome:
         """A deadline that `pop_due` has taken off."""
         if key == SWEEP_DEADLINE:
             return self.offsets.sweep(now)
-        if key[0] in classic_timers.KINDS:
-            return classic_timers.expire(self.state, key, now)
-        if key[0] in GATHERING_KINDS:
-            return shared_target.expire(self.state, key, now)
-        if key[0] in interop_timers.KINDS:
-            return interop_timers.expire(self.state, key, now)
-        return consumer_timers.expire(self.state, key, now)
+        return self._deadlines[key[0]](self.state, key, now)
 
     def appended(self, completion: Completion, error: AppendError | None, now: Instant) -> Outcome:
         """An outcome's records are durable, or have failed."""
-        if completion.owner == downgrade.OWNER:
-            return interop_appended.appended(self.state, completion, error, now)
-        return appended(self.state, completion, error, now)
+        return self._completions[completion.owner](self.state, completion, error, now)
 
     def task_done(self, task: Task, result: Any, now: Instant) -> Outcome:
         """`result` is an Exception when the task failed."""
-        if task.kind == deferred_target.TASK_KIND:
-            return shared_target.task_done(self.state, task, result, now)
-        return regex.complete(self.state, task, result, now)
+        return self._tasks[task.kind](self.state, task, result, now)
 
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> Outcome:
         """A new image: groups refresh at their next heartbeat, offsets of deleted topics go."""
         self.state.image = delta.image
-        metadata.on_delta(self.state, delta, now)
+        for group_type in self._types:
+            group_type.on_metadata(self.state, delta)
         if not delta.deleted:
             return Outcome()
         return self.offsets.on_topics_deleted(delta.deleted)
@@ -137,15 +96,16 @@ class GroupCoordinatorShard:
     def on_loaded(self, now: Instant) -> Outcome:
         """The log has been replayed: start timers; every member gets a full session."""
         self.offsets.start(now)
-        consumer = consumer_timers.on_loaded(self.state, now)
-        classic = lifecycle.on_loaded(self.state, now)
-        classic.events[:0] = consumer.events
-        return classic
+        outcome = Outcome()
+        for group_type in self._types:
+            outcome.events += group_type.on_loaded(self.state, now).events
+        return outcome
 
     def unload(self) -> Outcome:
-        """The shard is given up: whoever is parked is told."""
-        outcome = lifecycle.unload(self.state)
-        outcome.urgent += shared_target.unload(self.state).urgent
+        """The shard is given up: parked requests are answered."""
+        outcome = Outcome()
+        for group_type in self._types:
+            outcome.urgent += group_type.unload(self.state).urgent
         return outcome
 
     def discard(self) -> None:
@@ -157,12 +117,11 @@ class GroupCoordinatorShard:
 
     def replay(self, record: Record, at: AppliedAt) -> None:
         """Apply one record of the log. Raises on what must not be skipped."""
-        if isinstance(record.key, OffsetCommitKey):
+        kind = type(record.key)
+        if kind is OffsetCommitKey:
             self.offsets.replay(record, at)
-        elif isinstance(record.key, GroupMetadataKey):
-            classic_replay.apply(self.state, record, at)
         else:
-            consumer_replay.apply(self.state, record, at)
+            self._replay[kind](self.state, record.key, record.value)
 
     def replay_all(
         self,
@@ -188,7 +147,7 @@ class GroupCoordinatorShard:
         self.offsets.replay_marker(producer_id, commit=commit)
 
     def groups_in_transaction(self, producer_id: int) -> list[str]:
-        """Whose offsets the producer's marker will decide, sorted."""
+        """Ids of the groups with offsets that the producer's marker will decide, sorted."""
         return self.offsets.store.pending_groups(producer_id)
 
     # Deadlines ----------------------------------------------------------------------------
@@ -209,57 +168,63 @@ class GroupCoordinatorShard:
 
     def group_states(self) -> list[tuple[str, str]]:
         """(group type, state) of every group, for gauges."""
-        return [(g.type.value, g.state_name()) for g in self.state.groups.values()]
+        return [(g.type_name, g.state_name()) for g in self.state.groups.values()]
 
     def offset_count(self) -> int:
         return self.offsets.store.count
 
     # Handlers -----------------------------------------------------------------------------
 
-    def _with_state(
-        self, handler: Callable[[ShardState, RequestContext, Any, Instant], Outcome]
-    ) -> Handler:
-        return lambda context, request, now: handler(self.state, context, request, now)
-
-    def _by_type(
-        self,
-        classic: Callable[[ShardState, RequestContext, Any, Instant], Outcome],
-        interop: Callable[[ShardState, ConsumerGroup, RequestContext, Any, Instant], Outcome],
-    ) -> Handler:
-        """A request of the classic protocol: consumer groups with members host it, everything
-        else (an empty consumer group too) is for the classic handler."""
-
-        def handler(context: RequestContext, request: Any, now: Instant) -> Outcome:
-            group = self.state.groups.get(request.group_id)
-            if isinstance(group, ConsumerGroup) and group.members:
-                return interop(self.state, group, context, request, now)
-            return classic(self.state, context, request, now)
-
-        return handler
-
-    def _describe_classic(
-        self, context: RequestContext, request: DescribeClassicGroup, now: Instant
-    ) -> Outcome:
-        group = classic_describe.describe(
-            self.state, context, request.group_id, request.include_authorized_operations
-        )
-        return Outcome(replies=[(context.token, group)], gate=request.group_id)
-
-    def _describe_consumer(
-        self, context: RequestContext, request: DescribeConsumerGroup, now: Instant
-    ) -> Outcome:
-        group = consumer_describe.describe(
-            self.state, context, request.group_id, request.include_authorized_operations
-        )
-        return Outcome(replies=[(context.token, group)], gate=request.group_id)
-
-    def _list_groups(
-        self, context: RequestContext, request: ListGroupsRequest, now: Instant
-    ) -> Outcome:
-        reply = admin.list_groups(self.state, context, request)
-        return Outcome(replies=[(context.token, reply)], gate="*")
+    def _request_handlers(self) -> dict[type, Handler]:
+        handlers: dict[type, Handler] = {
+            OffsetCommitRequest: commit_offsets,
+            TxnOffsetCommitRequest: commit_txn_offsets,
+            OffsetFetchGroup: _stateless(self.offsets.fetch),
+            OffsetDeleteRequest: _stateless(self.offsets.delete),
+            ListGroupsRequest: admin.list_groups,
+            DeleteGroupsRequest: _stateless(self._delete_groups),
+            **_merged(one.requests for one in self._types),
+        }
+        hosting: dict[type, dict[str, HostedHandler]] = {}
+        for group_type in self._types:
+            for request, handler in group_type.hosted.items():
+                hosting.setdefault(request, {})[group_type.name] = handler
+        for request, hosts in hosting.items():
+            handlers[request] = _by_type(handlers[request], hosts)
+        return handlers
 
     def _delete_groups(
         self, context: RequestContext, request: DeleteGroupsRequest, now: Instant
     ) -> Outcome:
         return admin.delete_groups(self.state, self.offsets, context, request.group_ids, now)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _merged(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
+    merged: dict[K, V] = {}
+    for table in tables:
+        merged.update(table)
+    return merged
+
+
+def _stateless(handler: Callable[[RequestContext, Any, Instant], Outcome]) -> Handler:
+    """A handler that knows its state."""
+    return lambda state, context, request, now: handler(context, request, now)
+
+
+def _by_type(default: Handler, hosts: Mapping[str, HostedHandler]) -> Handler:
+    """A request that groups of other types answer while they have members. For any other group the
+    type whose request it is answers."""
+
+    def handle(state: ShardState, context: RequestContext, request: Any, now: Instant) -> Outcome:
+        group = state.groups.get(request.group_id)
+        if group is not None and group.members:
+            hosted = hosts.get(group.type_name)
+            if hosted is not None:
+                return hosted(state, group, context, request, now)
+        return default(state, context, request, now)
+
+    return handle

@@ -1,4 +1,4 @@
-"""Long work in slices: generators that stop where others may have their turn."""
+"""Long work in slices: generators that stop where other work may run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def run_through(steps: Generator[None, None, T]) -> T:
-    """What `steps` returns, without a stop."""
+    """Run `steps` to the end; what it returns."""
     while True:
         try:
             next(steps)
@@ -21,7 +21,7 @@ def run_through(steps: Generator[None, None, T]) -> T:
 
 
 def spans(count: int, size: int) -> Iterator[slice]:
-    """Of `count` items in their order, at most `size` at a time."""
+    """Slices over `count` items, at most `size` items each."""
     for start in range(0, count, size):
         yield slice(start, start + size)
 

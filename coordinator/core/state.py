@@ -15,13 +15,15 @@ from groupd.coordinator.core.metadata_image import MetadataImage
 
 if TYPE_CHECKING:
     from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeats
+    from groupd.coordinator.core.migration import Migration
 
 
 class ShardState(Struct):
     """`groups` is hard state. `group_configs`: dynamic overrides (resource GROUP) by group id
     and Kafka name. `new_id()` gives a fresh UUID string (36 characters). `regex_tasks`: groups
     whose regular expressions are being resolved; soft, as a new group has no object yet.
-    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason."""
+    `waiting_heartbeats`: those that wait for a target, by group id; soft, for the same reason.
+    `migration`: how groups become another type; None = they do not."""
 
     config: CoordinatorConfig
     new_id: Callable[[], str]
@@ -32,3 +34,4 @@ class ShardState(Struct):
     deadlines: Deadlines = field(default_factory=Deadlines)
     regex_tasks: set[str] = field(default_factory=set)
     waiting_heartbeats: dict[str, WaitingHeartbeats] = field(default_factory=dict)
+    migration: Migration | None = None

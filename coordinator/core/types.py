@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, IntEnum
 from typing import Any, Protocol
 
@@ -70,6 +70,12 @@ class RequestContext(Struct, frozen=True):
         )
 
 
+DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
+"""(context, request) -> reply, for requests that are not about groups. None, only from Produce with
+acks=0: send nothing. It may raise ApiError for the whole request; everything else that is foreseen
+is inside the reply."""
+
+
 class EventKind(Enum):
     """Facts worth counting, logging or showing to an operator."""
 
@@ -131,7 +137,7 @@ class Steady(Protocol):
     group_id: str
 
     def renew(self, now_ms: int) -> bool:
-        """The request came again: do its only effect and say True, or False: handle it."""
+        """The same request again. True: its only effect is done. False: it must be handled."""
         ...
 
 

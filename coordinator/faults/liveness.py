@@ -13,11 +13,15 @@ from typing import Any
 
 from groupd.coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.server.slot import Client

@@ -1,30 +1,17 @@
 """Who probably made a commit: derived from the group as the log had it at that point.
 
 A commit record names no member. Of a group without members it can only be a tool, an operator or
-a simple consumer; else whoever the partition was assigned to is the likely one.
+a simple consumer; else the member that the partition was assigned to is the likely one.
 """
 
 from __future__ import annotations
 
-from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from groupd.coordinator.core.classic_group.member import ClassicGroupMember
-from groupd.coordinator.core.classic_group.subscription import (
-    MalformedSubscription,
-    parse_assignment,
-)
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_type import Place
+from groupd.coordinator.core.group_types import type_of
 from groupd.coordinator.history.changes import Actor, Author
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
-from groupd.protocol.records.schema import (
-    ConsumerGroupCurrentMemberKey,
-    ConsumerGroupMemberMetadataKey,
-    RecordKey,
-)
-
-Place = tuple[str | TopicId, int]
-"""A partition by topic name (classic groups) or by topic id (consumer groups)."""
+from groupd.protocol.records.schema import RecordKey
 
 _NOWHERE: frozenset[Place] = frozenset()
 
@@ -40,36 +27,35 @@ class Authors:
 
     def group_changed(self, group: Group | None, key: RecordKey) -> None:
         """`group` as it stands after a record with `key`."""
-        if group is not self._group or isinstance(group, ClassicGroup):
+        if group is not self._group:
             self._group = group
             self._places.clear()
             self._claims.clear()
-            for member_id, places in _places(group).items():
-                self._claim(member_id, places)
-        elif isinstance(group, ConsumerGroup) and isinstance(
-            key, ConsumerGroupMemberMetadataKey | ConsumerGroupCurrentMemberKey
-        ):
-            member = group.members.get(key.member_id)
-            found = _NOWHERE if member is None else _owned(member)
-            if found != self._places.get(key.member_id, _NOWHERE):
-                self._release(key.member_id)
-                self._claim(key.member_id, found)
+            for member_id in () if group is None else group.members:
+                self._update(group, member_id)
+            return
+        changed: str | None = getattr(key, "member_id", None)
+        if changed is not None:
+            self._update(group, changed)
 
-    def _claim(self, member_id: str, places: frozenset[Place]) -> None:
-        if places:
-            self._places[member_id] = places
-        for place in places:
-            self._claims.setdefault(place, []).append(member_id)
-
-    def _release(self, member_id: str) -> None:
+    def _update(self, group: Group | None, member_id: str) -> None:
+        known = group is not None and member_id in group.members
+        found = type_of(group).places(group, member_id) if group is not None and known else _NOWHERE
+        if found == self._places.get(member_id, _NOWHERE):
+            return
         for place in self._places.pop(member_id, _NOWHERE):
             claims = self._claims[place]
             claims.remove(member_id)
             if not claims:
                 del self._claims[place]
+        if found:
+            self._places[member_id] = found
+        for place in found:
+            self._claims.setdefault(place, []).append(member_id)
 
     def _owner(self, place: Place) -> str | None:
-        """Of several the last by id, so that the answer does not depend on the way there."""
+        """Of several members the last by id, so that the answer does not depend on the order of
+        records."""
         claims = self._claims.get(place)
         return max(claims) if claims else None
 
@@ -77,62 +63,13 @@ class Authors:
         """The likely author of a commit on a partition."""
         if group is None or group.is_empty():
             return Author(Actor.ADMIN)
-        if isinstance(group, ConsumerGroup):
-            # A record without a topic id cannot be told from one of another topic of its name.
-            known = topic_id != NO_TOPIC_ID
-            owner = self._owner((topic_id, partition)) if known else None
-            if owner is None:
-                return Author(Actor.UNKNOWN, epoch=group.group_epoch)
-            member = group.members[owner]
-            return Author(
-                Actor.OWNER,
-                owner,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.member_epoch,
-            )
-        assert isinstance(group, ClassicGroup)
         owner = self._owner((topic, partition))
+        # A record without a topic id cannot be told from one of another topic of its name.
+        if owner is None and topic_id != NO_TOPIC_ID:
+            owner = self._owner((topic_id, partition))
         if owner is None:
-            return Author(Actor.UNKNOWN, epoch=group.generation)
-        classic = group.members[owner]
+            return Author(Actor.UNKNOWN, epoch=group.epoch)
+        who = type_of(group).identify(group, owner)
         return Author(
-            Actor.OWNER,
-            owner,
-            classic.group_instance_id,
-            classic.client_id,
-            classic.client_host,
-            group.generation,
+            Actor.OWNER, owner, who.instance_id, who.client_id, who.client_host, who.epoch
         )
-
-
-def _places(group: Group | None) -> dict[str, frozenset[Place]]:
-    """By member id."""
-    if isinstance(group, ConsumerGroup):
-        return {member_id: _owned(member) for member_id, member in group.members.items()}
-    if not isinstance(group, ClassicGroup) or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return {}
-    return {member_id: _assigned(member) for member_id, member in group.members.items()}
-
-
-def _owned(member: ConsumerGroupMember) -> frozenset[Place]:
-    """Until it has confirmed a revocation, a member may still commit."""
-    return frozenset(
-        (topic_id, partition)
-        for owned in (member.assigned, member.pending_revocation)
-        for topic_id, partitions in owned.items()
-        for partition in partitions
-    )
-
-
-def _assigned(member: ClassicGroupMember) -> frozenset[Place]:
-    try:
-        assignment = parse_assignment(member.assignment)
-    except MalformedSubscription:
-        return _NOWHERE  # a client's own format
-    return frozenset(
-        (topic, partition)
-        for topic, partitions in assignment.partitions
-        for partition in partitions
-    )

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
@@ -28,8 +29,8 @@ class Actor(Enum):
     """Who probably wrote; commit records carry no member id.
 
     `OWNER`: the member that the log's assignment gave the partition to. `ADMIN`: a tool, an
-    operator or a consumer without membership, as the group had no members. `UNKNOWN`: somebody
-    in a group with members, and the log does not tell whom the partition belonged to.
+    operator or a consumer without membership, as the group had no members. `UNKNOWN`: the
+    group had members, and the log does not tell which of them owned the partition.
     `COORDINATOR`: the retention sweep.
     """
 
@@ -81,21 +82,10 @@ class OffsetChange(Struct, frozen=True):
     cause: str = ""
 
 
-class EventKind(Enum):
-    MEMBER_JOINED = "member-joined"
-    MEMBER_LEFT = "member-left"
-    MEMBER_ASSIGNED = "member-assigned"
-    REBALANCED = "rebalanced"
-    EPOCH = "group-epoch"
-    CONVERTED = "converted"
-    EMPTIED = "emptied"
-    DELETED = "group-deleted"
-
-
-class GroupEvent(Struct, frozen=True):
+class LoggedGroupEvent(Struct, frozen=True):
     """`epoch`: generation, group epoch or member epoch, whichever the event is about."""
 
-    kind: EventKind
+    kind: LoggedEventKind
     time_ms: int
     log_offset: int
     member_id: str = ""
@@ -103,4 +93,4 @@ class GroupEvent(Struct, frozen=True):
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-Change = OffsetChange | GroupEvent
+Change = OffsetChange | LoggedGroupEvent

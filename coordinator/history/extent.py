@@ -33,7 +33,7 @@ class Extent(Struct, frozen=True):
     cut_offset: int
 
 
-class Survey:
+class ExtentSurvey:
     """Takes every batch of a log in order and looks for gaps and for the instant `at_ms` (None:
     the end of the log). Only headers are read, unless the instant falls into a batch."""
 

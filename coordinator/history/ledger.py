@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.consumer_group.errors import ReplayError
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_types import GROUP_TYPES
 from groupd.coordinator.core.offsets.store import StoredOffset
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -24,13 +25,11 @@ from groupd.coordinator.history.changes import (
     Change,
     ChangeKind,
     CommittedOffset,
+    LoggedGroupEvent,
     OffsetChange,
 )
-from groupd.coordinator.history.events import events_of
-from groupd.coordinator.history.stream import Entry, UnreadableLog
+from groupd.coordinator.history.stream import GroupEntry, UnreadableLog
 from groupd.protocol.records.schema import (
-    ConsumerGroupMetadataKey,
-    GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -48,8 +47,10 @@ class GroupLedger:
         self._shard = GroupCoordinatorShard(self._state)
         self._store = self._shard.offsets.store
         self._authors = Authors()
-        # Author and protocol type of offsets that wait for the end of their transaction: who wrote
-        # is told from the group as it was then.
+        self._group_keys = {one.group_key for one in GROUP_TYPES}
+        self._logged = {key: tell for one in GROUP_TYPES for key, tell in one.logged.items()}
+        # Author and protocol type of offsets that wait for the end of their transaction: the author
+        # is found from the group as it was when they were written.
         self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
 
     @property
@@ -66,15 +67,10 @@ class GroupLedger:
             for partition, stored in sorted(topics[topic].items())
         ]
 
-    def apply(self, batch: Sequence[Entry]) -> list[Change]:
+    def apply(self, batch: Sequence[GroupEntry]) -> list[Change]:
         """The entries of one batch; what they changed, in their order. Raises UnreadableLog
         where the coordinator would refuse to load the log."""
-        deleted = any(
-            entry.record is not None
-            and entry.record.value is None
-            and isinstance(entry.record.key, GroupMetadataKey | ConsumerGroupMetadataKey)
-            for entry in batch
-        )
+        deleted = any(map(self._deletes_group, batch))
         changes: list[Change] = []
         for entry in batch:
             try:
@@ -85,13 +81,17 @@ class GroupLedger:
                 ) from error
         return changes
 
-    def _apply(self, entry: Entry, group_deleted: bool) -> Sequence[Change]:
+    def _deletes_group(self, entry: GroupEntry) -> bool:
+        record = entry.record
+        return record is not None and record.value is None and type(record.key) in self._group_keys
+
+    def _apply(self, entry: GroupEntry, group_deleted: bool) -> Sequence[Change]:
         if entry.record is None:
             return self._end_transaction(entry)
         key = entry.record.key
         at = AppliedAt(entry.offset, entry.producer_id, entry.producer_epoch)
         if not isinstance(key, OffsetCommitKey):
-            events = events_of(entry, self.group)
+            events = self._events(entry)
             self._shard.replay(entry.record, at)
             self._authors.group_changed(self.group, key)
             return events
@@ -114,17 +114,27 @@ class GroupLedger:
         after = StoredOffset.of(value, entry.offset)
         return (_moved(entry, place, before, after, author, group_type),)
 
+    def _events(self, entry: GroupEntry) -> list[Change]:
+        """What a record of the group says, while the group does not have it yet."""
+        assert entry.record is not None
+        key, value = entry.record.key, entry.record.value
+        tell = self._logged.get(type(key))
+        return [
+            LoggedGroupEvent(kind, entry.timestamp_ms, entry.offset, member_id, epoch, details)
+            for kind, member_id, epoch, details in (tell(self.group, key, value) if tell else ())
+        ]
+
     def _protocol_type(self) -> str:
         return "" if self.group is None else self.group.protocol_type
 
-    def _author(self, entry: Entry, key: OffsetCommitKey, value: OffsetCommitValue) -> Author:
+    def _author(self, entry: GroupEntry, key: OffsetCommitKey, value: OffsetCommitValue) -> Author:
         found = self._authors.of(self.group, key.topic, value.topic_id, key.partition)
         if entry.producer_id < 0:
             return found
         return replace(found, producer_id=entry.producer_id, producer_epoch=entry.producer_epoch)
 
     def _cause_of_removal(
-        self, entry: Entry, before: StoredOffset | None, group_deleted: bool
+        self, entry: GroupEntry, before: StoredOffset | None, group_deleted: bool
     ) -> tuple[ChangeKind, str]:
         """The log has tombstones, not reasons: an offset whose time was up has expired."""
         if before is not None and self.group is not None:
@@ -140,7 +150,7 @@ class GroupLedger:
             return ChangeKind.DELETED, "the group was deleted"
         return ChangeKind.DELETED, "OffsetDelete, or the topic was deleted"
 
-    def _end_transaction(self, entry: Entry) -> list[Change]:
+    def _end_transaction(self, entry: GroupEntry) -> list[Change]:
         """On COMMIT a pending offset counts from here on, unless a plain commit came after it."""
         pending = self._store.pending(self.group_id)
         places = sorted(place for place, ids in pending.items() if entry.producer_id in ids)
@@ -156,7 +166,7 @@ class GroupLedger:
 
 
 def _moved(
-    entry: Entry,
+    entry: GroupEntry,
     place: tuple[str, int],
     before: StoredOffset | None,
     after: StoredOffset,
@@ -183,7 +193,9 @@ def _moved(
     )
 
 
-def _removed(entry: Entry, before: CommittedOffset, cause: tuple[ChangeKind, str]) -> OffsetChange:
+def _removed(
+    entry: GroupEntry, before: CommittedOffset, cause: tuple[ChangeKind, str]
+) -> OffsetChange:
     kind, words = cause
     actor = Actor.COORDINATOR if kind is ChangeKind.EXPIRED else Actor.ADMIN
     return OffsetChange(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from msgspec import Struct
 
 from groupd.coordinator.history.changes import Change, CommittedOffset
-from groupd.coordinator.history.extent import Certainty, Extent, Survey
+from groupd.coordinator.history.extent import Certainty, Extent, ExtentSurvey
 from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS, GroupLedger
 from groupd.coordinator.history.stream import GroupStream, header_of
 
@@ -31,7 +31,7 @@ async def survey(
 ) -> Extent:
     """How far back the log can answer for a group, and where `at_ms` lies in it. Reads the log
     once, and a second time if it was compacted. Raises UnreadableLog."""
-    surveyor = Survey(start_offset, at_ms)
+    surveyor = ExtentSurvey(start_offset, at_ms)
     async for payload in batches():
         surveyor.add(payload)
     gap_end, end_offset = surveyor.gap_end, surveyor.end_offset
@@ -56,7 +56,7 @@ async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupSta
     return GroupState(
         group_id,
         cut_offset,
-        "" if group is None else group.type.value,
+        "" if group is None else group.type_name,
         "Unknown" if group is None else group.state_name(),
         ledger.committed(),
     )

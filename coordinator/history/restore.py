@@ -1,7 +1,7 @@
 """The plan of a restore: what would be written to bring a group's offsets back to what they were.
 
-Nothing is written for a topic that is gone or was made anew since: its old offsets mean nothing
-in the new one. Offsets that did not exist then are only deleted when that is asked for.
+Nothing is written for a topic that was deleted or created again since: old offsets mean nothing in
+the new topic. Offsets that did not exist then are only deleted when that is asked for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TopicNow(Struct, frozen=True):
     partitions: int
 
 
-class Step(Struct, frozen=True):
+class RestoreStep(Struct, frozen=True):
     """`before` and `after`: committed offsets; None = none."""
 
     topic: str
@@ -60,7 +60,7 @@ def plan(
     bounds: Mapping[Place, tuple[int, int]],
     *,
     delete_new: bool = False,
-) -> list[Step]:
+) -> list[RestoreStep]:
     """Steps by topic and partition. `bounds`: first offset and end of partitions."""
     wanted = {(offset.topic, offset.partition): offset for offset in then}
     steps = [
@@ -68,7 +68,7 @@ def plan(
         for place in wanted
     ]
     steps += [
-        Step(
+        RestoreStep(
             topic,
             partition,
             Action.DELETE if delete_new else Action.LEAVE,
@@ -86,13 +86,13 @@ def _restore(
     now: Current | None,
     topic: TopicNow | None,
     bounds: tuple[int, int] | None,
-) -> Step:
+) -> RestoreStep:
     before = None if now is None else now.offset
     refusal = _refusal(then, topic)
     if refusal:
-        return Step(then.topic, then.partition, Action.SKIP, before, before, warning=refusal)
+        return RestoreStep(then.topic, then.partition, Action.SKIP, before, before, warning=refusal)
     same = now == Current(then.offset, then.leader_epoch, then.metadata)
-    return Step(
+    return RestoreStep(
         then.topic,
         then.partition,
         Action.KEEP if same else Action.COMMIT,

@@ -30,7 +30,7 @@ class UnreadableLog(Exception):
     """The log holds what cannot be read; `str()` says what and where."""
 
 
-class Entry(NamedTuple):
+class GroupEntry(NamedTuple):
     """A record (`record`) or the end of a transaction (`commit` True or False).
 
     `producer_id` is -1 outside of transactions.
@@ -77,7 +77,7 @@ class GroupStream:
         self._prefix = _INT16.pack(len(raw)) + raw
         self._key_min = _KEY_TYPE_BYTES + len(self._prefix)
 
-    def entries(self, payload: bytes) -> Iterator[Entry]:
+    def entries(self, payload: bytes) -> Iterator[GroupEntry]:
         """Of one batch. Raises UnreadableLog."""
         try:
             header = check(payload)
@@ -86,7 +86,7 @@ class GroupStream:
                 if header.is_control:
                     marker = decode_marker(raw)
                     if marker is not None:
-                        yield Entry(
+                        yield GroupEntry(
                             raw.offset,
                             raw.timestamp_ms,
                             header.producer_id,
@@ -99,7 +99,7 @@ class GroupStream:
                         record = decode_record(raw.key, raw.value)
                     except UnknownRecordType:
                         continue  # as the coordinator does
-                    yield Entry(
+                    yield GroupEntry(
                         raw.offset, raw.timestamp_ms, producer_id, header.producer_epoch, record
                     )
         except (CorruptBatch, CorruptRecord, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Batches taken apart into entries: one a record, decoded as far as it can be."""
+"""Batches as entries: one entry for each record, decoded if it can be."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """`groupd log export`: the offsets log as Kafka's segment files.
 
-With the partition count of the store, batches keep their offsets and everything else; with
-another one the latest records are laid out anew. Topic ids are this store's own, and a cluster
-whose topics have other ids would not find offsets that carry them, so by default they are left
-out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
+With the partition count of the store, batches keep their offsets and everything else; with another
+one the latest records are written into new batches. Topic ids are those of this store, and a
+cluster whose topics have other ids would not find offsets that carry them, so by default they are
+left out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.import_plan import batches_of, distribute
 from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
 from groupd.coordinator.logtools.segments import SEGMENT_BYTES, SegmentWriter
-from groupd.coordinator.logtools.sources import Source, log_name
+from groupd.coordinator.logtools.sources import LogSource, log_name
 from groupd.protocol.records.batch import Batch, BatchRecord, CorruptBatch, parse_header
 from groupd.protocol.records.batch_builder import rebuild_batch
 from groupd.protocol.records.codec import (
@@ -50,15 +50,15 @@ class Exported(Struct):
 
 
 async def export_log(
-    source: Source, source_partitions: int | None, target: Path, options: ExportOptions
+    source: LogSource, source_partitions: int | None, target: Path, options: ExportOptions
 ) -> Exported:
     """Into directories below `target`. Raises LogToolError."""
     if options.partitions in (None, source_partitions):
         return await _in_place(source, target, options)
-    return await _anew(source, target, options, options.partitions or 1)
+    return await _repartitioned(source, target, options, options.partitions or 1)
 
 
-async def _in_place(source: Source, target: Path, options: ExportOptions) -> Exported:
+async def _in_place(source: LogSource, target: Path, options: ExportOptions) -> Exported:
     done = Exported()
     for partition in await source.partitions():
         before = done.batches
@@ -78,7 +78,9 @@ async def _in_place(source: Source, target: Path, options: ExportOptions) -> Exp
     return done
 
 
-async def _anew(source: Source, target: Path, options: ExportOptions, count: int) -> Exported:
+async def _repartitioned(
+    source: LogSource, target: Path, options: ExportOptions, count: int
+) -> Exported:
     done = Exported()
     kept = await latest_of(source, options.groups, Tally())
     if not options.keep_ids:

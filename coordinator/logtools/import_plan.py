@@ -51,7 +51,7 @@ class ImportPlan(Struct):
 
 
 def fresh_shard() -> GroupCoordinatorShard:
-    """One that records can be replayed into; it serves nobody."""
+    """A shard to replay records into; it serves no requests."""
     return GroupCoordinatorShard(ShardState(CoordinatorConfig(), new_id, {}))
 
 

@@ -1,7 +1,7 @@
 """`groupd log import`: brings the groups and offsets of another cluster into a store.
 
 Everything is tried out before anything is written, and the records go in as one transaction: an
-import is there as a whole or not at all. Topics come before it and do no harm alone.
+import is there as a whole or not at all. Topics are created before it and do no harm without it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ async def _groups(store: Target, states: States, partitions: int) -> set[str]:
 
 
 async def write_plan(plan: ImportPlan, store: Target) -> None:
-    """`store` is started and nobody else has it."""
+    """`store` is started, and no other process uses it."""
     if await partitions_of(store) is None:
         resource, name, key = OFFSETS_PARTITIONS
         await store.put_config(resource, name, key, str(plan.partitions))

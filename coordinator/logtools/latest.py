@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from groupd.coordinator.logtools.entries import Entry, entries_of
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
-from groupd.coordinator.logtools.sources import Source, log_name
+from groupd.coordinator.logtools.sources import LogSource, log_name
 from groupd.protocol.records.batch import Batch, CorruptBatch
 from groupd.protocol.records.codec import (
     LEGACY_OFFSET_COMMIT,
@@ -139,9 +139,9 @@ class LatestRecords:
         return kept
 
 
-async def latest_of(source: Source, groups: frozenset[str], tally: Tally) -> list[Kept]:
+async def latest_of(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
     """Of all partitions, one behind the other. Raises LogToolError, also when a group stands in
-    two partitions: then nobody can say which of its records are the newer ones."""
+    two partitions: then it is unknown which of its records are the newer ones."""
     places: dict[str, int] = {}
     kept: list[Kept] = []
     for partition in await source.partitions():

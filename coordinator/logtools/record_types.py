@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from struct import Struct
 
-from groupd.protocol.records.codec import CorruptRecord, record_type
+from groupd.protocol.records.codec import TYPES_BY_PREFIX, CorruptRecord, record_type
 
 _LENGTH = Struct(">h")
 
@@ -53,7 +53,7 @@ def type_name(number: int) -> str:
 def group_of(key: bytes) -> str | None:
     """The group id of an encoded key; None when the type is not known or the key is damaged."""
     try:
-        if record_type(key) not in TYPE_NAMES:
+        if record_type(key) not in TYPE_NAMES and key[:2] not in TYPES_BY_PREFIX:
             return None
         (length,) = _LENGTH.unpack_from(key, 2)
         raw = key[4 : 4 + length]

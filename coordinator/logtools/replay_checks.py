@@ -8,25 +8,17 @@ over, as they would fail for the same reason, and all others are still looked at
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from groupd.coordinator.core.consumer_group.errors import ReplayError
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.errors import ReplayError
+from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.logtools.entries import Entry
 from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.import_plan import fresh_shard
 from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
-from groupd.protocol.records.schema import (
-    ConsumerGroupCurrentMemberKey,
-    ConsumerGroupCurrentMemberValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupTargetMetadataKey,
-    ConsumerGroupTargetMetadataValue,
-    GroupMetadataKey,
-    Record,
-)
+from groupd.protocol.records.schema import Record
 
 APPLY_ERRORS = (ReplayError, ValueError, TypeError, LookupError, AssertionError)
 """What replay raises on records that contradict the state or make no sense."""
@@ -43,8 +35,11 @@ class ReplayChecks:
         self._shard = fresh_shard()
         self._broken: set[str] = set()
         self._misplaced: set[str] = set()
-        self._group_epochs: dict[str, int] = {}
-        self._target_epochs: dict[str, int] = {}
+        self._known_epochs: dict[str, dict[str, int]] = {}
+        self._epochs = {key: epoch for one in GROUP_TYPES for key, epoch in one.epochs.items()}
+        self._record_problems = {
+            key: problems for one in GROUP_TYPES for key, problems in one.record_problems.items()
+        }
         self._open: set[int] = set()
 
     def add(self, entry: Entry) -> Iterator[Problem]:
@@ -65,12 +60,12 @@ class ReplayChecks:
         yield from self._placed(offset, group)
         if group in self._broken:
             return
-        yield from self._epochs(offset, entry.record)
+        yield from self._record(offset, entry.record)
         producer_id = header.producer_id if header.is_transactional else -1
         if producer_id >= 0:
             self._open.add(producer_id)
         try:
-            self._shard.replay(entry.record, AppliedAt(offset, producer_id, header.producer_epoch))
+            self._apply(entry, entry.record, producer_id)
         except APPLY_ERRORS as error:
             self._broken.add(group)
             yield offset, f"cannot be applied: {error}; the group's later records are not checked"
@@ -78,8 +73,8 @@ class ReplayChecks:
     def end(self, counts: Counts) -> Iterator[Problem]:
         """What the state says once everything is applied."""
         for group_id, group in sorted(self._shard.state.groups.items()):
-            if isinstance(group, ConsumerGroup) and group_id not in self._broken:
-                yield from ((None, reason) for reason in _group_problems(group))
+            if group_id not in self._broken:
+                yield from ((None, reason) for reason in type_of(group).group_problems(group))
         counts.groups += len(self._shard.state.groups)
         counts.offsets += self._shard.offset_count()
         counts.open_transactions += len(self._open)
@@ -93,55 +88,38 @@ class ReplayChecks:
             self._misplaced.add(group)
             yield offset, f"group {group} belongs to partition {right} of {self._partitions}"
 
-    def _epochs(self, offset: int, record: Record) -> Iterator[Problem]:
-        key, value = record.key, record.value
-        if isinstance(key, ConsumerGroupMetadataKey):
-            epoch = value.epoch if isinstance(value, ConsumerGroupMetadataValue) else None
-            yield from _step(self._group_epochs, key.group, epoch, offset, "group epoch")
-        elif isinstance(key, ConsumerGroupTargetMetadataKey):
-            target = (
-                value.assignment_epoch
-                if isinstance(value, ConsumerGroupTargetMetadataValue)
-                else None
-            )
-            yield from _step(self._target_epochs, key.group, target, offset, "target epoch")
-        elif isinstance(key, GroupMetadataKey):
-            # A classic group takes the place of whatever had the id.
-            self._group_epochs.pop(key.group, None)
-            self._target_epochs.pop(key.group, None)
-        elif isinstance(value, ConsumerGroupCurrentMemberValue):
-            assert isinstance(key, ConsumerGroupCurrentMemberKey)
-            epoch, before = value.member_epoch, value.previous_member_epoch
-            if 0 <= epoch < before:
-                yield offset, f"a member of group {key.group} goes from epoch {before} to {epoch}"
+    def _record(self, offset: int, record: Record) -> Iterator[Problem]:
+        """What the record says by itself, and of the records before it."""
+        kind, value = type(record.key), record.value
+        key: Any = record.key
+        epoch = self._epochs.get(kind)
+        if epoch is not None:
+            yield from self._epoch(offset, key.group, *epoch, value)
+        problems = self._record_problems.get(kind)
+        if problems is not None and value is not None:
+            for reason in problems(key, value):
+                yield offset, reason
 
+    def _epoch(
+        self, offset: int, group: str, name: str, attribute: str, value: Any
+    ) -> Iterator[Problem]:
+        """An epoch may only grow, until a tombstone ends the group."""
+        known = self._known_epochs.setdefault(group, {})
+        if value is None:
+            known.pop(name, None)
+            return
+        epoch: int = getattr(value, attribute)
+        before = known.get(name, epoch)
+        known[name] = epoch
+        if epoch < before:
+            yield offset, f"the {name} of group {group} falls from {before} to {epoch}"
 
-def _step(
-    epochs: dict[str, int], group: str, epoch: int | None, offset: int, name: str
-) -> Iterator[Problem]:
-    """An epoch may only grow, until a tombstone ends the group."""
-    if epoch is None:
-        epochs.pop(group, None)
-        return
-    before = epochs.get(group, epoch)
-    epochs[group] = epoch
-    if epoch < before:
-        yield offset, f"the {name} of group {group} falls from {before} to {epoch}"
-
-
-def _group_problems(group: ConsumerGroup) -> Iterator[str]:
-    name = f"group {group.group_id}"
-    if group.assignment_epoch > group.group_epoch:
-        yield (
-            f"{name}: target epoch {group.assignment_epoch} is above group epoch "
-            f"{group.group_epoch}"
-        )
-    for member_id, member in sorted(group.members.items()):
-        if member.member_epoch > group.assignment_epoch:
-            yield (
-                f"{name}: member {member_id} is at epoch {member.member_epoch}, above target epoch "
-                f"{group.assignment_epoch}"
-            )
-    strangers = sorted(set(group.targets) - set(group.members))
-    if strangers:
-        yield f"{name}: has targets for {', '.join(strangers)}, who are no members"
+    def _apply(self, entry: Entry, record: Record, producer_id: int) -> None:
+        """Raises one of APPLY_ERRORS. Another type of group counts its epochs from the start."""
+        groups, group_id = self._shard.state.groups, entry.group or ""
+        before = groups.get(group_id)
+        at = AppliedAt(entry.raw.offset, producer_id, entry.header.producer_epoch)
+        self._shard.replay(record, at)
+        after = groups.get(group_id)
+        if before is not None and after is not None and before.type_name != after.type_name:
+            self._known_epochs.pop(group_id, None)

@@ -2,7 +2,7 @@
 
 A partition is a directory `__consumer_offsets-<n>`; a segment file is named by its first offset in
 20 digits and holds batches one behind the other. Indexes and snapshots beside it are the broker's
-own business: it makes them anew when they are missing.
+own files: it writes them again when they are missing.
 """
 
 from __future__ import annotations

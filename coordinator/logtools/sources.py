@@ -21,11 +21,11 @@ from groupd.storage.reader import StoreReader
 READ_BYTES = 1024 * 1024
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """Partitions of an offsets log."""
 
     async def partitions(self) -> list[int]:
-        """Those that are there, ascending. -1: a file whose partition nothing tells."""
+        """Those that are there, ascending. -1: a segment file whose directory names none."""
         ...
 
     def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:

@@ -16,7 +16,8 @@ An id that is not the newest of its name belongs to a deleted topic and stays as
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,8 @@ from groupd.coordinator.logtools.segments import partition_of
 from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.protocol.records.codec import encode_value
 from groupd.protocol.records.schema import (
-    ConsumerGroupCurrentMemberValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupTargetMemberValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    OwnedTopic,
     Record,
 )
 
@@ -101,22 +98,25 @@ def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None
             topic = topics.setdefault(key.topic, ForeignTopic(key.topic))
             topic.used = True
             topic.see_commit(key.partition, value, one.timestamp_ms)
-        elif isinstance(value, ConsumerGroupMemberMetadataValue):
-            for name in value.subscribed_topic_names:
-                topics.setdefault(name, ForeignTopic(name)).used = True
-        for topic_id, partitions in _assigned(value):
-            assigned[topic_id] = max(assigned.get(topic_id, 0), *(n + 1 for n in partitions), 0)
+        for name in getattr(value, "subscribed_topic_names", ()):
+            topics.setdefault(name, ForeignTopic(name)).used = True
+        for part in _with_topic_id(value):
+            last = max(part.partitions, default=-1)
+            assigned[part.topic_id] = max(assigned.get(part.topic_id, 0), last + 1)
     for topic in topics.values():
         topic.partitions = max(topic.partitions, assigned.get(topic.topic_id, 0))
 
 
-def _assigned(value: Any) -> Iterable[tuple[TopicId, tuple[int, ...]]]:
-    if isinstance(value, ConsumerGroupTargetMemberValue):
-        return [(topic.topic_id, topic.partitions) for topic in value.topics]
-    if isinstance(value, ConsumerGroupCurrentMemberValue):
-        owned = (*value.assigned, *value.pending_revocation)
-        return [(topic.topic_id, topic.partitions) for topic in owned]
-    return ()
+def _with_topic_id(value: Any) -> Iterator[Any]:
+    """The parts of a record's value, of whatever type, that say a topic's id and partitions."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Struct):
+        for item in value:
+            yield from _with_topic_id(item)
+    elif isinstance(value, Struct):
+        if "topic_id" in value.__struct_fields__:
+            yield value
+        for name in value.__struct_fields__:
+            yield from _with_topic_id(getattr(value, name))
 
 
 class Translation:
@@ -145,21 +145,21 @@ class Translation:
     def _value(self, record: Record, value: Any) -> Any:
         if isinstance(value, OffsetCommitValue) and isinstance(record.key, OffsetCommitKey):
             return value._replace(topic_id=self._offset_id(record.key.topic, value.topic_id))
-        if isinstance(value, ConsumerGroupTargetMemberValue):
-            topics = [
-                replace(t, topic_id=self._by_id.get(t.topic_id, t.topic_id)) for t in value.topics
-            ]
-            return replace(value, topics=tuple(sorted(topics, key=lambda t: t.topic_id)))
-        if isinstance(value, ConsumerGroupCurrentMemberValue):
-            return replace(
-                value,
-                assigned=self._owned(value.assigned),
-                pending_revocation=self._owned(value.pending_revocation),
-            )
-        return value
+        return self._translated(value)
 
-    def _owned(self, owned: tuple[OwnedTopic, ...]) -> tuple[OwnedTopic, ...]:
-        return tuple(replace(t, topic_id=self._by_id.get(t.topic_id, t.topic_id)) for t in owned)
+    def _translated(self, value: Any) -> Any:
+        """The value, of whatever type, with other ids wherever it has a `topic_id`."""
+        if isinstance(value, tuple) and value and isinstance(value[0], Struct):
+            items = [self._translated(item) for item in value]
+            if "topic_id" in items[0].__struct_fields__:
+                items.sort(key=attrgetter("topic_id"))
+            return tuple(items)
+        if not isinstance(value, Struct):
+            return value
+        fields = {name: self._translated(getattr(value, name)) for name in value.__struct_fields__}
+        if "topic_id" in fields:
+            fields["topic_id"] = self._by_id.get(fields["topic_id"], fields["topic_id"])
+        return replace(value, **fields)
 
     def _offset_id(self, name: str, topic_id: TopicId) -> TopicId:
         foreign = self._topics.get(name)

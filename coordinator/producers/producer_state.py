@@ -98,8 +98,8 @@ class ProducerStates:
     def start_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool
     ) -> Verification | None:
-        """Before the first write of a transaction here: what `check` wants to see after the
-        coordinator's answer; None if the transaction is open already. `bumps_epoch`:
+        """Before the first write of a transaction here: the object that `check` needs after
+        the coordinator's answer; None if the transaction is open already. `bumps_epoch`:
         transaction version 2. Raises ApiError INVALID_PRODUCER_EPOCH."""
         self._check_epoch(producer_id, epoch)
         if self.in_transaction(producer_id, epoch):
@@ -109,8 +109,8 @@ class ProducerStates:
     def check_verified(
         self, producer_id: int, epoch: int, verification: Verification | None
     ) -> None:
-        """May the producer write into its transaction? Raises ApiError INVALID_PRODUCER_EPOCH
-        or INVALID_TXN_STATE."""
+        """Whether the producer may write into its transaction. Raises ApiError
+        INVALID_PRODUCER_EPOCH or INVALID_TXN_STATE."""
         if self.in_transaction(producer_id, epoch):
             return
         self._check_epoch(producer_id, epoch)
@@ -182,8 +182,7 @@ class ProducerStates:
             )
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch of data that now stands at `base_offset`, live or while the log is
-        read."""
+        """Remember a batch of data that was given `base_offset`, live or while the log is read."""
         producer_id = header.producer_id
         if producer_id < 0 or header.is_control or header.base_sequence < 0:
             return
@@ -239,7 +238,7 @@ class ProducerStates:
 
     def expire(self, before_ms: int) -> int:
         """Forget the producers whose last record has a timestamp of `before_ms` or less, but none
-        with an open transaction. How many they were."""
+        with an open transaction. Returns how many."""
         idle = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -252,7 +251,7 @@ class ProducerStates:
     # Markers ------------------------------------------------------------------------------
 
     def check_marker(self, marker: Marker) -> None:
-        """May the marker be appended? Raises ApiError INVALID_PRODUCER_EPOCH or
+        """Whether the marker may be appended. Raises ApiError INVALID_PRODUCER_EPOCH or
         TRANSACTION_COORDINATOR_FENCED.
 
         A marker of version 2 at the last seen epoch is a retry if nothing is open, and goes
@@ -279,7 +278,7 @@ class ProducerStates:
             )
 
     def marked(self, marker: Marker, offset: int, timestamp_ms: int) -> None:
-        """The marker stands at `offset`: the producer's transaction, if any, is over."""
+        """The marker was given `offset`: the producer's transaction, if any, is over."""
         self._end(
             marker.producer_id,
             marker.producer_epoch,

@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 
 
 class TransactionIndex:
-    """Rebuilt from the log; told of offsets in the order in which they are given out."""
+    """Rebuilt from the log. Its methods are called in the order of the offsets."""
 
     __slots__ = ("_ended", "_firsts", "_lasts", "_open", "_producers", "_stable")
 
@@ -43,7 +43,7 @@ class TransactionIndex:
     def end(
         self, producer_id: int, first_offset: int, marker_offset: int, *, committed: bool
     ) -> None:
-        """The marker of a transaction that was begun stands at `marker_offset`."""
+        """The marker of a transaction that was begun has `marker_offset`."""
         del self._open[first_offset]
         self._ended.append((first_offset, marker_offset))
         if committed:

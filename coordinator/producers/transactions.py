@@ -28,6 +28,15 @@ class Marker(Struct, frozen=True):
     transaction_version: int  # 1 or 2
 
 
+class TransactionalWrite(Struct, frozen=True):
+    """What a producer wants to write into within its transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
 class MarkerTarget(Protocol):
     """Takes markers for the partitions that it holds."""
 
@@ -43,15 +52,9 @@ class TransactionVerifier(Protocol):
     """Knows the open transactions (KIP-890)."""
 
     def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
+        self, write: TransactionalWrite, *, add: bool
     ) -> Awaitable[dict[TopicPartition, ErrorCode]]:
-        """Whether these partitions are in the producer's open transaction. With `add` (transaction
+        """Whether the partitions are in the producer's open transaction. With `add` (transaction
         version 2) they are added first, durably. Codes: NONE, TRANSACTION_ABORTABLE,
         INVALID_PRODUCER_EPOCH (instead of PRODUCER_FENCED), CONCURRENT_TRANSACTIONS,
         INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, COORDINATOR_LOAD_IN_PROGRESS,
@@ -63,12 +66,6 @@ class NoTransactions:
     """The verifier of a broker without a transaction coordinator: nothing is in a transaction."""
 
     async def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
+        self, write: TransactionalWrite, *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)
+        return dict.fromkeys(write.partitions, ErrorCode.INVALID_TXN_STATE)

@@ -1,9 +1,9 @@
 """Verifications under way: the time between asking the transaction coordinator and the append.
 
-In between a marker may end the transaction, and the answer is worth nothing any more (KIP-890). So
-each question has an object; whatever is appended for the producer takes it away, and an append
-must show that its own still holds. It also remembers the lowest sequence that waits for an
-answer, so that a later batch does not overtake one that has to be sent again.
+In between a marker may end the transaction, and then the answer does not count any more (KIP-890).
+So each question has an object; any append for the producer removes it, and the append that asked
+must show that its object is still there. The object also remembers the lowest sequence that waits
+for an answer, so that a later batch does not overtake one that has to be sent again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Verification:
 
 
 class Verifications:
-    """By producer id; the oldest are forgotten beyond `limit`, which costs their askers a retry."""
+    """By producer id. Beyond `limit` the oldest are forgotten; their producers try again."""
 
     __slots__ = ("_by_producer", "_limit")
 
@@ -52,7 +52,7 @@ class Verifications:
         return verification is not None and self._by_producer.get(producer_id) is verification
 
     def check_sequence(self, header: BatchHeader, *, has_batches: bool) -> None:
-        """Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER when an earlier batch is still owed."""
+        """Raises ApiError OUT_OF_ORDER_SEQUENCE_NUMBER while an earlier batch is missing."""
         entry = self._by_producer.get(header.producer_id)
         if entry is None:
             return

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -23,7 +23,7 @@ from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState as CoreState
-from groupd.coordinator.core.types import Event, EventKind, RequestContext
+from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.event_log import log_event
@@ -47,21 +47,22 @@ CLOSE_TASKS_TIMEOUT_S = 1.0
 READS = frozenset({FetchRequest})
 """Data requests that may be dropped with their asker; others run to their end."""
 
-DataHandler = Callable[[RequestContext, Any], Awaitable[Any]]
 Shard = ShardRuntime | ForeignShard
 
 Check = Callable[[CoordinatorConfig, RequestContext, Any, bool], None]
-"""(config, context, request, whether the broker has started); raises ApiError."""
+"""(config, context, request, whether the broker has started). Raises ApiError, before anything has
+changed."""
 
 Place = Callable[["Broker", RequestContext, Any], None]
 """Hands a request that has passed its check to whoever answers it."""
 
 
 class Route(Struct, frozen=True):
-    """The way of one type of request. `failure` makes the reply that carries an error, where the
-    API's own does not do; `refusal` that for an error of the check, where it looks different."""
+    """The way of one type of request. `check` None: the request is checked entry by entry, where it
+    is split. `failure` makes the reply that carries an error, where the API's own does not do;
+    `refusal` that for an error of the check, where it looks different."""
 
-    check: Check
+    check: Check | None
     place: Place
     failure: Failure | None = None
     refusal: Failure | None = None
@@ -124,7 +125,7 @@ class Broker:
         self.event_counts: Counter[str] = Counter()
         self.timeline = Timeline()
         self.event_listeners: list[Callable[[int, Sequence[Event]], None]] = []
-        """Called with a shard's number and what has just happened in it. Must not raise."""
+        """Called with a shard's number and the events of one input. Must not raise."""
         self.progress_listeners: list[Callable[[int], None]] = []
         """Called with a shard's number when its durable end moves or its state changes."""
         self.node = Node(config.node_id, "", -1)
@@ -231,7 +232,8 @@ class Broker:
             return
         waiter.failure = route.failure or waiter.failure
         try:
-            route.check(self.config, context, request, self.started)
+            if route.check is not None:
+                route.check(self.config, context, request, self.started)
             route.place(self, context, request)
         except ApiError as error:  # the check's
             waiter.failure = route.refusal or waiter.failure

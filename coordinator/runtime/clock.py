@@ -54,6 +54,18 @@ class SystemClock:
         return asyncio.get_running_loop().call_later(max(0, delay_ms + 1) / 1000, callback)
 
 
+async def pause(clock: Clock, delay_ms: int) -> None:
+    """Wait by the coordinator's clock."""
+    if delay_ms == 0:
+        return
+    over = asyncio.Event()
+    timer = clock.call_at(clock.now().monotonic_ms + delay_ms, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()
+
+
 class Alarm:
     """Calls `ring()` once the time has come; it is off while `ring` runs and may be set there."""
 

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from groupd.coordinator.core.inspection.group import inspect_group_lazily, with_lists
-from groupd.coordinator.core.inspection.waits import Wait, transactions, wait
+from groupd.coordinator.core.inspection import (
+    inspect_group_lazily,
+    open_transactions,
+    with_lists,
+)
 from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.waiting import Wait, wait
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
 
 
@@ -29,6 +33,6 @@ def inspect(shard: ShardRuntime, group_id: str, now: Instant) -> dict[str, Any] 
 
 
 def _of_the_log(shard: ShardRuntime, group_id: str) -> Iterator[Wait]:
-    yield from transactions(shard.shard.offsets.store, group_id)
+    yield from open_transactions(shard.shard.offsets.store, group_id)
     if not shard.rests(group_id):
         yield wait("changes of the group are being written to the log")

@@ -5,7 +5,7 @@ and encodes it; `durable` and `failed` settle what was taken. A reply without re
 waits for the batch that holds its group's last pending record. Batches settle in order.
 
 Records of a transaction, and its marker, are a batch of their own: the open one ends before them
-and nothing joins them (offsets spec, sections 6 and 7).
+and nothing joins them (docs/spec/offsets-and-log.md#6 and #7).
 """
 
 from __future__ import annotations

@@ -1,32 +1,62 @@
-"""Trying again to load what could not be loaded, with growing pauses."""
+"""Loading a log at the start, and again after a failure: the same for shards and for the log of the
+transaction coordinator."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from groupd.coordinator.runtime.clock import Clock
-from groupd.storage.log import LogError
+import structlog
+
+from groupd.coordinator.runtime.clock import Clock, pause
+from groupd.coordinator.runtime.loader import LoadFailed
+from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.storage.log import LogCorrupt, LogError
 
 BACKOFF_MS = 500
 BACKOFF_MAX_MS = 10_000
 
+Load = Callable[[], Awaitable[None]]
+
+
+class Loadable(Protocol):
+    """What is loaded from a log."""
+
+    state: ShardState
+    loaded_records: int
+
+    async def load(self) -> None:
+        """Raises LoadFailed or LogError."""
+        ...
+
 
 class Reload:
-    """Calls `attempt()` in a task of its own until it returns; a LogError means: once more."""
+    """Loads its owner. If that fails the owner is FAILED, so it refuses requests while the others
+    serve, and it is tried again with growing pauses, unless its log is damaged. `kind` and `where`
+    are for messages."""
 
-    __slots__ = ("_attempt", "_clock", "_name", "_task")
+    __slots__ = ("_clock", "_kind", "_log", "_owner", "_task", "_where")
 
-    def __init__(self, clock: Clock, attempt: Callable[[], Awaitable[None]], name: str) -> None:
+    def __init__(self, clock: Clock, owner: Loadable, kind: str, **where: int) -> None:
         self._clock = clock
-        self._attempt = attempt
-        self._name = name
+        self._owner = owner
+        self._kind = kind
+        self._where = where
+        self._log = structlog.get_logger(f"groupd.{kind}")
         self._task: asyncio.Task[None] | None = None
 
+    async def load_first(self, load: Load) -> None:
+        """The load at the start; `load()` may know more of the log than later ones."""
+        try:
+            await self._try(load)
+        except LogError:
+            self.start(BACKOFF_MS)
+
     def start(self, delay_ms: int) -> None:
-        """The first attempt comes after `delay_ms`."""
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._run(delay_ms), name=self._name)
+        """Load in a task of its own, after `delay_ms`, until it works or cannot work."""
+        name = "-".join(["reload", self._kind, *map(str, self._where.values())])
+        self._task = asyncio.get_running_loop().create_task(self._run(delay_ms), name=name)
 
     def cancel(self) -> None:
         if self._task is not None:
@@ -39,20 +69,26 @@ class Reload:
 
     async def _run(self, delay_ms: int) -> None:
         while True:
-            await self._pause(delay_ms)
+            await pause(self._clock, delay_ms)
+            self._owner.state = ShardState.LOADING
             try:
-                await self._attempt()
+                if await self._try(self._owner.load):
+                    records = self._owner.loaded_records
+                    self._log.info(f"{self._kind} reloaded", **self._where, records=records)
             except LogError:
                 delay_ms = min(max(2 * delay_ms, BACKOFF_MS), BACKOFF_MAX_MS)
             else:
                 return
 
-    async def _pause(self, delay_ms: int) -> None:
-        if delay_ms == 0:
-            return
-        over = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now().monotonic_ms + delay_ms, over.set)
+    async def _try(self, load: Load) -> bool:
+        """False: there is no use in another attempt. Raises LogError if there may be."""
         try:
-            await over.wait()
-        finally:
-            timer.cancel()
+            await load()
+        except (LoadFailed, LogError) as error:
+            if self._owner.state is not ShardState.CLOSED:
+                self._owner.state = ShardState.FAILED
+            self._log.error(f"{self._kind} cannot be loaded", **self._where, reason=str(error))
+            if isinstance(error, LogError) and not isinstance(error, LogCorrupt):
+                raise
+            return False
+        return True

@@ -13,7 +13,6 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any
 
-from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.frontend import groups, offsets
 from groupd.coordinator.core.offsets.refusals import refuse_fetch
@@ -62,12 +61,6 @@ from groupd.protocol.messages.offsets import (
 
 LISTED_AT_ONCE = 1000
 """Groups that ListGroups takes before others have their turn: about two milliseconds."""
-
-
-def no_check(
-    config: CoordinatorConfig, context: RequestContext, request: Any, started: bool
-) -> None:
-    """The check of requests that are checked entry by entry, where they are split."""
 
 
 def to_group(broker: Broker, context: RequestContext, request: Any) -> None:
@@ -182,9 +175,10 @@ def _per_group(
 
 
 def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> None:
-    """Every shard that serves; a loading one fails the whole call (both group specs). Where there
-    are many groups, others have their turn between two shards; each shard shows one moment, as in
-    Kafka, where shards are asked side by side."""
+    """Every shard that serves; one that is loading fails the whole call
+    (docs/spec/classic-group.md#6, docs/spec/consumer-group.md#9). With many groups, other requests
+    are served between two shards. Each shard shows one moment, as in Kafka, where the shards are
+    asked side by side."""
     waiter = context.token
     if not broker.started:
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -278,15 +272,15 @@ ROUTES: Mapping[type, Route] = {
     SyncGroupRequest: Route(groups.check_sync, to_group, _of_error(answers.sync_failure)),
     HeartbeatRequest: Route(groups.check_member, to_group, _of_error(answers.heartbeat_failure)),
     LeaveGroupRequest: Route(groups.check_member, to_group, _of_error(answers.leave_failure)),
-    OffsetCommitRequest: Route(no_check, _offset_commit),
-    OffsetDeleteRequest: Route(no_check, _offset_delete),
-    TxnOffsetCommitRequest: Route(no_check, txn_offset_commit),
-    OffsetFetchRequest: Route(no_check, _offset_fetch),
-    FindCoordinatorRequest: Route(no_check, _find_coordinator),
-    ConsumerGroupDescribeRequest: Route(no_check, _consumer_describe),
-    DescribeGroupsRequest: Route(no_check, _describe_groups),
-    ListGroupsRequest: Route(no_check, _list_groups),
-    DeleteGroupsRequest: Route(no_check, _delete_groups),
+    OffsetCommitRequest: Route(None, _offset_commit),
+    OffsetDeleteRequest: Route(None, _offset_delete),
+    TxnOffsetCommitRequest: Route(None, txn_offset_commit),
+    OffsetFetchRequest: Route(None, _offset_fetch),
+    FindCoordinatorRequest: Route(None, _find_coordinator),
+    ConsumerGroupDescribeRequest: Route(None, _consumer_describe),
+    DescribeGroupsRequest: Route(None, _describe_groups),
+    ListGroupsRequest: Route(None, _list_groups),
+    DeleteGroupsRequest: Route(None, _delete_groups),
 }
 """Request type -> its route. What is not in here is for the data plane."""
 

@@ -1,11 +1,12 @@
 """One shard at work: load, serve, group commit, fail and reload.
 
 States: LOADING -> ACTIVE; ACTIVE or LOADING -> FAILED -> LOADING; any -> CLOSED. A failed append
-has one path: every parked request is refused with a retriable error, memory is dropped and the
-shard is rebuilt from the log. An ambiguous append is thereby settled by reading the log.
+has one path: every parked request is refused with a retriable error, memory is dropped, and the
+shard is rebuilt from the log. If it is not known whether an append was written, the reload finds
+out.
 
-Answering somebody may lead to new requests. So a state changes before anybody is told of it, and
-an answer that fails is no reason to leave the others out.
+Answering one request may bring new ones. So the state changes before any request is answered, and
+an error while one request is answered does not keep the others from their answers.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from groupd.coordinator.runtime.clock import Clock, elapsed_ns
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
+from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
-from groupd.coordinator.runtime.shard_reload import ShardReload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
 from groupd.coordinator.runtime.stats import Durations
@@ -95,7 +96,7 @@ class ShardRuntime:
         self._commit_timeout = CommitTimeout(
             clock, config.offsets_commit_timeout_ms, partition, lambda: self._journal
         )
-        self._reload = ShardReload(clock, self)
+        self._reload = Reload(clock, self, "shard", shard=partition)
         self._missed: list[tuple[str, TopicId]] = []
 
     # Loading ------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ class ShardRuntime:
 
     async def load_first(self, opened: ShardLog) -> None:
         """The load at start."""
-        await self._reload.load_first(opened)
+        await self._reload.load_first(partial(self.load, opened))
 
     def close(self) -> None:
         """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the
@@ -172,7 +173,7 @@ class ShardRuntime:
 
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it
-        failed, which is a bug of ours and logged; nobody else is to suffer from it."""
+        failed, which is a bug of ours: it is logged and goes no further."""
         if self.state is not ShardState.ACTIVE:
             return True
         try:
@@ -208,7 +209,8 @@ class ShardRuntime:
         if self.state is not ShardState.ACTIVE:
             refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
             return
-        answer_all(outcome.urgent)
+        if outcome.urgent:
+            answer_all(outcome.urgent)
         # A handler that has not changed memory itself has done nothing if nothing was written.
         if written or not outcome.replay:
             if outcome.events:
@@ -241,7 +243,7 @@ class ShardRuntime:
             if outcome.replay and not self._replay(part, outcome.transaction):
                 self._refuse(outcome, waiter, ErrorCode.NOT_COORDINATOR)
                 return False
-            groups = sorted({record.key.group for record in part})
+            groups = sorted({key.group for key, _ in part})
             self._journal.accept(
                 raw,
                 groups,
@@ -362,7 +364,7 @@ class ShardRuntime:
         self._on_progress(self.partition)
 
     def _lose_writes(self, code: ErrorCode) -> None:
-        """Nothing that is not durable yet will be: tell whoever waits for it."""
+        """What is not durable yet never will be: refuse the requests that wait for it."""
         now = self.clock.now()
         for batch in self._journal.failed():
             for completion in batch.completions:
@@ -370,7 +372,7 @@ class ShardRuntime:
             refuse(batch.replies, code)
 
     def _last_answers(self, make_outcome: Callable[[], Outcome]) -> None:
-        """What is owed to requests parked in the groups."""
+        """Answer the requests that are parked in the groups."""
         try:
             answer_all(make_outcome().urgent)
         except Exception:

@@ -1,9 +1,9 @@
 """The group side of transactions: TxnOffsetCommit (28), and markers for `__consumer_offsets`.
 
-Rules (offsets spec, 2.1, 2.2 and 3.4): the transaction coordinator is asked before the shard,
-unless the producer's transaction is open in the shard's log already, or (before v5) verification
-is off; v5 adds the partition to the transaction by the same question. An answer that a marker has
-overtaken is worth nothing.
+Rules (docs/spec/offsets-and-log.md#2.1, #2.2 and #3.4): the transaction coordinator is asked before
+the shard, unless the producer's transaction is open in the shard's log already, or (before v5)
+verification is off. From v5 on the same question adds the partition to the transaction. If a marker
+ends the transaction before the answer comes, the answer does not count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from groupd.coordinator.core.frontend import offsets
 from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.broker import Broker, Shard
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
@@ -37,7 +37,8 @@ _SHOWN: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-"""What clients see of a refusal that is not made for them (spec 2.2)."""
+"""What clients see of a refusal that is not made for them
+(docs/spec/offsets-and-log.md#2.2)."""
 
 Place = tuple[str, int]
 
@@ -105,7 +106,8 @@ async def _verify(
     try:
         # Commits have no sequences.
         verification = producers.start_verification(*producer, 0, bumps_epoch=add)
-        codes = await broker.verifier.verify(request.transactional_id, *producer, [place], add=add)
+        write = TransactionalWrite(request.transactional_id, *producer, (place,))
+        codes = await broker.verifier.verify(write, add=add)
         code = codes.get(place, ErrorCode.NONE)
         if code:
             return _shown(code, context.api_version)

@@ -1,9 +1,9 @@
-"""Group commit: one task that appends whatever has gathered, one transaction at a time.
+"""Group commit: one task appends all open batches of all logs in one transaction after the other.
 
-While an append is in flight the next batches fill; there is no linger timer. Sources are the
-shards' journals and single appends of the data plane. A source learns the outcome exactly once
-per `take`. A fenced log fails its own source only: the others of that transaction are tried
-again without it.
+While one transaction is under way the next batches fill; there is no linger timer. Sources are the
+journals of the shards and single appends of the data plane. For each `take` a source is told the
+outcome exactly once. A log that is fenced fails its own source only: the others of that transaction
+are tried again without it.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class LogWriter:
 
 
 def _tell(source: Source, error: LogError | None) -> None:
-    """The writer lives on whatever a source does with the news."""
+    """An error in a source must not end the writer."""
     try:
         source.done(error)
     except Exception:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from groupd.coordinator.core.inspection.group import is_long, list_group_summaries
-from groupd.coordinator.core.inspection.offsets import inspect_offsets
+from groupd.coordinator.core.inspection import inspect_offsets, is_long, list_group_summaries
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect, inspect_lazily
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState

@@ -1,15 +1,15 @@
 """One client connection: frames in, replies out in the order of the requests.
 
 Rules:
-- A request takes a slot at its arrival; replies leave from the front of the queue of slots.
-- A request starts when those before it are answered, or are of the same lane (`lanes`), so that
-  none sees a state without an earlier one (spec: classic group, section 1). Nothing starts while a
-  reply is encoded in slices.
-- Too many slots or too many unsent bytes: the socket is not read any further. A client that
-  reads nothing of its replies for `write_stall_timeout_ms` is dropped.
-- A malformed frame or an unsupported request closes this connection with one log line.
-- A reply never starts the next request of its connection itself: whoever answers is in the
-  middle of something.
+- A request gets a slot when it starts. Replies leave from the front of the queue of slots.
+- A request starts when all requests before it have been answered or are of the same lane
+  (`lanes`), so that it sees what they have done. Nothing starts while a reply is being encoded in
+  slices.
+- With too many slots or too many unsent bytes, the socket is not read any further. A client that
+  reads nothing of its replies for `write_stall_timeout_ms` is disconnected.
+- A malformed frame or an unsupported request closes this connection and logs one line.
+- A reply never starts the next request of its connection in the same call: the caller that answers
+  still has other work to finish.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ API_VERSIONS_KEY = 18
 
 
 class Requests(Protocol):
-    """The broker's side: takes decoded requests, and hears of those nobody waits for any more."""
+    """What takes decoded requests: the front end of the broker, or a layer before it."""
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         """Handle `request`; `slot` is answered once, now or later."""
         ...
 
     def forget(self, slot: Slot) -> None:
-        """The client is gone: the answer may be dropped, its effect stays."""
+        """The client is gone: the reply may be dropped, but the effect of the request stays."""
         ...
 
 
@@ -74,7 +74,6 @@ class Connection(asyncio.Protocol):
         self.stored_replies = StoredReplies(stats)
         self._quiet = True
         """Nothing is under way, so what comes next may have a stored reply."""
-        self._now_ms = clock.monotonic_ms
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -85,8 +84,9 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.host = ""
         self.software = ("", "")
-        self.last_active_ms = clock.monotonic_ms()
-        """When something came or left last."""
+        self.active = True
+        """Something came or left since the listener looked last."""
+        self.idle_since_ms = 0
 
     @property
     def idle(self) -> bool:
@@ -125,18 +125,16 @@ class Connection(asyncio.Protocol):
         self.stored_replies.clear()
 
     def data_received(self, data: bytes) -> None:
-        now_ms = self._now_ms()
+        self.active = True
         if self._quiet:
             reply = self.stored_replies.reply_to(data)
             if reply is not None:
-                self.last_active_ms = now_ms
                 self._stats.bytes_in += len(data)
                 self._write(reply)
                 return
         if self.closed or self._stopped:
             return
         self._quiet = False
-        self.last_active_ms = now_ms
         self._stats.bytes_in += len(data)
         try:
             self._frames.extend(self._splitter.feed(data))
@@ -183,7 +181,7 @@ class Connection(asyncio.Protocol):
 
     def slot_done(self, slot: Slot) -> None:
         """`slot` has its reply; send every reply that is ready in order."""
-        self.last_active_ms = self._now_ms()
+        self.active = True
         self._unanswered -= 1
         if self._pumping:
             return
@@ -211,8 +209,7 @@ class Connection(asyncio.Protocol):
     def _pump(self) -> None:
         """Start what may start, and write what became ready in one go; again while that has made
         room, since replies that were ready at once leave nobody else to go on."""
-        started = True
-        while started and not self.closed:
+        while not self.closed:
             started = False
             self._pumping = True
             try:
@@ -223,6 +220,8 @@ class Connection(asyncio.Protocol):
                 self._pumping = False
             if not self.closed:
                 self._send_ready()
+            if not (started and self._frames):
+                return
 
     def _may_start(self) -> bool:
         """Whether the next frame may."""

@@ -9,7 +9,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.server.slot import Slot
-from groupd.coordinator.topics.quorum import features_of
+from groupd.coordinator.topics.layout import features_of
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import ApiRange, ApiVersionsReply, ApiVersionsRequest
 from groupd.protocol.wire.api import get_telemetry_subscriptions, push_telemetry

@@ -7,13 +7,16 @@ Not there: what measures threads and buffers that groupd has not (`background-*`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
 
-from msgspec import Struct
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from groupd.coordinator.core.slices import run_through
+from groupd.coordinator.core.classic_group.type import CLASSIC
+from groupd.coordinator.core.group_type import Meter
+from groupd.coordinator.core.group_types import GROUP_TYPES
+from groupd.coordinator.core.slices import chunks, run_through
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import thread_cpu_s
@@ -21,42 +24,29 @@ from groupd.coordinator.runtime.shard_runtime import ShardState
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.turns import Turns
 from groupd.coordinator.server.families import gauge, labelled, untyped
-from groupd.coordinator.server.group_counts import GroupCounts, count_steps
 from groupd.coordinator.server.rates import Beginning, Rates
 
 PREFIX = "kafka_server_group_coordinator_metrics_"
 DEPRECATED_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
-CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
-CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
-NOT_SERVED = {"share": 0, "streams": 0}
+NOT_SERVED = ("share", "streams")
+"""Types of Kafka that dashboards ask for and no group here has."""
+
 LOOP_CPU = "loop-cpu-s"
 FLUSHES = "batch_flush"
 SLICE_MS = 2.0
 
 
-class Meter(Struct, frozen=True):
-    """Kafka's -count and -rate of something that comes as events of one kind."""
-
-    name: str
-    kind: EventKind
-    doc: str
-
-
-METERS = (
+SHARED_METERS = (
     Meter("offset_commit", EventKind.OFFSETS_COMMITTED, "Accepted commit records"),
     Meter("offset_expiration", EventKind.OFFSETS_EXPIRED, "Expired offsets"),
     Meter("offset_deletion", EventKind.OFFSETS_DELETED, "Offsets deleted on demand"),
-    Meter(
-        "group_completed_rebalance",
-        EventKind.REBALANCE_COMPLETED,
-        "Completed rebalances of classic groups",
-    ),
-    Meter(
-        "consumer_group_rebalance",
-        EventKind.TARGET_INSTALLED,
-        "Target assignments of consumer groups",
-    ),
 )
+"""Of all group types together."""
+
+
+def meters() -> list[Meter]:
+    """The shared ones, then those of each group type."""
+    return [*SHARED_METERS, *(meter for one in GROUP_TYPES for meter in one.meters)]
 
 
 class GroupMetrics(Collector):
@@ -90,30 +80,27 @@ class GroupMetrics(Collector):
         yield gauge(PREFIX + "partition_load_time_avg", "Mean load of a shard, ms.", mean)
 
     def _groups(self) -> Iterable[Metric]:
-        classic = dict.fromkeys(CLASSIC_STATES, 0)
-        consumer = dict.fromkeys(CONSUMER_STATES, 0)
         counted, self._counted = self._counted or run_through(count_steps(self._broker)), None
-        for (protocol, state), count in counted.by_state.items():
-            counts = classic if protocol == "classic" else consumer
-            counts[state] = counts.get(state, 0) + count
-        offsets = counted.offsets
-        classic_total = sum(classic.values())
-        totals = {"classic": classic_total, "consumer": sum(consumer.values()), **NOT_SERVED}
+        by_type = {one.name: dict.fromkeys(one.states, 0) for one in GROUP_TYPES}
+        for (name, state), count in counted.by_state.items():
+            states = by_type[name]
+            states[state] = states.get(state, 0) + count
+        totals = dict.fromkeys((*by_type, *NOT_SERVED), 0)
+        totals.update((name, sum(states.values())) for name, states in by_type.items())
         yield labelled(PREFIX + "group_count", "Groups by protocol.", "protocol", totals)
-        yield labelled(PREFIX + "classic_group_count", "Classic groups by state.", "state", classic)
-        yield labelled(
-            PREFIX + "consumer_group_count", "Consumer groups by state.", "state", consumer
-        )
-        yield gauge(PREFIX + "offset_count", "Committed offsets.", offsets)
-        yield from deprecated(classic_total, classic, offsets)
+        for name, states in by_type.items():
+            doc = f"{name.capitalize()} groups by state."
+            yield labelled(f"{PREFIX}{name}_group_count", doc, "state", states)
+        yield gauge(PREFIX + "offset_count", "Committed offsets.", counted.offsets)
+        yield from deprecated(totals[CLASSIC.name], by_type[CLASSIC.name], counted.offsets)
 
     def _meters(self) -> Iterable[Metric]:
-        events = self._broker.event_counts
-        counts: dict[str, float] = {one.name: events[one.kind.value] for one in METERS}
+        events, each = self._broker.event_counts, meters()
+        counts: dict[str, float] = {one.name: events[one.kind.value] for one in each}
         counts[FLUSHES] = self._broker.writer.stats.flushes
         counts[LOOP_CPU] = thread_cpu_s() - self._cpu_start_s
         rates = self._rates.look(self._broker.clock.now().monotonic_ms, counts)
-        for one in METERS:
+        for one in each:
             yield untyped(f"{PREFIX}{one.name}_count", f"{one.doc}.", counts[one.name])
             yield gauge(f"{PREFIX}{one.name}_rate", f"{one.doc}, a second.", rates[one.name])
         yield gauge(PREFIX + "batch_flush_rate", "Transactions a second.", rates[FLUSHES])
@@ -140,6 +127,33 @@ def deprecated(groups: int, by_state: Mapping[str, int], offsets: int) -> Iterab
     """Gauges of Kafka's older `GroupMetadataManager`; they know classic groups only."""
     yield gauge(DEPRECATED_PREFIX + "numoffsets", "Committed offsets.", offsets)
     yield gauge(DEPRECATED_PREFIX + "numgroups", "Classic groups.", groups)
-    for state in CLASSIC_STATES:
+    for state in CLASSIC.states:
         name = f"{DEPRECATED_PREFIX}numgroups{state.lower()}"
         yield gauge(name, f"Classic groups in state {state}.", by_state[state])
+
+
+AT_ONCE = 500
+
+
+class GroupCounts:
+    """`by_state`: (group type, state) -> groups."""
+
+    __slots__ = ("by_state", "offsets")
+
+    def __init__(self) -> None:
+        self.by_state: Counter[tuple[str, str]] = Counter()
+        self.offsets = 0
+
+
+def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
+    """Stops after every few hundred groups. A group counts once, with the state it has when it is
+    come to; with one of those that go meanwhile that is the last one it had."""
+    counts = GroupCounts()
+    for shard in broker.shards:
+        counts.offsets += shard.shard.offset_count()
+        for groups in chunks(list(shard.shard.state.groups.values()), AT_ONCE):
+            counts.by_state.update((group.type_name, group.state_name()) for group in groups)
+            if len(groups) == AT_ONCE:
+                yield
+        yield
+    return counts

@@ -1,14 +1,15 @@
-"""Which requests of one connection may be under way together.
+"""Which requests of one connection may be under way together: those of the same lane (ADR 30).
 
-Kafka works on one request of a connection at a time, and clients build on that: whoever produces
-and then asks for the end of the log, without waiting in between, is told of the new records. So a
-request starts when everything before it is answered. The exception are requests whose effect keeps
-its order all the same; waiting for the log together, they share an fsync:
+Kafka works on one request of a connection at a time, and clients rely on that: a client that sends
+Produce and then ListOffsets, without waiting in between, gets an offset behind its own records. So
+a request starts when every request before it has been answered. Two kinds are exceptions, because
+their effects keep their order anyway, and so they can share an fsync:
 
-- requests of a group's members: the group has changed, or has been read, when `submit` returns, and
-  only the reply waits. Each is fenced and answered by the state that the one before has left.
-- Produce with the same transactional id, or none: offsets are given out in the order of arrival
-  (`coordinator.topics.produce`). A transaction that is being verified would let others overtake.
+- Requests of a group's members. The group has been changed or read when `submit` returns, and
+  only the reply waits. Each request sees the state that the one before it has left.
+- Produce with the same transactional id, or without one. Offsets are given out in the order of
+  arrival (`coordinator.topics.produce`). Another transactional id is another lane: while a
+  transaction is being verified, requests of others could overtake.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _PRODUCE = produce.API.key.to_bytes(2, "big")
 
 
 def lane_of(frame: bytes) -> str | None:
-    """Requests of the same lane may be under way together; None: this one is alone. `frame`: a
-    request without its length field, which may be malformed."""
+    """The lane of a request; None: it must be the only one under way. `frame`: the request without
+    its length field. It may be malformed."""
     key = frame[:2]
     if key in _OF_MEMBERS:
         return GROUPS

@@ -23,7 +23,7 @@ class CannotListen(Exception):
 
 
 def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotListen:
-    """The error of a failed bind, in the words of the command line."""
+    """The error of a failed bind, naming the flag of the command line."""
     if error.errno == errno.EADDRINUSE:
         return CannotListen(
             f"{flag} {host}:{port}: the port is in use; stop what holds it or choose another "
@@ -64,7 +64,7 @@ class KafkaListener:
         return self._listening()
 
     async def start_on(self, bound: socket) -> tuple[str, int]:
-        """As `start`, on a socket that somebody else has bound."""
+        """As `start`, on a socket that is bound already."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._connection, sock=bound, backlog=BACKLOG)
         return self._listening()
@@ -88,9 +88,9 @@ class KafkaListener:
             connection.stop_reading()
 
     async def close_connections(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Close each connection once its written replies have left; cut off those that take
-        longer. A long reply is finished before. A connection that was being accepted meanwhile is
-        closed too."""
+        """Close each connection once its written replies have left, and abort those that take
+        longer than `timeout_s`. Long replies are finished first. Connections that are accepted in
+        the meantime are closed too."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._connections:
@@ -115,9 +115,13 @@ class KafkaListener:
         self._sweep = self._clock.call_at(now_ms + interval_ms, self._close_idle)
 
     def _close_idle(self) -> None:
-        oldest = self._clock.now().monotonic_ms - self._config.connections_max_idle_ms
+        now_ms = self._clock.now().monotonic_ms
+        oldest = now_ms - self._config.connections_max_idle_ms
         for connection in list(self._connections):
-            if connection.last_active_ms < oldest and connection.idle:
+            if connection.active:
+                connection.active = False
+                connection.idle_since_ms = now_ms
+            elif connection.idle_since_ms <= oldest and connection.idle:
                 if connection.closed:
                     connection.abort()  # closed a while ago, but its last reply is not read
                 else:

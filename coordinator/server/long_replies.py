@@ -1,9 +1,10 @@
-"""Encodes long replies in slices, between which others are served.
+"""Encodes long replies in slices of two milliseconds, so that other requests are served in between.
 
-All of a process share one queue and take turns of two milliseconds, one in each turn of the event
-loop, so many long replies together keep it no longer from its work than one. What a reply tells is
-settled when it is asked for; only its bytes come later. At most `AT_MOST` are under way: what
-comes beyond is encoded at once, because each keeps a snapshot, and memory goes before stalls.
+All long replies of a listener share one queue, and each turn of the event loop works on one slice
+of one of them. So many long replies delay the loop no more than one does. The content of a reply is
+fixed when the request is handled; only its bytes are made later. Each unfinished reply keeps a
+snapshot in memory, so at most `AT_MOST` are under way. Further ones are encoded at once: a stall
+is better than running out of memory.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ AT_MOST = 64
 
 
 class LongReply(Struct, frozen=True):
-    """`steps` has stopped once. `wanted()`: whether somebody still waits for it. `done` takes the
-    body or what went wrong."""
+    """`steps` has stopped once. `wanted()`: whether the client is still there. `done` takes the
+    body, or the exception that ended it."""
 
     steps: Steps
     wanted: Callable[[], bool]
@@ -69,6 +70,6 @@ class LongReplies:
                 next(reply.steps)
         except StopIteration as ended:
             return (ended.value,)
-        except Exception as error:  # noqa: BLE001 - whoever waits for the reply deals with it
+        except Exception as error:  # noqa: BLE001 - `done` deals with it
             return (error,)
         return None

@@ -16,11 +16,11 @@ from prometheus_client.registry import Collector
 
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
+from groupd.coordinator.server.collectors import TransactionMetrics
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.families import gauge, total
 from groupd.coordinator.server.group_metrics import GroupMetrics
 from groupd.coordinator.server.rates import Beginning
-from groupd.coordinator.server.transaction_metrics import TransactionMetrics
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.protocol.wire.apis import API_BY_KEY
 

@@ -63,7 +63,7 @@ class Scrapes:
         return self._registry
 
     def _made(self) -> MetricsRegistry:
-        from groupd.coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
+        from groupd.coordinator.server.collectors import LogCollector, TopicCleaningCollector
         from groupd.coordinator.server.metrics import make_registry
 
         own = [

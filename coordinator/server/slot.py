@@ -102,7 +102,7 @@ class Slot(Waiter):
                 self._lose(error)
                 return
             if body is None:
-                return
+                return  # it is long and comes later
             self._frame(body, copies)
         self.done = True
         connection.slot_done(self)

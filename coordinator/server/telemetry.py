@@ -26,7 +26,7 @@ def add_telemetry(routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry) -
 
     def collector() -> Collector:
         # Imported late, as all of the library is: at the first scrape.
-        from groupd.coordinator.server.telemetry_metrics import TelemetryCollector
+        from groupd.coordinator.server.collectors import TelemetryCollector
 
         return TelemetryCollector(telemetry)
 

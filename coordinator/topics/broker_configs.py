@@ -2,8 +2,8 @@
 
 What clients set (resource BROKER of the AlterConfigs APIs) is kept in the store: for this broker,
 or under the empty name for the cluster; a broker's own value wins. `config` is a new object after
-every change, so who wants the values of now asks for it at each use. Synonyms and their order are
-those of Kafka's ConfigHelper.
+every change, so code that needs the current values reads it at each use. Synonyms and their order
+are those of Kafka's ConfigHelper.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class BrokerConfigs(Overrides):
         self.add_listener(lambda name, overrides: listener(self.values()))
 
     def synonyms(self, key: str) -> tuple[ConfigSynonym, ...]:
-        """Where the value of a key comes from, the one that counts first. As in Kafka nothing that
-        stands before the key's own name counts, so that the list may be empty."""
+        """Where the value of a key comes from, beginning with the place that counts. As in Kafka
+        the list begins at the key's own name, so it may be empty."""
         names = [name for name, _ in BROKER_KEY_UNITS.get(key, ((key, 1),))]
         found = [
             ConfigSynonym(name, self.of(resource)[name], source)
@@ -107,7 +107,7 @@ class BrokerConfigs(Overrides):
         if name == CLUSTER:
             return [self._cluster_default(key) for key in sorted(self.of(CLUSTER))]
         node = self._node(name, "Broker id must be an integer, but it is: ", " or empty string")
-        # All nodes run with the same settings but for this one.
+        # All nodes have the same settings, except this one.
         config = replace(self.config, node_id=node.node_id)
         keys = {
             **FIXED_KEYS,
@@ -187,7 +187,8 @@ class BrokerConfigs(Overrides):
         try:
             self.config = with_settings(self._static, settings)
         except ConfigError as error:
-            # Set under other bounds or by another version: what the broker was started with counts.
+            # They were set under other bounds or by another version: the settings of the start
+            # count.
             log.warning("configs that clients have set are ignored", reason=str(error))
             self.config = self._static
 

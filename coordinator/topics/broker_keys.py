@@ -18,7 +18,7 @@ from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.cluster import Node
 
 LOG_DIR = "/groupd"
-"""The one log directory that clients are told, whatever the store is."""
+"""The one log directory in replies to clients, whatever the store is."""
 
 DYNAMIC_KEYS = frozenset(
     {
@@ -30,8 +30,8 @@ DYNAMIC_KEYS = frozenset(
         "transaction.partition.verification.enable",
     }
 )
-"""Settings that clients may change while the broker runs, all of them dynamic in Kafka, too. Who
-uses them asks for them at each use; shards and workers are told (`BrokerConfigs.follow`)."""
+"""Settings that clients may change while the broker runs; all of them are dynamic in Kafka, too.
+Code reads them at each use; shards and workers are told of changes (`BrokerConfigs.follow`)."""
 
 
 class BrokerKey(Struct, frozen=True):
@@ -114,9 +114,9 @@ def default_text(key: str) -> str | None:
 def node_keys(node: Node) -> tuple[BrokerKey, ...]:
     """What differs from node to node, beside `node.id`."""
     address = f"PLAINTEXT://{node.host}:{node.port}"
-    told = "The address that clients are told."
+    doc = "The address that clients are told."
     return (
-        BrokerKey("advertised.listeners", address, STRING, told, is_default=False),
+        BrokerKey("advertised.listeners", address, STRING, doc, is_default=False),
         BrokerKey("broker.id", str(node.node_id), INT, _FACT, is_default=False),
-        BrokerKey("listeners", address, STRING, told, is_default=False),
+        BrokerKey("listeners", address, STRING, doc, is_default=False),
     )

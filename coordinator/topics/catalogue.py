@@ -4,7 +4,7 @@ Rules: the store is written first, memory second, listeners third; one change at
 concurrent creations of a name exactly one wins). A write whose outcome is unknown makes the
 catalogue stale: the next change first reads the store again. A topic id is random and never
 reused, so a re-created topic has a new one. `__consumer_offsets` and its compacted view are not in
-the store: they are always there, with fixed ids, and clients can not change them. The same goes for
+the store: they always exist, with fixed ids, and clients cannot change them. The same is true of
 `__transaction_state` from the first transactional id on.
 """
 
@@ -39,7 +39,7 @@ from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 from groupd.storage.log import Catalogue, LogError, StoredTopic
 
 _OWN_TOPICS = frozenset({OFFSETS_TOPIC, COMPACTED_TOPIC, TRANSACTIONS_TOPIC})
-"""They do not count."""
+"""They do not count towards the limit on topics."""
 
 _OWN_CONFIGS: Mapping[str, str] = MappingProxyType(
     {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
@@ -107,11 +107,12 @@ class TopicCatalogue:
         return self._by_id.get(topic_id)
 
     def topics(self) -> list[Topic]:
-        """All topics, sorted by name; not the compacted view, which is there for who names it."""
+        """All topics, sorted by name, but not the compacted view, which only requests by name
+        get."""
         return [self._by_name[name] for name in sorted(self._by_name) if name != COMPACTED_TOPIC]
 
     def check_name(self, name: str) -> None:
-        """May a topic be called so? Raises ApiError INVALID_TOPIC_EXCEPTION,
+        """Whether a new topic may have this name. Raises ApiError INVALID_TOPIC_EXCEPTION,
         TOPIC_ALREADY_EXISTS, or INVALID_REQUEST for Kafka's metadata log."""
         if name == CLUSTER_METADATA_TOPIC:
             raise ApiError(
@@ -270,13 +271,13 @@ class TopicCatalogue:
         self._stale = False
 
     def show_transactions(self) -> None:
-        """There is a transactional id: `__transaction_state` is there from now on."""
+        """Add `__transaction_state`, which exists from the first transactional id on."""
         if TRANSACTIONS_TOPIC not in self._by_name:
             topic = Topic(TRANSACTIONS_TOPIC_ID, TRANSACTIONS_TOPIC, 1, _OWN_CONFIGS, internal=True)
             self._install([*self._by_name.values(), topic])
 
     def _install(self, topics: Iterable[Topic]) -> None:
-        """Make `topics` the truth and tell the listeners what differs."""
+        """Make these the topics and tell the listeners what differs from before."""
         before = self._by_name
         now = {topic.name: topic for topic in topics}
         created = frozenset(

@@ -35,7 +35,7 @@ def may_create(context: RequestContext, name: str) -> bool:
 
 
 def refusal(error: ApiError | LogError) -> ApiError:
-    """What clients are told of an error: a failure of the store is KAFKA_STORAGE_ERROR."""
+    """The error that a client gets: for a failure of the store KAFKA_STORAGE_ERROR."""
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -67,21 +67,18 @@ def _patterns(text: str) -> Iterator[tuple[str, Pattern]]:
             ) from error
 
 
-class _SubscriptionConfigs(ConfigTable):
-    def checked(self, name: str, value: str) -> str:
-        value = super().checked(name, value)
-        if name == INTERVAL and int(value) not in _INTERVALS_MS:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Invalid value {value} for {INTERVAL}, interval must be between 100 and 3600000 "
-                "(1 hour)",
-            )
-        if name == MATCH:
-            list(_patterns(value))
-        return value
+def _check(name: str, value: str) -> None:
+    if name == INTERVAL and int(value) not in _INTERVALS_MS:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value {value} for {INTERVAL}, interval must be between 100 and 3600000 "
+            "(1 hour)",
+        )
+    if name == MATCH:
+        list(_patterns(value))
 
 
-_CONFIGS = _SubscriptionConfigs(
+_CONFIGS = ConfigTable(
     (
         ConfigKey(
             INTERVAL,
@@ -144,6 +141,7 @@ class ClientMetrics(Overrides):
             current,
             changes_to(asked, current),
             lambda own, key: own.get(key, _CONFIGS.keys[key].default),
+            _check,
         )
         if result and not current and len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise ApiError(

@@ -2,7 +2,7 @@
 (74), of every kind of resource that has configs.
 
 Rules: all changes of a resource apply, or none. Append and subtract are for lists. AlterConfigs
-replaces: what it does not name goes back to its default.
+replaces: a key that it does not name goes back to its default.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ConfiguredResources(Protocol):
     """All resources of one type."""
 
     def names(self) -> list[str]:
-        """Those that ListConfigResources tells."""
+        """The names that ListConfigResources answers."""
         ...
 
     def describe(self, name: str) -> Sequence[ConfigValue]:

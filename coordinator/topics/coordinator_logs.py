@@ -65,7 +65,7 @@ class NoCoordinatorLogs:
 
 class CoordinatorLog:
     """A `ReadableLog`: one log of a view. With `compacted_name`, the store's name of a compacted
-    log, what stands there is read instead of the part that it was made from."""
+    log, its records are read instead of those that it was made from."""
 
     __slots__ = ("_clean_end", "_compacted_name", "_logs", "_partition", "_view", "name")
 
@@ -140,8 +140,8 @@ class CoordinatorLog:
         return payloads or []
 
     def aborted(self, from_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        # The clean part has no aborted records any more, maybe not even the marker at which a
-        # reader would stop to leave out the producer's. No transaction reaches over its end.
+        # The clean part has no aborted records any more, maybe not even the marker up to which a
+        # reader leaves out the producer's records. No transaction reaches over its end.
         found = self.producers.transactions.aborted(from_offset, end_offset)
         return tuple(entry for entry in found if entry[1] >= self._clean_end)
 
@@ -153,7 +153,7 @@ class CoordinatorLog:
         if found is None:
             found = await self._logs.first_at_or_after(self.name, timestamp_ms)
             if found is not None and found.last_offset < end:
-                # It is not in this view any more: whoever asks goes on behind the clean part.
+                # It is not in this view any more: the search goes on behind the clean part.
                 found = StoredBatch(found.base_offset, end - 1, timestamp_ms, b"")
         return found
 

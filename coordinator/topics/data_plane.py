@@ -21,12 +21,12 @@ from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.catalogue import TopicCatalogue
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.configs import Configs, TopicConfigs
-from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView, NoCoordinatorLogs
+from groupd.coordinator.topics.coordinator_logs import CoordinatorLogView
 from groupd.coordinator.topics.fetch import Fetch, Wait, wait_for_event
 from groupd.coordinator.topics.fetch_sessions import FetchSessions
-from groupd.coordinator.topics.group_overrides import GroupConfigFunctions, GroupOverrides
+from groupd.coordinator.topics.group_overrides import GroupOverrides
 from groupd.coordinator.topics.layout import Layout
-from groupd.coordinator.topics.markers import NoOffsetsMarkers, TransactionMarkers
+from groupd.coordinator.topics.markers import TransactionMarkers
 from groupd.coordinator.topics.partitions import Partitions
 from groupd.coordinator.topics.produce import Produce
 from groupd.coordinator.topics.produce_transactions import ProduceTransactions
@@ -47,13 +47,12 @@ from groupd.storage.log import Store
 class DataPlane:
     """Makes all parts and keeps them.
 
-    `store` must be started. `writer` has the signature of `store.append` and serves calls in
-    order (default: `store.append`). `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID.
-    `nodes` is read at every request. `offsets_view` shows the shards' logs, `offsets_markers` takes
-    the markers for them. `verifier` knows the open transactions. `offsets_leader(partition)`: the
-    node that serves a shard, by default this one. `elapsed` measures long polls and the use of
-    fetch sessions (default: `now`), which are a matter between sockets and stay in real time when
-    `now` does not. `wait` is for tests.
+    `store` must be started. `writer` has the signature of `store.append` and serves calls in order.
+    `new_topic_id()`: 16 random bytes; `new_id()`: a random UUID. `nodes` is read at every request.
+    `offsets_view` shows the shards' logs, `offsets_markers` takes the markers for them.
+    `offsets_leader(partition)`: the node that serves a shard, by default this one. `elapsed`
+    measures long polls and the use of fetch sessions, which are a matter between sockets and stay
+    in real time when `now` does not. `wait` is for tests.
     """
 
     def __init__(
@@ -65,13 +64,11 @@ class DataPlane:
         new_id: Callable[[], str],
         now: Callable[[], Instant],
         nodes: Sequence[Node],
-        group_configs: GroupConfigFunctions,
-        writer: Writer | None = None,
-        offsets_view: CoordinatorLogView | None = None,
-        verifier: TransactionVerifier | None = None,
-        offsets_markers: MarkerTarget | None = None,
+        elapsed: Callable[[], Instant],
+        writer: Writer,
+        offsets_view: CoordinatorLogView,
+        offsets_markers: MarkerTarget,
         wait: Wait = wait_for_event,
-        elapsed: Callable[[], Instant] | None = None,
         offsets_leader: Callable[[int], int] | None = None,
     ) -> None:
         self.config = config
@@ -82,7 +79,7 @@ class DataPlane:
         self.broker_configs = BrokerConfigs(store, config, self.layout)
         self.client_metrics = ClientMetrics(store)
         self.telemetry = Telemetry(self.client_metrics, config, now, new_topic_id)
-        self.group_overrides = GroupOverrides(store, self.broker_configs, group_configs)
+        self.group_overrides = GroupOverrides(store, self.broker_configs)
         self.configs = Configs(
             {
                 RESOURCE_GROUP: self.group_overrides,
@@ -91,18 +88,16 @@ class DataPlane:
                 RESOURCE_TOPIC: TopicConfigs(self.catalogue, self.broker_configs),
             }
         )
-        self.partitions = Partitions(self.catalogue, store, offsets_view or NoCoordinatorLogs())
-        self._appends = Appends(self.partitions, writer or store.append)
-        self._transactions = ProduceTransactions(verifier or NoTransactions(), self.broker_configs)
+        self.partitions = Partitions(self.catalogue, store, offsets_view)
+        self._appends = Appends(self.partitions, writer)
+        self._transactions = ProduceTransactions(NoTransactions(), self.broker_configs)
         self.produce = Produce(
             self.partitions, self._appends, self._transactions, self.broker_configs, now
         )
-        self.markers = TransactionMarkers(
-            self.partitions, self._appends, now, offsets_markers or NoOffsetsMarkers()
-        )
+        self.markers = TransactionMarkers(self.partitions, self._appends, now, offsets_markers)
         self.producer_ids = ProducerIds(store)
         self.fetch_sessions = FetchSessions(config, new_id)
-        self.fetch = Fetch(self.partitions, self.fetch_sessions, config, elapsed or now, wait)
+        self.fetch = Fetch(self.partitions, self.fetch_sessions, config, elapsed, wait)
 
     def verify_with(self, verifier: TransactionVerifier, log: CoordinatorLogView) -> None:
         """The transaction coordinator, which itself needs this data plane's `markers`, and its

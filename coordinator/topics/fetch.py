@@ -166,7 +166,7 @@ class _Reading:
         for log, _ in self.watched:
             log.add_waiter(event)
         try:
-            # What came between reading and watching has not set the event.
+            # Records that were appended between reading and watching have not set the event.
             if not any(log.closed or log.high_watermark != seen for log, seen in self.watched):
                 await wait(event, timeout_ms)
         finally:
@@ -261,8 +261,8 @@ class _Reading:
 
 
 def _diverging_epoch(log: ReadableLog, asked: FetchPartition) -> tuple[int, int] | None:
-    """KIP-595: where a reader that says which epoch it read last has left our log. Raises
-    ApiError OFFSET_OUT_OF_RANGE when that can not be told."""
+    """KIP-595: where a reader that names the epoch it has read last has left our log. Raises
+    ApiError OFFSET_OUT_OF_RANGE if that is not known."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end_offset = end_of_epoch(log, asked.last_fetched_epoch)

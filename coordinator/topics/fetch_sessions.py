@@ -2,14 +2,14 @@
 
 Rules are Kafka's. A full fetch of epoch 0 opens a session, if there is room; each later request
 carries the next epoch (1, 2, ... 2^31-1, 1) and names only the partitions that are new, that it
-reads from another place, or that it forgets. The reply to it leaves out partitions about which
-there is nothing new. A full fetch ends the session that it names; a session without partitions
+reads from another place, or that it forgets. The reply leaves out partitions about which there is
+nothing new. A full fetch ends the session that it names; a session without partitions
 ends.
 
-Room: when all slots are taken, a new session takes that of one that was not used for two minutes,
-or of the smallest one that is older than that, if the new one has more partitions. Besides, the
-partitions of all sessions together are limited; where they would be too many the client is told to
-go on with full fetches.
+When all slots are taken, a new session takes the slot of one that was not used for two minutes, or
+of the smallest session that is older than that, if the new one has more partitions. Besides, the
+partitions of all sessions together are limited; where they would be too many the client has to go
+on with full fetches.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class FetchSessions:
 
 
 class FetchContext:
-    """One request: what it reads, and what of that its reply says."""
+    """One request: what it reads, and which of its answers go into the reply."""
 
     __slots__ = ("_by_id", "_epoch", "_opens", "_session", "_sessions", "targets")
 
@@ -265,7 +265,7 @@ class FetchContext:
         self._epoch = NO_SESSION_EPOCH if session is None else session.epoch
 
     def finish(self, answers: Sequence[Answer], now_ms: int) -> tuple[int, Sequence[Answer]]:
-        """The session id of the reply and what stands in it. Raises ApiError
+        """The session id of the reply and its partitions. Raises ApiError
         INVALID_FETCH_SESSION_EPOCH when the session has had another request meanwhile."""
         if self._session is not None:
             return self._session.session_id, self._new_answers(self._session, answers)
@@ -293,7 +293,7 @@ class FetchContext:
 
 
 def _targets(topics: Iterable[FetchDataTopic]) -> dict[TargetKey, FetchTarget]:
-    """In the order of the request; a partition that is named twice counts as the last says."""
+    """In the order of the request; of a partition that is named twice the last mention counts."""
     found: dict[TargetKey, FetchTarget] = {}
     for topic in topics:
         for asked in topic.partitions:

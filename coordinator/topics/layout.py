@@ -1,4 +1,4 @@
-"""The nodes of the cluster, which of them leads a partition, and where new partitions may lie.
+"""The cluster: its nodes and features, which node leads a partition, where new partitions may lie.
 
 One process is one node that leads everything. With workers the shards are spread, and as in Kafka
 the coordinator of a group leads the partition of `__consumer_offsets` that the group is kept in;
@@ -17,7 +17,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.coordinator.topics.names import COMPACTED_TOPIC, LEADER_EPOCH, OFFSETS_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.cluster import Node, PartitionInfo
+from groupd.protocol.messages.cluster import Feature, Node, PartitionInfo
 from groupd.protocol.messages.topics import NewTopic
 
 MAX_REPLICATION_FACTOR = 3
@@ -58,6 +58,14 @@ class Layout:
 def _info(partition: int, leader: int) -> PartitionInfo:
     here = (leader,)
     return PartitionInfo(partition, leader, LEADER_EPOCH, here, here)
+
+
+def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
+    """The finalized features, as ApiVersions shows them."""
+    return (
+        Feature("group.version", config.group_version, 0, 1),
+        Feature("transaction.version", config.transaction_version, 0, 2),
+    )
 
 
 # Where new partitions lie ---------------------------------------------------------------------

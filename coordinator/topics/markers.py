@@ -1,6 +1,6 @@
 """Writes markers into the logs: the `MarkerTarget` of this broker, and WriteTxnMarkers (27).
 
-Rules: the log decides by epochs whether a marker is stale; one that was written already is
+Rules: the log decides by epochs whether a marker is stale; a marker that was written already is
 written again. All topic partitions of a marker go to the writer in one call. A refusal of the
 group coordinator's side becomes NOT_LEADER_OR_FOLLOWER, which transaction coordinators retry.
 """
@@ -35,15 +35,6 @@ _NOT_READY = frozenset(
 )
 
 
-class NoOffsetsMarkers:
-    """The marker target of a data plane without group coordinator."""
-
-    async def write_marker(
-        self, marker: Marker, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)
-
-
 class TransactionMarkers:
     """`offsets` takes the markers of `__consumer_offsets`."""
 
@@ -63,8 +54,8 @@ class TransactionMarkers:
         self, marker: Marker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """See `MarkerTarget`. UNKNOWN_TOPIC_OR_PARTITION for what does not exist,
-        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for a marker that comes too
-        late; what else fails may be tried again."""
+        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for a marker that is too late;
+        after any other error the coordinator may try again."""
         distinct = list(dict.fromkeys(partitions))
         offsets = [partition for partition in distinct if partition[0] == OFFSETS_TOPIC]
         data = [partition for partition in distinct if partition[0] != OFFSETS_TOPIC]

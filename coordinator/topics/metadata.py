@@ -1,9 +1,9 @@
 """Metadata (3), DescribeCluster (60) and DescribeTopicPartitions (75, KIP-966): how clients find
 nodes and topics.
 
-Rules: every partition has one replica, its leader, at leader epoch 0, and the first node is told as
-the controller. A topic that an auto-creating request names is created before the answer and is in
-it, so the client need not ask again; with groupd.auto.create.topics.at.once=false the answer is
+Rules: every partition has one replica, its leader, at leader epoch 0, and the first node is shown
+as the controller. A topic that an auto-creating request names is created before the answer and is
+in it, so the client need not ask again; with groupd.auto.create.topics.at.once=false the answer is
 UNKNOWN_TOPIC_OR_PARTITION, as from Kafka, and the next one has the topic. Of a topic that the
 principal may not describe the reply has the name only.
 """
@@ -201,7 +201,7 @@ def _topic_operations(context: RequestContext, name: str) -> int:
 
 
 def _cluster_operations(context: RequestContext, asked: bool) -> int:
-    """The bit field of what the principal may do with the cluster, if the request wants it."""
+    """The bit field of what the principal may do with the cluster, if the request asks for it."""
     if not asked:
         return OPERATIONS_NOT_ASKED
     if not context.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):

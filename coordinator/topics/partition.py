@@ -181,15 +181,17 @@ class PartitionLog:
         self._wake()
 
     def compacted(self, clean_offset: int) -> None:
-        """The cleaner has been up to here, and has left nothing of aborted transactions: neither
-        records nor, after a while, the marker at which a reader would stop to leave them out."""
+        """The cleaner has been over the log up to here and has left nothing of aborted
+        transactions: no records and, after a while, no marker up to which a reader would leave them
+        out."""
         self.clean_offset = clean_offset
         self._compactions += 1
         self._cache.drop(self.name)
         self.producers.transactions.forget_below(clean_offset)
 
     def close(self) -> None:
-        """Nothing more is staged here; whoever waits looks the partition up again."""
+        """Nothing more is staged here. Waiting readers are woken and look the partition up
+        again."""
         self.closed = True
         self._cache.drop(self.name)
         self._wake()
@@ -203,7 +205,7 @@ class PartitionLog:
             payloads = await read_batches(
                 self._logs, self.name, from_offset, self.high_watermark, max_bytes, min_one=min_one
             )
-            # Else they may have aborted records of which `aborted` knows nothing any more.
+            # Else there may be aborted records in them that `aborted` does not know any more.
             if compactions == self._compactions:
                 return payloads or []
 
@@ -278,5 +280,5 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
 
 
 def end_of_epoch(log: ReadableLog, leader_epoch: int) -> tuple[int, int]:
-    """(leader epoch, end offset) of an epoch; (-1, -1) for one that never was."""
+    """(leader epoch, end offset) of an epoch; (-1, -1) for an epoch that never was."""
     return (LEADER_EPOCH, log.high_watermark) if leader_epoch == LEADER_EPOCH else (-1, -1)

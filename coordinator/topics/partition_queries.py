@@ -148,8 +148,8 @@ async def list_offsets(
     """Offsets by time, or by name (earliest, latest, ...).
 
     READ_COMMITTED ends at the last stable offset. A timestamp is answered with the first record at
-    or after it. Where a batch cannot be decompressed, its base offset is the answer: who reads from
-    there misses nothing.
+    or after it. Where a batch cannot be decompressed, its base offset is the answer: a reader that
+    begins there misses nothing.
     """
     counts = Counter(
         (topic.name, asked.partition) for topic in request.topics for asked in topic.partitions

@@ -1,4 +1,4 @@
-"""The open partitions: opened once on first use, dropped on failure or when the topic goes."""
+"""The open partitions: opened on first use, dropped after a failure or with their topic."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Partitions:
         return self._open.get(log_name(topic.topic_id, partition))
 
     def ends(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """(start offset, high watermark) for who only shows them. None: there is no such partition,
-        or no client has used it since the start; opening a log would read all of it."""
+        """(start offset, high watermark), without opening the log, which would read all of it.
+        None: there is no such partition, or no client has used it since the start."""
         known = self._catalogue.topic(topic)
         opened = None if known is None else self.is_open(known, partition)
         return None if opened is None else (opened.start_offset, opened.high_watermark)
 
     async def open(self, topic: Topic, partition: int) -> PartitionLog:
-        """Raises LogError, ApiError when the topic has gone meanwhile."""
+        """Raises LogError, and ApiError if the topic was deleted meanwhile."""
         name = log_name(topic.topic_id, partition)
         log = self._open.get(name)
         if log is not None:
@@ -146,8 +146,8 @@ class Partitions:
             del self._open[log.name]
 
     def refusal(self, error: ApiError | LogError) -> ApiError:
-        """What a client is told that asked for a partition. Damage is logged for the operator too,
-        once each: clients only see an error code, and come back."""
+        """The error that a client gets for its partition. Damage is logged for the operator, each
+        once: clients only see an error code, and ask again."""
         reason = str(error)
         if isinstance(error, LogCorrupt) and reason not in self._damage:
             self._damage.add(reason)

@@ -57,7 +57,8 @@ class Produce:
         self._order = ArrivalOrder()
 
     async def handle(self, context: RequestContext, request: ProduceRequest) -> ProduceReply | None:
-        """None for acks=0. Raises ApiError for transactional batches that nobody may send."""
+        """None for acks=0. Raises ApiError for transactional batches that the client may not
+        send."""
         self._transactions.check_access(context, request)
         grouped = [
             (topic, [self._admit(context, request, topic, asked) for asked in topic.partitions])
@@ -69,11 +70,11 @@ class Produce:
         logs = [_log_name(entry) for entry in entries]
         # A producer waits for its own verification only, not for that of others.
         name = request.transactional_id
-        lanes = [] if name is None else [f"{log}/{name}" for log in logs]
+        queues = [] if name is None else [f"{log}/{name}" for log in logs]
         if self._attach(entries) and not unchecked and not self._order.busy(logs):
             logs = []
-        if logs or self._order.busy(lanes) or self._transactions.needed(context, transactional):
-            await self._in_turn(context, request, logs, lanes, entries, unchecked, transactional)
+        if logs or self._order.busy(queues) or self._transactions.needed(context, transactional):
+            await self._in_turn(context, request, logs, queues, entries, unchecked, transactional)
         else:
             await self._append(self._stage(entries))
         await self._await_duplicates(entries)
@@ -132,14 +133,13 @@ class Produce:
         context: RequestContext,
         request: ProduceRequest,
         logs: list[str],
-        lanes: list[str],
+        queues: list[str],
         entries: list[ProduceEntry],
         unchecked: list[ProduceEntry],
         transactional: list[ProduceEntry],
     ) -> None:
-        """Open logs, finish checks and verify transactions first; whoever comes behind waits for
-        that."""
-        opening, verifying = self._order.enter(logs), self._order.enter(lanes)
+        """Open logs, finish checks and verify transactions first; later requests wait for that."""
+        opening, verifying = self._order.enter(logs), self._order.enter(queues)
         try:
             try:
                 await opening.wait()
@@ -147,7 +147,7 @@ class Produce:
                     await self._checking.finish(entry)
                 await self._open_all(entries)
             finally:
-                # Who waits here goes on at the next turn of the loop, after what is staged now.
+                # The next request goes on at the next turn of the loop, after these are staged.
                 opening.leave()
             await verifying.wait()
             await self._open_all(entries)

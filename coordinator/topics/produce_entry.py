@@ -33,11 +33,11 @@ AT_ONCE_BYTES = 1 << 16
 
 
 class ProduceEntry(Struct):
-    """Exactly one of `append` (ours), `duplicate_of` (last offset of the first append) and an
-    error in `result` is what decides. `header`: of the one batch. `check`: the rest of a check
-    under way, which waits for the result of `unpack` if that is not None; its outcome is the batch
-    to append, `checked`, or a `refusal`. `transactional`: the header of a transactional batch;
-    `verified_by`: the log that `verification` belongs to."""
+    """In the end exactly one of these is set: `append` (the batch is written), `duplicate_of` (the
+    last offset of the first append of the same batch), or an error in `result`. `header`: of the
+    one batch. `check`: a check under way, which waits for the result of `unpack` if that is not
+    None; its outcome is the batch to append, `checked`, or a `refusal`. `transactional`: the header
+    of a transactional batch; `verified_by`: the log that `verification` belongs to."""
 
     asked: ProducePartition
     result: ProducedPartition
@@ -63,7 +63,7 @@ class ProduceEntry(Struct):
 
     def refuse(self, error: ApiError, log_start_offset: int) -> None:
         """The log does not take the batch. As in Kafka the answer says where the log starts,
-        except for errors that are none of what the batch says."""
+        except for errors that are not about the content of the batch."""
         self.fail(error)
         self.result = replace(
             self.result,

@@ -1,4 +1,4 @@
-"""Transactional produce: who may, and is the partition in the producer's open transaction.
+"""Transactional Produce: the right to do it, and whether partitions are in the transaction.
 
 Rules are Kafka's. All transactional batches of a request are of one producer, whose client has
 WRITE on the transactional id. A partition where the producer's transaction is not open yet is
@@ -12,7 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
-from groupd.coordinator.producers.transactions import TopicPartition, TransactionVerifier
+from groupd.coordinator.producers.transactions import (
+    TopicPartition,
+    TransactionalWrite,
+    TransactionVerifier,
+)
 from groupd.coordinator.topics.broker_configs import BrokerConfigs
 from groupd.coordinator.topics.produce_entry import ProduceEntry
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -44,7 +48,7 @@ class ProduceTransactions:
 
     @property
     def enforced(self) -> bool:
-        """Nothing is appended to a transaction that was not verified."""
+        """Whether only verified batches are appended to a transaction."""
         return self._broker.config.transaction_partition_verification_enable
 
     def check_access(self, context: RequestContext, request: ProduceRequest) -> None:
@@ -60,7 +64,7 @@ class ProduceTransactions:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
     def mark(self, entries: Sequence[ProduceEntry]) -> list[ProduceEntry]:
-        """Find the transactional ones. Raises ApiError INVALID_PRODUCER_ID_MAPPING for the
+        """Find the transactional entries. Raises ApiError INVALID_PRODUCER_ID_MAPPING for the
         whole request."""
         found = []
         for entry in entries:
@@ -81,8 +85,8 @@ class ProduceTransactions:
         return found
 
     def needed(self, context: RequestContext, entries: Sequence[ProduceEntry]) -> bool:
-        """Must the coordinator be asked before these (marked) entries with open logs may be
-        staged?"""
+        """Whether the coordinator must be asked before these entries with open logs may be
+        staged."""
         if not self._asks(context):
             return False
         for entry in entries:
@@ -96,7 +100,8 @@ class ProduceTransactions:
     async def verify(
         self, context: RequestContext, request: ProduceRequest, entries: Sequence[ProduceEntry]
     ) -> None:
-        """Ask for the entries whose transaction is not open in their logs; refused ones fail."""
+        """Ask about the entries whose transaction is not open in their logs; refused entries
+        fail."""
         if not self._asks(context) or request.transactional_id is None:
             return
         add = context.api_version >= ADDS_FROM
@@ -109,13 +114,10 @@ class ProduceTransactions:
             return
         header = next(iter(asked.values())).transactional
         assert header is not None
-        codes = await self.verifier.verify(
-            request.transactional_id,
-            header.producer_id,
-            header.producer_epoch,
-            list(asked),
-            add=add,
+        write = TransactionalWrite(
+            request.transactional_id, header.producer_id, header.producer_epoch, tuple(asked)
         )
+        codes = await self.verifier.verify(write, add=add)
         for partition, entry in asked.items():
             code = codes.get(partition, ErrorCode.NONE)
             if code:

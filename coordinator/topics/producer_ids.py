@@ -30,7 +30,7 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     async def next(self) -> int:
-        """An id that nobody ever got. Raises LogError."""
+        """An id that was never given before. Raises LogError."""
         async with self._lock:
             if self._next == self._end:
                 self._next = await self._store.next_producer_ids(self._block_size)

@@ -6,9 +6,9 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.topics.checks import check_cluster_access, not_hosted
 from groupd.coordinator.topics.data_plane import DataPlane
+from groupd.coordinator.topics.layout import features_of
 from groupd.coordinator.topics.names import CLUSTER_METADATA_TOPIC
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.cluster import Feature
 from groupd.protocol.messages.quorum import (
     DescribeQuorumReply,
     DescribeQuorumRequest,
@@ -52,14 +52,6 @@ async def describe_quorum(
     return DescribeQuorumReply(
         topics=((CLUSTER_METADATA_TOPIC, (partition,)),),
         nodes=tuple(node for node in plane.layout.nodes if node.node_id == leader),
-    )
-
-
-def features_of(config: CoordinatorConfig) -> tuple[Feature, ...]:
-    """The finalized features, as ApiVersions tells them."""
-    return (
-        Feature("group.version", config.group_version, 0, 1),
-        Feature("transaction.version", config.transaction_version, 0, 2),
     )
 
 

@@ -67,7 +67,7 @@ class BadRecords(ApiError):
 
 
 class _Rules:
-    """What the topic wants of records now."""
+    """What the topic demands of records, with its present configs."""
 
     def __init__(self, settings: TopicSettings, place: str, now_ms: int) -> None:
         self.keys = "compact" in split_list(settings.text("cleanup.policy"))

@@ -2,8 +2,8 @@
 AlterPartitionReassignments (45), ListPartitionReassignments (46), DescribeLogDirs (35) and
 AlterReplicaLogDirs (34).
 
-A partition has one replica, on the node that leads it, and the store is the one log directory. To
-ask for what is so already is granted; everything else is refused, or there is no such place.
+A partition has one replica, on the node that leads it, and the store is the one log directory. A
+request for what is so already succeeds; every other one is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def elect_leaders(
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     if request.topics is None:
-        # Who asks for all is told only of those for which an election did something.
+        # A request for all is answered only with those for which an election did something.
         topics = tuple(TopicOutcomes(topic.name, ()) for topic in plane.catalogue.topics())
     else:
         topics = tuple(

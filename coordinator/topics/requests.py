@@ -3,11 +3,10 @@ tables of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.core.types import DataHandler
 from groupd.coordinator.topics.data_plane import DataPlane
 from groupd.coordinator.topics.markers import write_txn_markers
 from groupd.coordinator.topics.metadata import (
@@ -69,12 +68,8 @@ from groupd.protocol.messages.topics import (
     ListConfigResourcesRequest,
 )
 
-Handler = Callable[[RequestContext, Any], Awaitable[Any]]
-"""(context, request) -> reply. None only from Produce with acks=0: send nothing. It may raise
-ApiError for the whole request; everything else that is foreseen is inside the reply."""
 
-
-def data_handlers(plane: DataPlane) -> Mapping[type, Handler]:
+def data_handlers(plane: DataPlane) -> Mapping[type, DataHandler]:
     """Type of the request -> handler."""
     partitions = plane.partitions
     return {

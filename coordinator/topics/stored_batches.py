@@ -1,7 +1,7 @@
 """Reading the batches of a log: the newest ones from memory, the others from the store's rows.
 
-A row of the store holds one batch as it was appended. Where the cleaner has been, a row stands for
-a range of offsets and holds what is left of their batches, which may be none.
+A row of the store holds one batch as it was appended. After a cleaning a row covers a range of
+offsets and holds what is left of their batches, which may be nothing.
 """
 
 from __future__ import annotations

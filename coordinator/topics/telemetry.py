@@ -1,8 +1,8 @@
-"""GetTelemetrySubscriptions (71) and PushTelemetry (72): what clients tell of themselves (KIP-714).
+"""GetTelemetrySubscriptions (71) and PushTelemetry (72): metrics that clients push (KIP-714).
 
 Pushed metrics are counted, not read: payloads stay compressed and are dropped. Rules, order of the
 checks and codes are those of Kafka's ClientMetricsManager. A client is forgotten when it has been
-silent for three push intervals, and the one silent for longest when there are too many.
+silent for three push intervals; when there are too many, the one that was silent longest goes.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Telemetry:
         )
 
     def shown(self) -> Iterator[dict[str, Any]]:
-        """Every client, for people; the one heard of last comes last."""
+        """Every client as JSON for the admin port; the one that was active last comes last."""
         for client in self._clients.values():
             yield {
                 "client_instance_id": shown_id(client.client),

@@ -157,7 +157,7 @@ async def delete_topics(
     plane: DataPlane, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsReply:
     """The catalogue forgets the topic first, then its logs go. If deleting the logs fails, the
-    topic is gone all the same: names of logs hold the id, so nothing can read what is left."""
+    topic is deleted all the same: names of logs hold the id, so nothing can read what is left."""
 
     def identity(key: _TopicKey) -> object:
         """Equal for two ways of naming one topic."""

@@ -1,7 +1,7 @@
 """The topic configs that are known: type, default, bounds, and the broker's key for the default.
 
 Every config of Kafka's topic table is accepted and shown, because tools set and compare them;
-groupd itself acts on those whose documentation says what they do.
+groupd acts on a config unless its documentation says that it is only accepted and shown.
 """
 
 from __future__ import annotations
@@ -42,21 +42,13 @@ The first one that is set counts."""
 
 
 def _long(
-    name: str,
-    default: int,
-    low: int | None,
-    documentation: str,
-    broker_key: str | None = None,
+    name: str, default: int, low: int | None, documentation: str, broker_key: str | None = None
 ) -> ConfigKey:
     return ConfigKey(name, ValueRule(LONG, low), str(default), documentation, broker_key)
 
 
 def _int(
-    name: str,
-    default: int,
-    rule: ValueRule,
-    documentation: str,
-    broker_key: str | None = None,
+    name: str, default: int, rule: ValueRule, documentation: str, broker_key: str
 ) -> ConfigKey:
     return ConfigKey(name, rule, str(default), documentation, broker_key)
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.producers.transactions import MarkerTarget, TopicPartition
+from groupd.coordinator.producers.transactions import (
+    MarkerTarget,
+    TopicPartition,
+    TransactionalWrite,
+)
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.writer import LogWriter
@@ -40,10 +44,10 @@ log = structlog.get_logger("groupd.transactions")
 
 VERIFY_WAIT_MS = 100
 """How long a write waits for the id's pending change (the completion of the transaction before,
-another partition's add) before the producer is told to try again."""
+another partition's add) before the producer has to try again."""
 
 NextProducerId = Callable[[], Awaitable[int]]
-"""A producer id that nobody ever got. Raises LogError."""
+"""Gives a producer id that was never given before. Raises LogError."""
 
 
 class TransactionCoordinator:
@@ -141,19 +145,9 @@ class TransactionCoordinator:
             lambda table, now_ms, fresh_id: table.init_producer_id(request, now_ms, fresh_id)
         )
 
-    async def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Collection[TopicPartition],
-        *,
-        client_version: int,
-    ) -> ErrorCode:
+    async def add_partitions(self, write: TransactionalWrite, *, client_version: int) -> ErrorCode:
         answer = await self._step(
-            lambda table, now_ms, _: table.add_partitions(
-                transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
-            )
+            lambda table, now_ms, _: table.add_partitions(write, client_version, now_ms)
         )
         return answer.error
 
@@ -162,47 +156,27 @@ class TransactionCoordinator:
             lambda table, now_ms, fresh_id: table.end(request, client_version, now_ms, fresh_id)
         )
 
-    def check(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Collection[TopicPartition],
-    ) -> dict[TopicPartition, ErrorCode]:
+    def check(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
         """Which partitions are in the open transaction; adds nothing."""
         try:
-            return self.log.serving().verify(
-                transactional_id, producer_id, producer_epoch, partitions
-            )
+            return self.log.serving().verify(write)
         except ApiError as error:
-            return dict.fromkeys(partitions, error.code)
+            return dict.fromkeys(write.partitions, error.code)
 
     async def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        add: bool,
+        self, write: TransactionalWrite, *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
         """See `TransactionVerifier`. A change that is just pending is waited for, shortly."""
         until_ms = self._clock.now().monotonic_ms + VERIFY_WAIT_MS
         while True:
             if add:
-                code = await self.add_partitions(
-                    transactional_id,
-                    producer_id,
-                    producer_epoch,
-                    partitions,
-                    client_version=EPOCH_BUMPS,
-                )
-                codes = dict.fromkeys(partitions, code)
+                code = await self.add_partitions(write, client_version=EPOCH_BUMPS)
+                codes = dict.fromkeys(write.partitions, code)
             else:
-                codes = self.check(transactional_id, producer_id, producer_epoch, partitions)
+                codes = self.check(write)
             if ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
                 break
-            if not await self._change_waiters.wait(transactional_id, until_ms):
+            if not await self._change_waiters.wait(write.transactional_id, until_ms):
                 break
         return {
             partition: ErrorCode.INVALID_PRODUCER_EPOCH

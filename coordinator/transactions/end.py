@@ -1,5 +1,5 @@
-"""The end of a transaction: EndTxn under both transaction versions, and the abort of a producer
-that is shut out.
+"""The end of a transaction: EndTxn under both transaction versions, and the abort that fences a
+producer.
 
 Under version 1 the epoch stays, so a repeated EndTxn finds the state that it asked for. Under
 version 2 (KIP-890) each end takes a new epoch, which tells a retry (the epoch before) from the
@@ -39,7 +39,7 @@ _RESULT = {
     TransactionState.PREPARE_ABORT: False,
     TransactionState.COMPLETE_ABORT: False,
 }
-"""Whether a state stands for a commit."""
+"""Whether a state is that of a commit."""
 
 _DONE = Answer()
 
@@ -109,8 +109,8 @@ def _check_epoch(
     if metadata.state in PREPARED:
         valid = bumped
     elif metadata.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
-        # Nobody gets an epoch beyond the last one: that transaction was ended by shutting its
-        # producer out.
+        # An epoch beyond the last one is given to no producer: that transaction was ended by
+        # fencing its producer.
         valid = (bumped or overflowed or current) and metadata.producer_epoch <= LAST_EPOCH
     else:
         valid = current
@@ -119,7 +119,7 @@ def _check_epoch(
 
 
 def _require_result(metadata: TransactionMetadata, committed: bool) -> None:
-    """INVALID_TXN_STATE unless the transaction ended, or ends, as the request wants it."""
+    """Raises ApiError INVALID_TXN_STATE unless the transaction has the result that is asked for."""
     if _RESULT.get(metadata.state) is not committed:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
 
@@ -155,8 +155,8 @@ def fence(
     fresh_id: int | None,
     answer: Answer = _DONE,
 ) -> Change:
-    """Abort an open transaction and shut its producer out, on timeout or because another one
-    with the same id begins. The new epoch is told to nobody, so no retry can show it."""
+    """Abort an open transaction and fence its producer, after a timeout or because another producer
+    with the same id begins. No producer gets the new epoch, so no retry can show it."""
     assert metadata.state is TransactionState.ONGOING
     if server_version >= EPOCH_BUMPS:
         prepared = metadata.prepared(

@@ -1,22 +1,21 @@
 """The transaction APIs: rights first, then the coordinator, then the codes that a version knows.
 
-Producers before PRODUCER_FENCED was defined are told INVALID_PRODUCER_EPOCH. Rights are Kafka's:
+Versions without PRODUCER_FENCED get INVALID_PRODUCER_EPOCH. Rights are Kafka's:
 WRITE on the transactional id to use it, DESCRIBE to see it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.partitioning import partition_for
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import DataHandler, Operation, RequestContext, Resource
 from groupd.coordinator.patterns import BadPattern, Pattern, compile_pattern
-from groupd.coordinator.producers.transactions import TopicPartition
+from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.topics.names import CLUSTER_NAME, INTERNAL_TOPICS, OFFSETS_TOPIC
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.log_records import by_topic
@@ -43,8 +42,6 @@ from groupd.protocol.messages.transactions import (
     TxnTopic,
 )
 
-Handler = Callable[[RequestContext, Any], Awaitable[Any]]
-
 _BROKERS_FROM = 4
 """AddPartitionsToTxn from this version on comes from brokers."""
 
@@ -58,13 +55,13 @@ class TransactionHandlers:
         config: CoordinatorConfig,
         coordinator: TransactionCoordinator,
         exists: Callable[[str, int], bool],
-        idempotent: Handler,
+        idempotent: DataHandler,
     ) -> None:
         self._config = config
         self._coordinator = coordinator
         self._exists = exists
         self._idempotent = idempotent
-        self.handlers: Mapping[type, Handler] = {
+        self.handlers: Mapping[type, DataHandler] = {
             InitProducerIdRequest: self.init_producer_id,
             AddPartitionsToTxnRequest: self.add_partitions,
             AddOffsetsToTxnRequest: self.add_offsets,
@@ -121,18 +118,19 @@ class TransactionHandlers:
             if (code := self._refusal(context, partition, from_client)) is not ErrorCode.NONE
         }
         if refused:
-            # One that is refused makes the others not attempted.
+            # If one partition is refused, the others are not attempted.
             rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
             return _added(transaction, rest | refused)
-        producer = (
+        write = TransactionalWrite(
             transaction.transactional_id,
             transaction.producer_id,
             transaction.producer_epoch,
+            tuple(partitions),
         )
         if transaction.verify_only:
-            return _added(transaction, self._coordinator.check(*producer, partitions.keys()))
+            return _added(transaction, self._coordinator.check(write))
         code = await self._coordinator.add_partitions(
-            *producer, partitions.keys(), client_version=0 if from_client else EPOCH_BUMPS
+            write, client_version=0 if from_client else EPOCH_BUMPS
         )
         code = _known(code, context, fenced_from=2)
         return _added(transaction, dict.fromkeys(partitions, code))
@@ -158,13 +156,14 @@ class TransactionHandlers:
         if not context.allows(Operation.READ, Resource.GROUP, request.group_id):
             return AddOffsetsToTxnReply(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         shard = partition_for(request.group_id, self._config.offsets_topic_num_partitions)
-        code = await self._coordinator.add_partitions(
+        write = TransactionalWrite(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            [(OFFSETS_TOPIC, shard)],
-            client_version=0,  # a client of version 2 does not ask
+            ((OFFSETS_TOPIC, shard),),
         )
+        # A client of version 2 does not send this request.
+        code = await self._coordinator.add_partitions(write, client_version=0)
         return AddOffsetsToTxnReply(_known(code, context, fenced_from=2))
 
     async def end(self, context: RequestContext, request: EndTxnRequest) -> EndTxnReply:
@@ -243,7 +242,7 @@ def _added(
 
 
 def describe_transaction(table: TransactionTable, transactional_id: str) -> DescribedTransaction:
-    """One transactional id; an error stands in the answer."""
+    """One transactional id; an error is in the answer."""
     if not transactional_id:
         return DescribedTransaction(transactional_id, ErrorCode.INVALID_REQUEST)
     entry = table.entries.get(transactional_id)

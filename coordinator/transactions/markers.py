@@ -1,8 +1,8 @@
 """Ends prepared transactions: markers to every partition, then the completion.
 
-One task per transaction. What fails is tried again, with growing pauses, until every partition has
-its marker; a restart begins anew with all of them. A task whose table is no longer the one that
-serves ends, for the next table has a task of its own.
+One task per transaction. A marker that fails is tried again, with growing pauses, until every
+partition has its marker; a restart begins with all of them again. When the table is loaded anew the
+tasks of the old one end, for the new one has tasks of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from groupd.coordinator.producers.transactions import Marker, MarkerTarget, TopicPartition
-from groupd.coordinator.runtime.clock import Clock
+from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.transactions.metadata import (
     EPOCH_BUMPS,
     TransactionMetadata,
@@ -37,8 +37,8 @@ NEEDS_NO_MARKER = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-"""The partition is gone (this node knows all of them), or has seen a later epoch of the producer,
-which it can only have after the end of this transaction."""
+"""The partition does not exist any more (this node knows all of them), or it has seen a later epoch
+of the producer, which it can only have after the end of this transaction."""
 
 
 class MarkerSender:
@@ -134,14 +134,11 @@ class MarkerSender:
         table.marked(transactional_id, done)
 
     async def _pause(self, delay_ms: int) -> None:
-        over = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now().monotonic_ms + delay_ms, over.set)
         self._pausing += 1
         try:
-            await over.wait()
+            await pause(self._clock, delay_ms)
         finally:
             self._pausing -= 1
-            timer.cancel()
 
 
 def marker_of(metadata: TransactionMetadata, coordinator_epoch: int) -> Marker:

@@ -165,8 +165,8 @@ class TransactionMetadata(Struct, frozen=True):
         )
 
     def fenced(self) -> TransactionMetadata:
-        """With the epoch that shuts the producer out, for an abort under version 1. Nobody is
-        told of it."""
+        """With the epoch that fences the producer, for an abort under version 1. No producer gets
+        it."""
         return replace(
             self,
             producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
@@ -211,8 +211,8 @@ class Answer(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """`metadata` (None: the id goes) is to be made durable; then `answer` may leave. Until then
-    the id takes no other change."""
+    """`metadata` (None: the id is deleted) is to be made durable; then `answer` may be sent. Until
+    then the id takes no other change."""
 
     transactional_id: str
     metadata: TransactionMetadata | None

@@ -24,7 +24,7 @@ from groupd.coordinator.runtime.journal import (
     measured,
 )
 from groupd.coordinator.runtime.loader import LoadFailed, check_batches
-from groupd.coordinator.runtime.reload import BACKOFF_MS, Reload
+from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import TRANSACTIONS_LOG
@@ -35,7 +35,7 @@ from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.batch import CorruptBatch, iter_batches, iter_records
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType
 from groupd.protocol.records.transaction_records import decode_key
-from groupd.storage.log import Append, LogCorrupt, LogError, LogState, PartitionLogs
+from groupd.storage.log import Append, LogError, LogState, PartitionLogs
 
 log = structlog.get_logger("groupd.transactions")
 
@@ -74,7 +74,7 @@ class StateLog:
         self._on_applied = on_applied
         self._journal = Journal(0, config.message_max_bytes)
         self._taken_from = self._journal
-        self._reload = Reload(clock, self._load_again, "reload-transactions")
+        self._reload = Reload(clock, self, "transactions")
         self._flush_waiters: list[asyncio.Future[None]] = []
         self.readers: set[asyncio.Event] = set()
         """Set whenever the high watermark moves or the state changes."""
@@ -97,7 +97,7 @@ class StateLog:
         return self.table
 
     def serves(self, table: TransactionTable) -> bool:
-        """Whether `table` is still the one; what began with another is to end."""
+        """Whether `table` is still in use. Work that began with another table is to end."""
         return self.table is table and self.state is ShardState.ACTIVE
 
     # Loading ------------------------------------------------------------------------------
@@ -105,15 +105,10 @@ class StateLog:
     async def load_first(self) -> None:
         """The load at start; if it fails, the coordinator refuses and tries again, unless its
         log is damaged."""
-        try:
-            await self._load()
-        except (LoadFailed, LogCorrupt) as error:
-            self._fail_loading(error)
-        except LogError as error:
-            self._fail_loading(error)
-            self._reload.start(BACKOFF_MS)
+        await self._reload.load_first(self.load)
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Raises LoadFailed or LogError."""
         started_ms = self._clock.now().monotonic_ms
         opened: LogState = await self._logs.open(LOG_NAME)
         table = TransactionTable(self._config)
@@ -129,23 +124,6 @@ class StateLog:
         self.state = ShardState.ACTIVE
         self._wake()
         self._on_loaded()
-
-    async def _load_again(self) -> None:
-        self.state = ShardState.LOADING
-        try:
-            await self._load()
-        except (LoadFailed, LogCorrupt) as error:
-            self._fail_loading(error)
-        except LogError as error:
-            self._fail_loading(error)
-            raise
-        else:
-            log.info("transactions reloaded", ids=len(self.table.entries))
-
-    def _fail_loading(self, error: Exception) -> None:
-        if self.state is not ShardState.CLOSED:
-            self.state = ShardState.FAILED
-        log.error("transactions cannot be loaded", reason=str(error))
 
     def close(self) -> None:
         """Refuse everything from now on. What was accepted may still become durable."""
@@ -177,7 +155,7 @@ class StateLog:
         return future
 
     def rewrite(self, transactional_id: str, metadata: TransactionMetadata) -> None:
-        """Repeat a record that is true already, so that older ones are needed no more."""
+        """Write the present record of an id again, so that older ones are not needed any more."""
         self._accept(transactional_id, to_record(transactional_id, metadata), None)
 
     async def flushed(self) -> bool:
@@ -219,7 +197,7 @@ class StateLog:
 
     def done(self, error: LogError | None) -> None:
         if self._taken_from is not self._journal:
-            return  # settled by the reload that replaced the journal
+            return  # the reload that replaced the journal has settled it
         if error is not None:
             self._fail(error)
             return
@@ -250,7 +228,7 @@ def _is_ongoing(change: Change) -> bool:
 
 
 def _looked_at(future: asyncio.Future[None]) -> None:
-    """Whoever waited may have gone; the failure is in the log already."""
+    """Its result may not be awaited any more; a failure is in the log of the program already."""
     if not future.cancelled():
         future.exception()
 

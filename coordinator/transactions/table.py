@@ -11,10 +11,10 @@ A failed append has no undo: the shell drops the table and loads another one fro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.producers.transactions import TopicPartition
+from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.transactions.end import end_v1, end_v2, fence
 from groupd.coordinator.transactions.metadata import (
     AT_REST,
@@ -34,7 +34,7 @@ from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
 
 _FENCING = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-"""What a new producer is told while the transaction of the old one is aborted."""
+"""The answer to a new producer while the transaction of the old one is aborted."""
 
 
 class Entry:
@@ -119,46 +119,31 @@ class TransactionTable:
             raise NeedsProducerId
         return TransactionMetadata(fresh_id, NO_EPOCH, request.transaction_timeout_ms, now_ms)
 
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Collection[TopicPartition],
-        client_version: int,
-        now_ms: int,
-    ) -> Step:
+    def add_partitions(self, write: TransactionalWrite, client_version: int, now_ms: int) -> Step:
         """AddPartitionsToTxn, AddOffsetsToTxn, and the implicit add of version 2."""
-        entry = self._entry(transactional_id)
+        entry = self._entry(write.transactional_id)
         if entry.pending is not None:
             # First of all: the producer may already use an id that is on its way to the log.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         metadata = entry.metadata
-        _check_producer(metadata, producer_id, producer_epoch)
+        _check_producer(metadata, write)
         if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(
-            partitions
+            write.partitions
         ):
             return Answer()
-        return self._begin(
-            Change(transactional_id, metadata.with_partitions(partitions, client_version, now_ms))
-        )
+        ongoing = metadata.with_partitions(write.partitions, client_version, now_ms)
+        return self._begin(Change(write.transactional_id, ongoing))
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Iterable[TopicPartition],
-    ) -> dict[TopicPartition, ErrorCode]:
+    def verify(self, write: TransactionalWrite) -> dict[TopicPartition, ErrorCode]:
         """Which partitions are in the open transaction. What is pending does not matter: the
         append itself is checked once more by the partition."""
-        metadata = self._entry(transactional_id).metadata
-        _check_producer(metadata, producer_id, producer_epoch)
+        metadata = self._entry(write.transactional_id).metadata
+        _check_producer(metadata, write)
         return {
             partition: ErrorCode.NONE
             if partition in metadata.partitions
             else ErrorCode.TRANSACTION_ABORTABLE
-            for partition in partitions
+            for partition in write.partitions
         }
 
     def end(
@@ -218,8 +203,8 @@ class TransactionTable:
         return change
 
     def expired(self, transactional_ids: Iterable[str], now_ms: int) -> list[Change]:
-        """Tombstones of those of the ids that nobody has used for
-        `transactional.id.expiration.ms`. Unknown ones are passed over."""
+        """Tombstones of those of the ids that were not used for `transactional.id.expiration.ms`.
+        Unknown ids are passed over."""
         before_ms = now_ms - self._config.transactional_id_expiration_ms
         changes = []
         for transactional_id in transactional_ids:
@@ -305,19 +290,20 @@ def _times_out(entry: Entry, now_ms: int) -> bool:
     )
 
 
-def _check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
-    if metadata.producer_id != producer_id:
+def _check_producer(metadata: TransactionMetadata, write: TransactionalWrite) -> None:
+    if metadata.producer_id != write.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if metadata.producer_epoch != producer_epoch:
+    if metadata.producer_epoch != write.producer_epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if metadata.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _expected_epoch(request: InitProducerIdRequest, metadata: TransactionMetadata) -> int | None:
-    """The epoch that a producer shows which goes on after an error (KIP-360); None from a new
-    one. PRODUCER_FENCED for an id that is not the current one, unless the id was just created,
-    or epochs ran out and the producer did not hear of its new id."""
+    """The epoch that a producer names when it goes on after an error (KIP-360); None from a new
+    producer. Raises ApiError PRODUCER_FENCED for a producer id that is not the current one, unless
+    the transactional id was just created, or epochs ran out and the producer does not know its new
+    id."""
     if request.producer_id == -1:
         return None
     known = (

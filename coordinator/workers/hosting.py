@@ -22,7 +22,7 @@ from groupd.coordinator.workers.cluster_routes import ClusterRoutes
 from groupd.coordinator.workers.link import Place
 from groupd.coordinator.workers.log_service import LogService
 from groupd.coordinator.workers.main_frontend import MainFrontend
-from groupd.coordinator.workers.messages import Start, Verify
+from groupd.coordinator.workers.messages import Start
 from groupd.coordinator.workers.operations import Operation
 from groupd.coordinator.workers.places import bind_places
 from groupd.coordinator.workers.spawn import Spawn, spawn_process
@@ -120,17 +120,12 @@ class Hosting:
         if operation is Operation.FORWARD:
             return self.frontend.forwarded(body)
         if operation is Operation.VERIFY:
-            return self._verify(Verify.decode(body))
+            return self._verify(body)
         raise ValueError(f"{operation.name} is not for the main process")
 
-    async def _verify(self, asked: Verify) -> bytes:
-        codes = await self._verifier.verify(
-            asked.transactional_id,
-            asked.producer_id,
-            asked.producer_epoch,
-            asked.partitions,
-            add=asked.add,
-        )
+    async def _verify(self, body: bytes) -> bytes:
+        write, add = messages.decode_write(body)
+        codes = await self._verifier.verify(write, add=add)
         return messages.encode_codes(codes)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from groupd.coordinator.config import FIELDS_BY_KEY, CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.protocol.errors import ErrorCode
 
 Place = tuple[str, int]
@@ -144,24 +144,16 @@ def decode_broker_configs(body: bytes) -> dict[str, str]:
 # Transactions -------------------------------------------------------------------------------
 
 
-class Verify(Struct, frozen=True):
+def encode_write(write: TransactionalWrite, add: bool) -> bytes:
     """The arguments of `TransactionVerifier.verify`."""
+    producer = [write.transactional_id, write.producer_id, write.producer_epoch]
+    return _dump([producer, write.partitions, add])
 
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: tuple[Place, ...]
-    add: bool
 
-    def encode(self) -> bytes:
-        producer = [self.transactional_id, self.producer_id, self.producer_epoch]
-        return _dump([producer, self.partitions, self.add])
-
-    @classmethod
-    def decode(cls, body: bytes) -> Verify:
-        (transactional_id, producer_id, epoch), partitions, add = json.loads(body)
-        places = tuple((name, number) for name, number in partitions)
-        return cls(transactional_id, producer_id, epoch, places, add)
+def decode_write(body: bytes) -> tuple[TransactionalWrite, bool]:
+    (transactional_id, producer_id, epoch), partitions, add = json.loads(body)
+    places = tuple((name, number) for name, number in partitions)
+    return TransactionalWrite(transactional_id, producer_id, epoch, places), add
 
 
 def encode_marker(marker: Marker, partitions: Sequence[Place]) -> bytes:

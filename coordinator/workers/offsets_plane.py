@@ -8,12 +8,12 @@ are forwarded (`worker_frontend`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
-from groupd.coordinator.core.types import RequestContext
+from groupd.coordinator.core.types import DataHandler, RequestContext
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.ids import new_id
 from groupd.coordinator.runtime.offsets_view import OffsetsView
@@ -51,8 +51,6 @@ from groupd.protocol.messages.transactions import (
 )
 from groupd.storage.log import PartitionLogs
 
-Handler = Callable[[RequestContext, Any], Awaitable[Any]]
-
 
 class LedPartitions(Partitions):
     """Logs of topics are never opened here: that would take them from the main process."""
@@ -63,7 +61,7 @@ class LedPartitions(Partitions):
 
 def offsets_handlers(
     config: CoordinatorConfig, broker: Broker, topics: KnownTopics, logs: PartitionLogs
-) -> Mapping[type, Handler]:
+) -> Mapping[type, DataHandler]:
     """Request type -> handler."""
     partitions = LedPartitions(topics, logs, OffsetsView(broker))
     not_leader = _refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -93,7 +91,7 @@ def forwarded(request: Any) -> bool:
     return not isinstance(request, InitProducerIdRequest) or request.transactional_id is None
 
 
-def _refuse(code: ErrorCode) -> Handler:
+def _refuse(code: ErrorCode) -> DataHandler:
     async def handle(context: RequestContext, request: Any) -> Any:
         raise ApiError(code)
 

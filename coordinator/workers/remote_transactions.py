@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from groupd.coordinator.producers.transactions import TopicPartition, TransactionalWrite
 from groupd.coordinator.workers import messages
 from groupd.coordinator.workers.channel import Channel
-from groupd.coordinator.workers.messages import Verify
 from groupd.coordinator.workers.operations import Operation
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.storage.log import LogError
@@ -19,18 +17,12 @@ class RemoteVerifier:
         self._channel = channel
 
     async def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[tuple[str, int]],
-        *,
-        add: bool,
-    ) -> dict[tuple[str, int], ErrorCode]:
+        self, write: TransactionalWrite, *, add: bool
+    ) -> dict[TopicPartition, ErrorCode]:
         """Raises ApiError COORDINATOR_NOT_AVAILABLE while it cannot be asked."""
-        asked = Verify(transactional_id, producer_id, producer_epoch, tuple(partitions), add)
+        asked = messages.encode_write(write, add)
         try:
-            answer = await self._channel.call(Operation.VERIFY, asked.encode())
+            answer = await self._channel.call(Operation.VERIFY, asked)
         except LogError as error:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return messages.decode_codes(answer)

@@ -9,8 +9,8 @@ from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.server.admin_groups import GroupRoutes
 from groupd.coordinator.server.admin_http import HttpRequest
+from groupd.coordinator.server.collectors import LogCollector
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.log_metrics import LogCollector
 from groupd.coordinator.server.metrics import make_registry
 from groupd.coordinator.workers.messages import AdminAnswer
 from groupd.coordinator.workers.metric_families import encode_families

@@ -16,7 +16,7 @@ import structlog
 from groupd.coordinator.faults.errors import HarnessError, NotFound, RequestRefused
 from groupd.coordinator.server.admin_http import CONTROL_BODY_MAX, HttpReply, HttpRequest, as_json
 from groupd.testing.control_openapi import document
-from groupd.testing.control_routes import ROUTES, Route
+from groupd.testing.control_routes import ROUTES, Endpoint
 from groupd.testing.control_schema import BadInput, check
 from groupd.testing.errors import WaitTimeout
 from groupd.testing.operations import Operations
@@ -50,7 +50,7 @@ class ControlApi:
         allowed = ", ".join(sorted(route.method for route, _ in matching))
         return _error(405, "method-not-allowed", f"here is {allowed}", (("Allow", allowed),))
 
-    async def _run(self, route: Route, args: dict[str, Any], request: HttpRequest) -> HttpReply:
+    async def _run(self, route: Endpoint, args: dict[str, Any], request: HttpRequest) -> HttpReply:
         try:
             if request.body is None:
                 limit = f"a body has at most {CONTROL_BODY_MAX} bytes"
@@ -78,7 +78,7 @@ class ControlApi:
         return as_json({} if result is None else result)
 
 
-def _match(route: Route, path: tuple[str, ...]) -> tuple[dict[str, Any]] | None:
+def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | None:
     """The path's parameters, in a tuple so that none is not nothing."""
     parts = route.path.strip("/").split("/")
     if len(parts) != len(path):
@@ -98,7 +98,7 @@ def _match(route: Route, path: tuple[str, ...]) -> tuple[dict[str, Any]] | None:
     return (found,)
 
 
-def _body(route: Route, body: bytes) -> dict[str, Any]:
+def _body(route: Endpoint, body: bytes) -> dict[str, Any]:
     try:
         given = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
@@ -108,7 +108,7 @@ def _body(route: Route, body: bytes) -> dict[str, Any]:
     return dict(given)
 
 
-def _query(route: Route, query: dict[str, str]) -> dict[str, Any]:
+def _query(route: Endpoint, query: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in query.items():
         schema = route.query.get(name)

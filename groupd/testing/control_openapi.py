@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from groupd.testing.control_routes import ROUTES, Route
+from groupd.testing.control_routes import ROUTES, Endpoint
 
 ERRORS = {
     "400": "bad input",
@@ -51,7 +51,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Endpoint) -> dict[str, Any]:
     names = re.findall(r"\{(\w+)\}", route.path)
     parameters = [
         {
@@ -85,7 +85,7 @@ def _operation(route: Route) -> dict[str, Any]:
     return made
 
 
-def _operation_id(route: Route) -> str:
+def _operation_id(route: Endpoint) -> str:
     """Unique: the method and the words of the path."""
     words = re.findall(r"\w+", route.path.removeprefix("/control/"))
     return "_".join([route.method.lower(), *words])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.inspection.group import list_group_summaries
+from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.faults.errors import NotFound
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.suggest import did_you_mean, there_are

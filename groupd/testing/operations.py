@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any, cast
 
-from groupd.coordinator.core.inspection.group import list_group_summaries
+from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.runtime.shard_state import ShardState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary

@@ -9,9 +9,11 @@ from random import Random
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState

@@ -24,6 +24,10 @@ NO_HEADERS = b"\x00"
 """The headers of a record that has none: their number."""
 
 _NULL = b"\x01"
+_ATTRIBUTES_AND_TIME = b"\x00\x00"
+"""Of a record without attributes, at the timestamp of its batch."""
+_RECORD_FIELDS_BYTES = 16
+"""At most, of the fields beside key and value of a record without headers."""
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
 _LENGTH_WITHOUT_TAIL = 9
@@ -100,8 +104,24 @@ def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
 def encode_records(records: Iterable[KeyValue], first_delta: int = 0) -> bytes:
     """Records without headers, at consecutive offsets and the timestamp of their batch.
     `first_delta`: the offset of the first one minus that of the batch."""
-    numbered = enumerate(records, first_delta)
-    return b"".join([encode_record(delta, key, value) for delta, (key, value) in numbered])
+    parts: list[bytes] = []
+    small, most = SMALL_ZIGZAGS, len(SMALL_ZIGZAGS) - _RECORD_FIELDS_BYTES
+    for delta, (key, value) in enumerate(records, first_delta):
+        if key is None or value is None or delta >= most or len(key) + len(value) >= most:
+            parts.append(encode_record(delta, key, value))
+            continue
+        # As `encode_record`, without its calls: a commit has as many records as partitions.
+        body = (
+            _ATTRIBUTES_AND_TIME
+            + small[delta]
+            + small[len(key)]
+            + key
+            + small[len(value)]
+            + value
+            + NO_HEADERS
+        )
+        parts += (small[len(body)], body)
+    return b"".join(parts)
 
 
 def encode_batch(

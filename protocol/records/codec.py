@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, Writer
 from groupd.protocol.records import classic_records, consumer_records, offset_records
+from groupd.protocol.records.batch_builder import KeyValue
 from groupd.protocol.records.offset_records import UnknownVersion
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
@@ -59,16 +60,17 @@ class CorruptRecord(Exception):
 class RecordType(NamedTuple):
     """How the records of one type are read and written. `names`: the strings of its key, as fields
     of the class `key`; behind them an offset commit's key has the partition. `decode` raises
-    READ_ERRORS."""
+    READ_ERRORS. `repeats`: many values of a log are equal, and a `RecordDecoder` keeps one."""
 
     number: int
     key: type[Any]
     names: tuple[str, ...]
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], RecordValue]
+    repeats: bool = False
 
 
-def _record_type(
+def make_record_type(
     number: int,
     key: type[Any],
     names: tuple[str, ...],
@@ -77,6 +79,8 @@ def _record_type(
     versions: range = range(1),
     written_version: int = 0,
     flexible_from: int = 0,
+    *,
+    repeats: bool = False,
 ) -> RecordType:
     """`read` and `write`: a value behind its version, one of `versions`."""
 
@@ -96,7 +100,7 @@ def _record_type(
         reader.finish()
         return value
 
-    return RecordType(number, key, names, encode, decode)
+    return RecordType(number, key, names, encode, decode, repeats)
 
 
 _GROUP = ("group",)
@@ -118,7 +122,7 @@ RECORD_TYPES = (
         offset_records.encode_value,
         offset_records.decode_value,
     ),
-    _record_type(
+    make_record_type(
         2,
         GroupMetadataKey,
         _GROUP,
@@ -128,49 +132,50 @@ RECORD_TYPES = (
         classic_records.WRITTEN_VERSION,
         classic_records.FLEXIBLE_FROM,
     ),
-    _record_type(
+    make_record_type(
         3,
         ConsumerGroupMetadataKey,
         _GROUP,
         consumer_records.read_group_metadata,
         consumer_records.write_group_metadata,
     ),
-    _record_type(
+    make_record_type(
         4,
         ConsumerGroupPartitionMetadataKey,
         _GROUP,
         consumer_records.read_partition_metadata,
         consumer_records.write_partition_metadata,
     ),
-    _record_type(
+    make_record_type(
         5,
         ConsumerGroupMemberMetadataKey,
         _MEMBER,
         consumer_records.read_member_metadata,
         consumer_records.write_member_metadata,
+        repeats=True,
     ),
-    _record_type(
+    make_record_type(
         6,
         ConsumerGroupTargetMetadataKey,
         _GROUP,
         consumer_records.read_target_metadata,
         consumer_records.write_target_metadata,
     ),
-    _record_type(
+    make_record_type(
         7,
         ConsumerGroupTargetMemberKey,
         _MEMBER,
         consumer_records.read_target_member,
         consumer_records.write_target_member,
     ),
-    _record_type(
+    make_record_type(
         8,
         ConsumerGroupCurrentMemberKey,
         _MEMBER,
         consumer_records.read_current_member,
         consumer_records.write_current_member,
     ),
-    _record_type(
+    make_record_type(
         16,
         ConsumerGroupRegexKey,
         ("group", "regex"),
@@ -178,16 +183,17 @@ RECORD_TYPES = (
         consumer_records.write_regex,
     ),
 )
-_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}
-_BY_KEY = {kind.key: kind for kind in RECORD_TYPES}
-"""An OffsetCommitKey is written as type 1, the later one."""
+TYPES_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}
+TYPES_BY_KEY = {kind.key: kind for kind in RECORD_TYPES}
+"""By the first two bytes of a key, and by its class. An OffsetCommitKey is written as type 1, the
+later one."""
 
 
 def encode_key(key: RecordKey) -> bytes:
     """Raises ValueError when a string is longer than the format holds (32767 bytes)."""
     if type(key) is OffsetCommitKey:
         return offset_records.encode_key(key)
-    kind = _BY_KEY[type(key)]
+    kind = TYPES_BY_KEY[type(key)]
     writer = Writer(flexible=False)
     writer.int16(kind.number)
     for name in kind.names:
@@ -203,16 +209,23 @@ def encode_value(record: Record, *, offset_value_version: int | None = None) -> 
         return None
     if type(value) is OffsetCommitValue:
         return offset_records.encode_value(value, offset_value_version)
-    return _BY_KEY[type(record.key)].encode(value)
+    return TYPES_BY_KEY[type(record.key)].encode(value)
 
 
-def encode_pairs(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
-    """Key and value of each; the partitions of a commit are many."""
-    pairs: list[tuple[bytes, bytes | None]] = []
+def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
+    """Keys and values as bytes, as `encode_key` and `encode_value` make them."""
+    pairs: list[KeyValue] = []
+    key_start, encode_commit, pack = (
+        offset_records.key_start,
+        offset_records.encode_value,
+        _PARTITION.pack,
+    )
     for record in records:
         key, value = record
         if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
-            pairs.append((offset_records.encode_key(key), offset_records.encode_value(value)))
+            # Without the look-up: a commit has as many records as partitions.
+            group, topic, partition = key
+            pairs.append((key_start(group, topic) + pack(partition), encode_commit(value)))
         else:
             pairs.append((encode_key(key), encode_value(record)))
     return pairs
@@ -232,7 +245,7 @@ def decode_key(data: bytes) -> RecordKey:
 
 def decode_value(key: RecordKey, data: bytes | None) -> RecordValue | None:
     """The value that belongs to `key`; None (a tombstone) stays None. Raises CorruptRecord."""
-    return None if data is None else _decode_value(_BY_KEY[type(key)], key, data)
+    return None if data is None else _decode_value(TYPES_BY_KEY[type(key)], key, data)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
@@ -255,7 +268,7 @@ class RecordDecoder:
 
     def decode(self, key: bytes, value: bytes | None) -> Record:
         """Raises UnknownRecordType, CorruptRecord."""
-        kind = _BY_PREFIX.get(key[:2])
+        kind = TYPES_BY_PREFIX.get(key[:2])
         if kind is None:
             raise UnknownRecordType(record_type(key))
         # Tuples made as such are made without a call of Python.
@@ -275,7 +288,7 @@ class RecordDecoder:
             decoded_key = kind.key(*names)
         if value is None:
             return Record(decoded_key)
-        if kind.key is ConsumerGroupMemberMetadataKey:
+        if kind.repeats:
             return Record(decoded_key, self._description(kind, decoded_key, value))
         try:
             return tuple.__new__(Record, (decoded_key, kind.decode(value)))

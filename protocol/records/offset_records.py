@@ -41,11 +41,11 @@ class UnknownVersion(BadBytes):
 
 def encode_key(key: OffsetCommitKey) -> bytes:
     group, topic, partition = key
-    return _key_start(group, topic) + _PARTITION.pack(partition)
+    return key_start(group, topic) + _PARTITION.pack(partition)
 
 
 @lru_cache(maxsize=256)
-def _key_start(group: str, topic: str) -> bytes:
+def key_start(group: str, topic: str) -> bytes:
     """What the keys of all partitions of a topic begin with: a commit has many of them."""
     writer = Writer(flexible=False)
     writer.int16(_KEY_TYPE)

@@ -1,4 +1,4 @@
-"""A daemon as a process of its own, for benchmarks."""
+"""Starts `groupd serve` as a child process, for benchmarks."""
 
 from __future__ import annotations
 

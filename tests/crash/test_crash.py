@@ -18,12 +18,6 @@ pytestmark = pytest.mark.crash
 
 ROUNDS = int(os.environ.get("GROUPD_CRASH_ROUNDS", "60"))
 ROUND_TIMEOUT_S = 6
-PLAIN = (
-    "groupd.steady.replies.enable=false",
-    "groupd.consumer.target.linger.ms=0",
-    "groupd.consumer.assignor.order=canonical",
-)
-"""Every quick way off that can be switched off."""
 
 
 @pytest.mark.timeout(60 + ROUNDS * ROUND_TIMEOUT_S)
@@ -60,18 +54,6 @@ async def test_lg_06_with_workers(tmp_path: Path) -> None:
         assert rounds.counts["worker"] > 0
     if ROUNDS // 2 >= 50:
         assert set(rounds.counts) == set(WORKER_KINDS)
-
-
-@pytest.mark.timeout(60 + ROUNDS * ROUND_TIMEOUT_S)
-async def test_lg_06_without_the_quick_ways(tmp_path: Path) -> None:
-    settings = [part for setting in PLAIN for part in ("--set", setting)]
-    with STORES["sqlite"]() as arguments:
-        rounds = Rounds(tmp_path / "plain", 13, lambda where: [*arguments(where), *settings])
-        try:
-            await rounds.run(ROUNDS // 3)
-        finally:
-            await rounds.close()
-    assert rounds.commits > 5 * ROUNDS
 
 
 async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def check(bench: Bench) -> dict[str, list[dict[str, Any]]]:
     living = [row for row in found["members"] if row["ended"] is None]
     members = getattr(group, "members", {})
     assert sorted(row["member_id"] for row in living) == sorted(members)
-    assert {row["protocol"] for row in living} <= {group.type.value if group else ""}
+    assert {row["protocol"] for row in living} <= {group.type_name if group else ""}
     return found
 
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from groupd.coordinator.core.classic_group.group import SESSION as CLASSIC_SESSION
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
-from groupd.coordinator.core.classic_group.turn import JOIN, SYNC
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.classic_group.operation import JOIN, SYNC
+from groupd.coordinator.core.consumer_group.group import (
+    REBALANCE,
+    SESSION,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from groupd.coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
 from groupd.coordinator.core.deadlines import Deadlines
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
 from groupd.protocol.errors import ErrorCode

@@ -32,7 +32,7 @@ def difference(live: GroupCoordinatorShard, log: GroupCoordinatorShard, group_id
 
 
 def _kind(group: Group | None) -> str:
-    return "no group" if group is None else f"{group.type.value} group"
+    return "no group" if group is None else f"{group.type_name} group"
 
 
 def _different(ours: dict[str, Any], theirs: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from struct import pack
 
 from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
-    Subscription,
+    EmbeddedSubscription,
     encode_assignment,
     parse_assignment,
     parse_subscription,
@@ -65,7 +65,7 @@ def make_plan(
 
 
 def _cooperative(
-    subscriptions: Mapping[str, Subscription], partitions: Mapping[str, int]
+    subscriptions: Mapping[str, EmbeddedSubscription], partitions: Mapping[str, int]
 ) -> dict[str, list[tuple[str, int]]]:
     newest = max((one.generation_id for one in subscriptions.values()), default=-1)
     claims: dict[tuple[str, int], str] = {}
@@ -82,7 +82,7 @@ def _cooperative(
 
 
 def _deal(
-    subscriptions: Mapping[str, Subscription],
+    subscriptions: Mapping[str, EmbeddedSubscription],
     partitions: Mapping[str, int],
     claims: Mapping[tuple[str, int], str],
 ) -> dict[str, list[tuple[str, int]]]:

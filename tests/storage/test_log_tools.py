@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import text, update
 
-from groupd.coordinator.logtools.dump import dump_lines
+from groupd.coordinator.logtools.dump import Selection, dump_lines
 from groupd.coordinator.logtools.exporting import ExportOptions, export_log
 from groupd.coordinator.logtools.findings import Finding
 from groupd.coordinator.logtools.importing import (
@@ -16,7 +16,6 @@ from groupd.coordinator.logtools.importing import (
     write_plan,
 )
 from groupd.coordinator.logtools.latest import Tally, latest_of
-from groupd.coordinator.logtools.selection import Selection
 from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
 from groupd.coordinator.logtools.verify import verify_store
 from groupd.storage.open import create_reader, create_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.inspection.group import inspect_group_lazily
+from groupd.coordinator.core.inspection import inspect_group_lazily
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 

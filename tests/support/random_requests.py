@@ -23,7 +23,7 @@ DIFFERENT = frozenset({"host", "port", "topic_id", "cluster_id", "last_timestamp
 
 @dataclass(frozen=True)
 class Facts:
-    """What one broker has told: the classic member's id, the transactional producer, the ids of
+    """What one broker has answered: the classic member's id, the transactional producer, the ids of
     topics by name."""
 
     member: str

@@ -1,5 +1,5 @@
-"""`uniform` and `range` word for word as the assignors spec has them (sections 3 to 5), with sets
-and scans: what the quick ones must equal. In the canonical order."""
+"""`uniform` and `range` written as the rules say, with sets and scans, in the canonical order
+(docs/spec/assignors.md#3 to #5). The assignors of the product must give the same result."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from groupd.coordinator.cli.groups.place import LogLocation
 from groupd.coordinator.cli.groups.show import change_fields, change_line, json_line
 from groupd.coordinator.cli.groups.source import GroupLog, open_source
 from groupd.coordinator.cli.times import parse_time, show_time
-from groupd.coordinator.history.changes import Change, ChangeKind, GroupEvent
+from groupd.coordinator.history.changes import Change, ChangeKind, LoggedGroupEvent
 from groupd.coordinator.history.replay import changes
 
 
@@ -44,7 +44,7 @@ class HistoryFilter(Struct, frozen=True):
     def has(self, change: Change) -> bool:
         if self.since_ms is not None and change.time_ms < self.since_ms:
             return False
-        if isinstance(change, GroupEvent):
+        if isinstance(change, LoggedGroupEvent):
             return self.events
         if change.kind is ChangeKind.SAME and not self.every:
             return False

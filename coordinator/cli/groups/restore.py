@@ -19,7 +19,7 @@ from groupd.coordinator.cli.kafka.cluster import KafkaCluster
 from groupd.coordinator.cli.kafka.connection import BlockingConnection
 from groupd.coordinator.cli.parse import real_port
 from groupd.coordinator.history.changes import CommittedOffset
-from groupd.coordinator.history.restore import Action, Current, Step, TopicNow, plan
+from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
 
 REQUEST_BYTES = 400_000
 """Offsets of one OffsetCommit, so that its records fit one batch of the coordinator."""
@@ -78,7 +78,7 @@ def _plan(
     then: list[CommittedOffset],
     *,
     delete_new: bool,
-) -> list[Step]:
+) -> list[RestoreStep]:
     now = {
         at: Current(found.offset, found.leader_epoch, found.metadata)
         for at, found in calls.fetch_offsets(coordinator, group_id).items()
@@ -100,16 +100,16 @@ def _check_empty(coordinator: BlockingConnection, group_id: str) -> None:
         )
 
 
-def _writes(steps: list[Step]) -> int:
+def _writes(steps: list[RestoreStep]) -> int:
     return sum(step.action in (Action.COMMIT, Action.DELETE) for step in steps)
 
 
-def _offsets(steps: list[Step]) -> str:
+def _offsets(steps: list[RestoreStep]) -> str:
     count = _writes(steps)
     return f"{count} offset" + ("" if count == 1 else "s")
 
 
-def _apply(coordinator: BlockingConnection, group_id: str, steps: list[Step]) -> None:
+def _apply(coordinator: BlockingConnection, group_id: str, steps: list[RestoreStep]) -> None:
     """Write, then ask what is committed now: only that counts."""
     failed: dict[calls.Place, int] = {}
     for part in _requests([step for step in steps if step.action is Action.COMMIT]):
@@ -137,7 +137,7 @@ def _errors(answer: dict[calls.Place, int]) -> dict[calls.Place, int]:
     return {place: code for place, code in answer.items() if code}
 
 
-def _is_done(step: Step, found: OffsetAnswer | None) -> bool:
+def _is_done(step: RestoreStep, found: OffsetAnswer | None) -> bool:
     if step.action is Action.DELETE:
         return found is None
     if step.action is not Action.COMMIT:
@@ -145,7 +145,7 @@ def _is_done(step: Step, found: OffsetAnswer | None) -> bool:
     return found == OffsetAnswer(step.after or 0, step.leader_epoch, step.metadata)
 
 
-def _requests(steps: list[Step]) -> Iterator[dict[calls.Place, OffsetAnswer]]:
+def _requests(steps: list[RestoreStep]) -> Iterator[dict[calls.Place, OffsetAnswer]]:
     part: dict[calls.Place, OffsetAnswer] = {}
     size = 0
     for step in steps:
@@ -161,7 +161,7 @@ def _requests(steps: list[Step]) -> Iterator[dict[calls.Place, OffsetAnswer]]:
         yield part
 
 
-def _show(group_id: str, steps: list[Step], as_json: bool, wide: bool) -> None:
+def _show(group_id: str, steps: list[RestoreStep], as_json: bool, wide: bool) -> None:
     if as_json:
         for step in steps:
             json_line(

@@ -13,7 +13,7 @@ from groupd.coordinator.history.changes import (
     Author,
     Change,
     CommittedOffset,
-    GroupEvent,
+    LoggedGroupEvent,
     OffsetChange,
 )
 
@@ -50,7 +50,7 @@ def change_fields(group_id: str, change: Change) -> dict[str, Any]:
         "log_offset": change.log_offset,
         "group": group_id,
     }
-    if isinstance(change, GroupEvent):
+    if isinstance(change, LoggedGroupEvent):
         event = {"member_id": change.member_id, "epoch": change.epoch}
         return {"type": "event", **common, **event, "details": dict(change.details)}
     return {
@@ -81,7 +81,7 @@ def _author_fields(author: Author) -> dict[str, Any]:
 def change_line(change: Change) -> str:
     """One line: when, where, what, who, and where in the log."""
     where = f"@{change.log_offset}"
-    if isinstance(change, GroupEvent):
+    if isinstance(change, LoggedGroupEvent):
         facts = [change.member_id] if change.member_id else []
         facts += [f"epoch={change.epoch}"] if change.epoch >= 0 else []
         facts += [f"{key}={value}" for key, value in change.details.items()]

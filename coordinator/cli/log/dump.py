@@ -66,9 +66,8 @@ async def _dump(
     types: str | None,
     output: str,
 ) -> None:
-    from groupd.coordinator.logtools.dump import dump_lines
-    from groupd.coordinator.logtools.selection import Selection, parse_types
-    from groupd.coordinator.logtools.sources import SegmentSource, Source, StoreSource
+    from groupd.coordinator.logtools.dump import Selection, dump_lines, parse_types
+    from groupd.coordinator.logtools.sources import LogSource, SegmentSource, StoreSource
 
     now_ms = time.time_ns() // 1_000_000
     kinds = parse_types(types)
@@ -77,7 +76,7 @@ async def _dump(
     def selection() -> Selection:
         return Selection(frozenset(groups or ()), kinds, from_ms, to_ms)
 
-    async def lines(source: Source) -> None:
+    async def lines(source: LogSource) -> None:
         async for line in dump_lines(source, selection, partitions, as_json=output == "json"):
             print(line)
 

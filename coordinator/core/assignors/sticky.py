@@ -123,7 +123,7 @@ def _assign_heterogeneous(
 ) -> Mapping[str, Assignment]:
     """An entry for every member."""
     member_ids = sorted(members)
-    ownership = _Ownership([members[key] for key in member_ids], topics)
+    ownership = _StickyOwnership([members[key] for key in member_ids], topics)
     placed = ownership.fill()
     if not ownership.lost_subscription:
         ownership.sweep_until_settled(placed)
@@ -137,7 +137,7 @@ def _assign_heterogeneous(
     }
 
 
-class _Ownership:
+class _StickyOwnership:
     """Who owns which partition while the assignment is computed. Members are numbers, ascending by
     id. `owners[topic][partition]`: a member or -1; `loads`: how many partitions each member has;
     `topic_ids`: ascending by number of subscribers, then id; `lost_subscription`: some member has

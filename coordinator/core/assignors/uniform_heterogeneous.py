@@ -36,7 +36,7 @@ def heterogeneous_steps(
     no entry."""
     members = spec.members
     member_ids = list(members) if order is CANONICAL else order.members(members.keys())
-    ownership = _Ownership(spec, member_ids, topics)
+    ownership = _UniformOwnership(spec, member_ids, topics)
     if not ownership.subscribers:
         return {}
     for some in spans(len(member_ids), SLICE_MEMBERS):
@@ -59,7 +59,7 @@ def heterogeneous_steps(
     return result
 
 
-def _balance(ownership: _Ownership) -> Generator[None, None, None]:
+def _balance(ownership: _UniformOwnership) -> Generator[None, None, None]:
     """Rounds over the topics with several subscribers until a whole round moves nothing, at most
     16."""
     shared = [topic for topic in ownership.topic_ids if len(ownership.subscribers[topic]) > 1]
@@ -74,7 +74,7 @@ def _balance(ownership: _Ownership) -> Generator[None, None, None]:
                 yield
 
 
-class _Ownership:
+class _UniformOwnership:
     """Who owns which partition while the assignment is computed. Members are numbers, in the order
     of members.
 

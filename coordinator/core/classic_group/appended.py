@@ -9,14 +9,15 @@ LeaveGroup with the error.
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import static, sync
-from groupd.coordinator.core.classic_group.completions import (
+from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.operation import (
     OWNER,
     GroupCreated,
+    GroupOperation,
     LeaderSynced,
     StaticReplaced,
+    cancel_timers,
 )
-from groupd.coordinator.core.classic_group.group import State
-from groupd.coordinator.core.classic_group.turn import Turn, cancel_timers
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppendError, Completion, EventKind, Instant, Outcome
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
@@ -26,32 +27,32 @@ def appended(
     state: ShardState, completion: Completion, error: AppendError | None, now: Instant
 ) -> Outcome:
     """`completion.owner` is `completions.OWNER`. All answers are urgent: what they rest on is
-    durable, or known to have failed. A group that is gone meanwhile is left alone."""
+    durable, or known to have failed. A group that has gone since is left alone."""
     assert completion.owner == OWNER
     done: GroupCreated | LeaderSynced | StaticReplaced = completion.data
     group = done.group
     if state.groups.get(group.group_id) is not group or group.state is State.DEAD:
         return Outcome(replay=False)
-    turn = Turn(state, group, now)
+    op = GroupOperation(state, group, now)
     if isinstance(done, LeaderSynced):
-        sync.finish(turn, done, error)
+        sync.finish(op, done, error)
     elif isinstance(done, StaticReplaced):
-        static.finish(turn, done, error)
+        static.finish(op, done, error)
     elif error is not None:
-        _uncreate(turn, done, error)
-    return turn.outcome
+        _uncreate(op, done, error)
+    return op.outcome
 
 
-def _uncreate(turn: Turn, done: GroupCreated, error: AppendError) -> None:
-    """The group never was: whoever waits in it is told why."""
-    group, groups = turn.group, turn.state.groups
+def _uncreate(op: GroupOperation, done: GroupCreated, error: AppendError) -> None:
+    """The group was never written: members that wait in it get the error."""
+    group, groups = op.group, op.state.groups
     for member in group.sorted_members():
-        turn.answer_join(member, JoinGroupReply(error.code))
-        turn.answer_sync(member, SyncGroupReply(error.code))
-    cancel_timers(turn.state, group)
-    group.transition(State.DEAD, turn.now.wall_ms)
+        op.answer_join(member, JoinGroupReply(error.code))
+        op.answer_sync(member, SyncGroupReply(error.code))
+    cancel_timers(op.state, group)
+    group.transition(State.DEAD, op.now.wall_ms)
     if done.previous is None:
         del groups[group.group_id]
     else:
         groups[group.group_id] = done.previous
-    turn.event(EventKind.GROUP_DELETED, cause=f"its record was not written: {error.code.name}")
+    op.event(EventKind.GROUP_DELETED, cause=f"its record was not written: {error.code.name}")

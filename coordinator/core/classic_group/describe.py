@@ -6,20 +6,22 @@ The caller lets the reply wait for the group's pending records, so that what is 
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
+from groupd.coordinator.core.group import authorized_operations
+from groupd.coordinator.core.queries import DescribeClassicGroup
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Operation, RequestContext, Resource
+from groupd.coordinator.core.types import Instant, Operation, Outcome, RequestContext, Resource
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, DescribedMember
 
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 _OPERATIONS_FROM = 3
-_GROUP_OPERATIONS = (
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
+
+
+def handle(
+    state: ShardState, context: RequestContext, request: DescribeClassicGroup, now: Instant
+) -> Outcome:
+    group = describe(state, context, request.group_id, request.include_authorized_operations)
+    return Outcome(replies=[(context.token, group)], gate=request.group_id)
 
 
 def describe(
@@ -41,7 +43,7 @@ def describe(
         )
     operations = OPERATIONS_NOT_ASKED
     if include_operations and context.api_version >= _OPERATIONS_FROM:
-        operations = _allowed_operations(context, group_id)
+        operations = authorized_operations(context, group_id)
     if group is None:
         return DescribedGroup(group_id, state=State.DEAD.value, authorized_operations=operations)
     stable = group.state is State.STABLE
@@ -67,13 +69,4 @@ def _members(group: ClassicGroup, stable: bool) -> tuple[DescribedMember, ...]:
             member.assignment,
         )
         for member in group.sorted_members()
-    )
-
-
-def _allowed_operations(context: RequestContext, group_id: str) -> int:
-    """A bit per operation, numbered by its code; 3400 when all are allowed."""
-    return sum(
-        1 << operation
-        for operation in _GROUP_OPERATIONS
-        if context.allows(operation, Resource.GROUP, group_id)
     )

@@ -21,13 +21,14 @@ from groupd.coordinator.core.classic_group.subscription import (
     subscribed_topics,
 )
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant, RequestToken
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import JoinProtocol
-from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import GroupMetadataKey, Record
+
+TYPE_NAME = "classic"
 
 SESSION = "classic-session"
 """Deadline kind: the session of a member or pending id."""
@@ -296,9 +297,12 @@ class ClassicGroup:
 
     # coordinator.core.group.Group
 
+    type_name = TYPE_NAME
+    holds_offsets = True
+
     @property
-    def type(self) -> GroupType:
-        return GroupType.CLASSIC
+    def epoch(self) -> int:
+        return self.generation
 
     def state_name(self) -> str:
         return self.state.value
@@ -370,25 +374,19 @@ class ClassicGroup:
 
     def offset_expiration_base(self) -> ExpirationBase:
         if self.protocol_type == "":
-            return _commit_time
+            return commit_time
         if self.state is State.EMPTY:
             since = self.state_timestamp_ms
-            return _commit_time if since == UNKNOWN_TIMESTAMP_MS else lambda _: since
+            return commit_time if since == UNKNOWN_TIMESTAMP_MS else lambda _: since
         if self.state is State.STABLE and self.subscribed_topics is not None:
-            return _commit_time
+            return commit_time
         return _never
+
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        deadlines.cancel_group(self.group_id)
 
     def tombstones(self) -> list[Record]:
         return [Record(GroupMetadataKey(self.group_id))]
-
-    def listed(self) -> ListedGroup:
-        return ListedGroup(
-            self.group_id, self.protocol_type, self.state.value, GroupType.CLASSIC.value
-        )
-
-
-def _commit_time(committed_ms: int) -> int | None:
-    return committed_ms
 
 
 def _never(_: int) -> int | None:

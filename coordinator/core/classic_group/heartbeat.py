@@ -9,8 +9,8 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import State
 from groupd.coordinator.core.classic_group.lookup import require_classic
-from groupd.coordinator.core.classic_group.steady import SteadyHeartbeat
-from groupd.coordinator.core.classic_group.turn import arm_session
+from groupd.coordinator.core.classic_group.operation import arm_session
+from groupd.coordinator.core.classic_group.steady import ClassicHeartbeatLease
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -27,7 +27,7 @@ def handle(
         reply = answers.heartbeat_failure(request, error)
         return Outcome(replay=False, replies=[(context.token, reply)])
     outcome = Outcome(replay=False, replies=[(context.token, answers.heartbeat(code))])
-    outcome.steady = SteadyHeartbeat.of(state, request)
+    outcome.steady = ClassicHeartbeatLease.of(state, request)
     return outcome
 
 

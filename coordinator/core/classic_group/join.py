@@ -8,11 +8,15 @@ rests on nothing in it.
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers, rebalance, static
-from groupd.coordinator.core.classic_group.completions import OWNER, GroupCreated
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.lookup import find_or_create, refuses_classic_join
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
-from groupd.coordinator.core.classic_group.turn import NEW_MEMBER_TIMEOUT_MS, Turn
+from groupd.coordinator.core.classic_group.operation import (
+    NEW_MEMBER_TIMEOUT_MS,
+    OWNER,
+    GroupCreated,
+    GroupOperation,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Completion, EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -25,7 +29,7 @@ def handle(
     state: ShardState, context: RequestContext, request: JoinGroupRequest, now: Instant
 ) -> Outcome:
     """Never raises ApiError: every answer, also an error, is in the outcome."""
-    if refuses_classic_join(state.groups.get(request.group_id)):
+    if refuses_classic_join(state, request.group_id):
         reply = JoinGroupReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return Outcome(replay=False, replies=[(context.token, reply)])
     try:
@@ -33,49 +37,49 @@ def handle(
     except ApiError as error:
         reply = answers.join_refusal(request, error)
         return Outcome(replay=False, replies=[(context.token, reply)])
-    turn = Turn(state, group, now)
+    op = GroupOperation(state, group, now)
     try:
-        answer = _decide(turn, context, request)
+        answer = _decide(op, context, request)
     except ApiError as error:
         answer = answers.join_refusal(request, error)
-    outcome = turn.outcome
+    outcome = op.outcome
     if answer is not None:
         # Nothing in an immediate answer rests on the new group's record.
         waiting = outcome.replies if creation is None else outcome.urgent
         waiting.append((context.token, answer))
     if creation is not None:
-        turn.event(EventKind.GROUP_CREATED, cause="JoinGroup")
+        op.event(EventKind.GROUP_CREATED, cause="JoinGroup")
         outcome.records.extend(creation.records)
         outcome.completion = Completion(OWNER, GroupCreated(group, creation.previous))
     return outcome
 
 
 def _decide(
-    turn: Turn, context: RequestContext, request: JoinGroupRequest
+    op: GroupOperation, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupReply | None:
     """The answer, or None when the Join is parked. Raises ApiError (member id echoed)."""
-    group, member_id, instance_id = turn.group, request.member_id, request.group_instance_id
-    if not _has_room(turn, member_id):
-        _kick(turn, member_id)
+    group, member_id, instance_id = op.group, request.member_id, request.group_instance_id
+    if not _has_room(op, member_id):
+        _kick(op, member_id)
         return JoinGroupReply(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if group.state is State.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not group.supports(request.protocol_type, (entry.name for entry in request.protocols)):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if member_id == "":
-        return _join_new(turn, context, request)
+        return _join_new(op, context, request)
     if member_id in group.pending_members:
         if instance_id is not None:
             # A static member never gets a pending id, so this pair cannot be honest.
             return JoinGroupReply(ErrorCode.UNKNOWN_SERVER_ERROR)
-        _add(turn, context, request, member_id)
+        _add(op, context, request, member_id)
         return None
-    return _rejoin(turn, context, request, group.check_member(member_id, instance_id))
+    return _rejoin(op, context, request, group.check_member(member_id, instance_id))
 
 
-def _has_room(turn: Turn, member_id: str) -> bool:
+def _has_room(op: GroupOperation, member_id: str) -> bool:
     """Classic spec, "Capacity"."""
-    group, most = turn.group, turn.state.config.group_max_size
+    group, most = op.group, op.state.config.group_max_size
     if group.state is State.PREPARING_REBALANCE:
         member = group.members.get(member_id)
         parked = member is not None and member.join_token is not None
@@ -85,32 +89,34 @@ def _has_room(turn: Turn, member_id: str) -> bool:
     return True
 
 
-def _kick(turn: Turn, member_id: str) -> None:
-    turn.forget_pending(member_id)
-    member = turn.group.members.get(member_id)
+def _kick(op: GroupOperation, member_id: str) -> None:
+    op.forget_pending(member_id)
+    member = op.group.members.get(member_id)
     if member is not None:
-        turn.drop(member, EventKind.MEMBER_FENCED, "group.max.size reached")
+        op.drop(member, EventKind.MEMBER_FENCED, "group.max.size reached")
 
 
 def _join_new(
-    turn: Turn, context: RequestContext, request: JoinGroupRequest
+    op: GroupOperation, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupReply | None:
     instance_id = request.group_instance_id
     prefix = context.client_id if instance_id is None else instance_id
-    new_id = f"{prefix}-{turn.state.new_id()}"
-    if instance_id is not None and instance_id in turn.group.static_members:
-        static.replace(turn, context, request, new_id)
+    new_id = f"{prefix}-{op.state.new_id()}"
+    if instance_id is not None and instance_id in op.group.static_members:
+        static.replace(op, context, request, new_id)
     elif instance_id is None and context.api_version >= _MEMBER_ID_REQUIRED_FROM:
-        turn.group.pending_members.add(new_id)
-        turn.arm_session(new_id, request.session_timeout_ms)
+        op.group.pending_members.add(new_id)
+        op.arm_session(new_id, request.session_timeout_ms)
         return JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id=new_id)
     else:
-        _add(turn, context, request, new_id)
+        _add(op, context, request, new_id)
     return None
 
 
-def _add(turn: Turn, context: RequestContext, request: JoinGroupRequest, member_id: str) -> None:
-    group = turn.group
+def _add(
+    op: GroupOperation, context: RequestContext, request: JoinGroupRequest, member_id: str
+) -> None:
+    group = op.group
     member = ClassicGroupMember(
         member_id,
         request.group_instance_id,
@@ -123,25 +129,28 @@ def _add(turn: Turn, context: RequestContext, request: JoinGroupRequest, member_
     member.is_new = True
     group.add(member, request.protocol_type)
     group.park_join(member, context.token)
-    turn.arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
-    turn.member_event(EventKind.MEMBER_JOINED, member, request.reason or "new member")
+    op.arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
+    op.member_event(EventKind.MEMBER_JOINED, member, request.reason or "new member")
     if group.state is State.PREPARING_REBALANCE:
         # Only a later arrival makes an initial rebalance wait on.
         group.member_added = True
-        rebalance.try_complete(turn)
+        rebalance.try_complete(op)
     else:
-        rebalance.prepare(turn, f"member {member_id} joined")
+        rebalance.prepare(op, f"member {member_id} joined")
 
 
 def _rejoin(
-    turn: Turn, context: RequestContext, request: JoinGroupRequest, member: ClassicGroupMember
+    op: GroupOperation,
+    context: RequestContext,
+    request: JoinGroupRequest,
+    member: ClassicGroupMember,
 ) -> JoinGroupReply | None:
     """J16-J19."""
-    group = turn.group
+    group = op.group
     changed = member.protocols != request.protocols
     if group.state is State.PREPARING_REBALANCE:
         _update(group, context, request, member)
-        rebalance.try_complete(turn)
+        rebalance.try_complete(op)
         return None
     leads_stable = group.state is State.STABLE and group.leader_id == member.member_id
     if not changed and not leads_stable:
@@ -149,7 +158,7 @@ def _rejoin(
     _update(group, context, request, member)
     why = "changed its protocols" if changed else "leads the group and rejoined"
     cause = f"member {member.member_id} {why}"
-    rebalance.prepare(turn, f"{cause}: {request.reason}" if request.reason else cause)
+    rebalance.prepare(op, f"{cause}: {request.reason}" if request.reason else cause)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from groupd.coordinator.core.classic_group import answers, rebalance
 from groupd.coordinator.core.classic_group.group import State
 from groupd.coordinator.core.classic_group.lookup import require_classic
-from groupd.coordinator.core.classic_group.turn import Turn
+from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.departures import left_by_request
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome, RequestContext
@@ -35,34 +35,34 @@ def handle(
         dead = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         reply = answers.leave_failure(request, dead)
         return Outcome(replay=False, replies=[(context.token, reply)])
-    turn = Turn(state, group, now)
-    left = tuple(_left(entry, _leave(turn, context, entry)) for entry in request.members)
+    op = GroupOperation(state, group, now)
+    left = tuple(_left(entry, _leave(op, context, entry)) for entry in request.members)
     gone = [entry.member_id for entry in left if entry.error is ErrorCode.NONE]
     if gone:
         who = f"member {gone[0]}" if len(gone) == 1 and gone[0] else f"{len(gone)} members"
-        rebalance.after_removal(turn, f"{who} left")
-    turn.outcome.replies.append((context.token, LeaveGroupReply(members=left)))
-    return turn.outcome
+        rebalance.after_removal(op, f"{who} left")
+    op.outcome.replies.append((context.token, LeaveGroupReply(members=left)))
+    return op.outcome
 
 
 def _left(entry: LeavingMember, code: ErrorCode) -> LeftMember:
     return LeftMember(entry.member_id, entry.group_instance_id, code)
 
 
-def _leave(turn: Turn, context: RequestContext, entry: LeavingMember) -> ErrorCode:
-    group, member_id = turn.group, entry.member_id
+def _leave(op: GroupOperation, context: RequestContext, entry: LeavingMember) -> ErrorCode:
+    group, member_id = op.group, entry.member_id
     if member_id == "":
         # An administrator removes a static member by its instance id alone.
         member_id = group.static_members.get(entry.group_instance_id or "", "")
         if entry.group_instance_id is None or member_id == "":
             return ErrorCode.UNKNOWN_MEMBER_ID
     elif member_id in group.pending_members:
-        turn.forget_pending(member_id)
+        op.forget_pending(member_id)
         return ErrorCode.NONE
     try:
         member = group.check_member(member_id, entry.group_instance_id)
     except ApiError as error:
         return error.code
     cause = left_by_request(context, member.client_id, member.client_host, entry.reason)
-    turn.drop(member, EventKind.MEMBER_LEFT, cause)
+    op.drop(member, EventKind.MEMBER_LEFT, cause)
     return ErrorCode.NONE

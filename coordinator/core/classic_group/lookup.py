@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.classic_group.replay import group_record
-from groupd.coordinator.core.consumer_group.timer_keys import GATHERING_KINDS
-from groupd.coordinator.core.group import Group, GroupType
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -36,11 +35,12 @@ def require_classic(state: ShardState, group_id: str) -> ClassicGroup:
     return group
 
 
-def refuses_classic_join(group: Group | None) -> bool:
+def refuses_classic_join(state: ShardState, group_id: str) -> bool:
     """Whether the group's type keeps classic members out."""
+    group = state.groups.get(group_id)
     if group is None or isinstance(group, ClassicGroup):
         return False
-    return not (group.type is GroupType.CONSUMER and group.is_empty())
+    return state.migration is None or not state.migration.may_become_classic(group)
 
 
 def find_or_create(
@@ -57,6 +57,6 @@ def find_or_create(
     tombstones: tuple[Record, ...] = ()
     if found is not None:
         tombstones = tuple(found.tombstones())
-        state.deadlines.cancel_group(group_id, GATHERING_KINDS)
+        found.cancel_deadlines(state.deadlines)
     state.groups[group_id] = group
     return group, Creation(group, found, (*tombstones, group_record(group)))

@@ -1,140 +1,136 @@
 """The join phase: when it starts, when it may end, and what its end changes.
 
     prepare        Empty, Stable or CompletingRebalance -> PreparingRebalance
-    try_complete   ends the phase early once everybody is there (never the initial one)
+    try_complete   ends the phase early once every member has joined (never the initial one)
     complete_join  -> CompletingRebalance with members, -> Empty without
 
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
 again as long as members keep arriving, up to the first member's rebalance timeout. Source: classic
-spec, section 2 and "Initial delay" in section 3. Whoever has been given an id is about to join:
-with a delay of 0 the phase waits for them, too, but for `LINGER_ROUNDS` at most. Those that it left
-behind would take the others through another rebalance, of which these hear a heartbeat later.
+spec, section 2 and "Initial delay" in section 3. A member that was given an id is about to join:
+with a delay of 0 the phase waits for it too, but for `LINGER_ROUNDS` at most. A member that is left
+behind would cause another rebalance, of which the others learn a heartbeat later.
 """
 
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import State
+from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.classic_group.replay import group_record
-from groupd.coordinator.core.classic_group.turn import Turn
 from groupd.coordinator.core.types import EventKind
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import SyncGroupReply
 
 LINGER_ROUNDS = 1000
-"""Of the event loop: some 30 ms if nothing else happens, and as long as it takes if much does."""
+"""Rounds of the event loop: some 30 ms on an idle broker, longer on a busy one."""
 
 REBALANCEABLE = frozenset({State.STABLE, State.COMPLETING_REBALANCE})
 
 
-def after_removal(turn: Turn, cause: str) -> None:
+def after_removal(op: GroupOperation, cause: str) -> None:
     """A member or pending id is gone: rebalance, or see whether the join phase can end now."""
-    if turn.group.state in REBALANCEABLE:
-        prepare(turn, cause)
+    if op.group.state in REBALANCEABLE:
+        prepare(op, cause)
     else:
-        try_complete(turn)
+        try_complete(op)
 
 
-def prepare(turn: Turn, cause: str) -> None:
-    """Start a join phase; it may end within the same turn."""
-    group = turn.group
+def prepare(op: GroupOperation, cause: str) -> None:
+    """Start a join phase; it may end within the same op."""
+    group = op.group
     if group.state is State.COMPLETING_REBALANCE:
-        reset_assignments(turn, ErrorCode.REBALANCE_IN_PROGRESS)
+        reset_assignments(op, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
-    turn.cancel_sync()
+    op.cancel_sync()
     group.initial_rebalance = group.state is State.EMPTY
-    group.transition(State.PREPARING_REBALANCE, turn.now.wall_ms)
-    turn.event(EventKind.REBALANCE_STARTED, cause=cause, initial=group.initial_rebalance)
+    group.transition(State.PREPARING_REBALANCE, op.now.wall_ms)
+    op.event(EventKind.REBALANCE_STARTED, cause=cause, initial=group.initial_rebalance)
     if group.initial_rebalance:
-        delay_ms = turn.state.config.group_initial_rebalance_delay_ms
+        delay_ms = op.state.config.group_initial_rebalance_delay_ms
         group.member_added = False
         group.linger_rounds = LINGER_ROUNDS
         group.initial_delay_ms = delay_ms
         group.initial_remaining_ms = max(group.max_rebalance_timeout_ms() - delay_ms, 0)
-        turn.arm_join(delay_ms)
+        op.arm_join(delay_ms)
     elif group.all_joined():
-        complete_join(turn)
+        complete_join(op)
     else:
-        turn.arm_join(group.max_rebalance_timeout_ms())
+        op.arm_join(group.max_rebalance_timeout_ms())
 
 
-def reset_assignments(turn: Turn, error: ErrorCode) -> None:
+def reset_assignments(op: GroupOperation, error: ErrorCode) -> None:
     """What the generation in CompletingRebalance was to get is void: answer its parked Syncs."""
-    for member in turn.group.sorted_members():
+    for member in op.group.sorted_members():
         member.assignment = b""
-        turn.answer_sync(member, SyncGroupReply(error))
+        op.answer_sync(member, SyncGroupReply(error))
 
 
-def try_complete(turn: Turn) -> None:
-    group = turn.group
+def try_complete(op: GroupOperation) -> None:
+    group = op.group
     if (
         group.state is State.PREPARING_REBALANCE
         and not group.initial_rebalance
         and group.all_joined()
     ):
-        complete_join(turn)
+        complete_join(op)
 
 
-def join_timer(turn: Turn) -> None:
+def join_timer(op: GroupOperation) -> None:
     """The join timer has fired."""
-    group = turn.group
+    group = op.group
     if group.state is not State.PREPARING_REBALANCE:
         return
     if group.initial_rebalance and group.member_added and group.initial_remaining_ms > 0:
         delay_ms, remaining_ms = group.initial_delay_ms, group.initial_remaining_ms
         group.member_added = False
-        group.initial_delay_ms = min(
-            turn.state.config.group_initial_rebalance_delay_ms, remaining_ms
-        )
+        group.initial_delay_ms = min(op.state.config.group_initial_rebalance_delay_ms, remaining_ms)
         group.initial_remaining_ms = max(remaining_ms - delay_ms, 0)
-        turn.arm_join(group.initial_delay_ms)
-    elif _lingers(turn):
-        turn.arm_join(0)
+        op.arm_join(group.initial_delay_ms)
+    elif _lingers(op):
+        op.arm_join(0)
     else:
-        complete_join(turn)
+        complete_join(op)
 
 
-def _lingers(turn: Turn) -> bool:
+def _lingers(op: GroupOperation) -> bool:
     """Counted in rounds, not in time: a test's clock may stand still."""
-    group = turn.group
-    at_once = turn.state.config.group_initial_rebalance_delay_ms == 0
+    group = op.group
+    at_once = op.state.config.group_initial_rebalance_delay_ms == 0
     if not (group.initial_rebalance and at_once and group.pending_members and group.linger_rounds):
         return False
     group.linger_rounds -= 1
     return True
 
 
-def complete_join(turn: Turn) -> None:
-    """End the join phase. Absent dynamic members go, absent static members stay; with nobody
-    there but absent static members, the phase goes on."""
-    group = turn.group
-    turn.cancel_join()
+def complete_join(op: GroupOperation) -> None:
+    """End the join phase. Absent dynamic members go, absent static members stay; if only
+    absent static members are left, the phase goes on."""
+    group = op.group
+    op.cancel_join()
     for member in group.sorted_members():
         if member.join_token is None and not member.is_static:
-            turn.drop(
-                member, EventKind.MEMBER_FENCED, "did not rejoin within the rebalance timeout"
-            )
+            op.drop(member, EventKind.MEMBER_FENCED, "did not rejoin within the rebalance timeout")
     if not group.elect_joined_leader() and group.members:
-        turn.arm_join(group.max_rebalance_timeout_ms())
+        op.arm_join(group.max_rebalance_timeout_ms())
         return
-    group.next_generation(turn.now.wall_ms)
-    turn.event(
+    group.next_generation(op.now.wall_ms)
+    op.event(
         EventKind.GROUP_EPOCH_BUMPED,
         cause="join phase completed",
         members=len(group.members),
         protocol=group.protocol_name or "",
     )
     if not group.members:
-        turn.outcome.records.append(group_record(group))
+        op.outcome.records.append(group_record(group))
         return
-    _start_sync_phase(turn)
+    _start_sync_phase(op)
 
 
-def _start_sync_phase(turn: Turn) -> None:
-    group = turn.group
+def _start_sync_phase(op: GroupOperation) -> None:
+    group = op.group
     for member in group.sorted_members():
-        turn.answer_join(member, answers.joined(group, member))
-        turn.arm_member(member)
+        op.answer_join(member, answers.joined(group, member))
+        op.arm_member(member)
         member.is_new = False
         group.pending_sync.add(member.member_id)
-    turn.arm_sync(group.max_rebalance_timeout_ms())
+    op.arm_sync(group.max_rebalance_timeout_ms())

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
-from groupd.coordinator.core.classic_group.turn import cancel_timers
+from groupd.coordinator.core.classic_group.operation import cancel_timers
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt
 from groupd.protocol.messages.classic_group import JoinProtocol
 from groupd.protocol.records.schema import (
     GroupMetadataKey,
@@ -59,17 +58,17 @@ def _member_value(
     )
 
 
-def apply(state: ShardState, record: Record, at: AppliedAt) -> None:
+def group_metadata(
+    state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None
+) -> None:
     """Apply a GroupMetadata record. A value replaces whatever has the id, a tombstone removes it
     (of any type). Timers of a classic group that goes are cancelled."""
-    assert isinstance(record.key, GroupMetadataKey)
-    group_id = record.key.group
+    group_id = key.group
     before = state.groups.pop(group_id, None)
     if isinstance(before, ClassicGroup):
         cancel_timers(state, before)
-    if record.value is not None:
-        assert isinstance(record.value, GroupMetadataValue)
-        state.groups[group_id] = _group(group_id, record.value)
+    if value is not None:
+        state.groups[group_id] = _group(group_id, value)
 
 
 def _group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:

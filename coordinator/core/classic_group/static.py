@@ -9,11 +9,10 @@ for `skip_assignment`.
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers, rebalance
-from groupd.coordinator.core.classic_group.completions import OWNER, StaticReplaced
 from groupd.coordinator.core.classic_group.group import State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.operation import OWNER, GroupOperation, StaticReplaced
 from groupd.coordinator.core.classic_group.replay import group_record
-from groupd.coordinator.core.classic_group.turn import Turn
 from groupd.coordinator.core.types import AppendError, Completion, EventKind, RequestContext
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
@@ -25,9 +24,11 @@ from groupd.protocol.messages.classic_group import (
 _SKIP_ASSIGNMENT_FROM = 9
 
 
-def replace(turn: Turn, context: RequestContext, request: JoinGroupRequest, new_id: str) -> None:
+def replace(
+    op: GroupOperation, context: RequestContext, request: JoinGroupRequest, new_id: str
+) -> None:
     """Give the instance's slot to the requester and park its Join."""
-    group = turn.group
+    group = op.group
     member = group.members[group.static_members[request.group_instance_id or ""]]
     undo = StaticReplaced(
         group,
@@ -40,40 +41,40 @@ def replace(turn: Turn, context: RequestContext, request: JoinGroupRequest, new_
         member.rebalance_timeout_ms,
         member.session_timeout_ms,
     )
-    _fence(turn, member)
+    _fence(op, member)
     group.rename(member, new_id)
     member.is_new = False
-    turn.arm_member(member)
+    op.arm_member(member)
     group.update(
         member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
     )
     group.park_join(member, context.token)
     replaced = f"takes the place of {undo.old_id} as instance {request.group_instance_id}"
-    turn.member_event(EventKind.MEMBER_REPLACED, member, replaced)
+    op.member_event(EventKind.MEMBER_REPLACED, member, replaced)
     cause = f"static member {new_id} {replaced}"
     if group.state is State.PREPARING_REBALANCE:
-        rebalance.try_complete(turn)
+        rebalance.try_complete(op)
     elif group.state is State.STABLE and group.vote() == group.protocol_name:
         # The new process may subscribe to other topics; a reload would see that as well.
         group.refresh_subscription()
-        turn.outcome.records.append(group_record(group))
-        turn.outcome.completion = Completion(OWNER, undo)
+        op.outcome.records.append(group_record(group))
+        op.outcome.completion = Completion(OWNER, undo)
     else:
         # In CompletingRebalance the leader may be assigning to the old id.
-        rebalance.prepare(turn, cause)
+        rebalance.prepare(op, cause)
 
 
-def _fence(turn: Turn, member: ClassicGroupMember) -> None:
+def _fence(op: GroupOperation, member: ClassicGroupMember) -> None:
     fenced = ErrorCode.FENCED_INSTANCE_ID
-    turn.answer_join(member, JoinGroupReply(fenced, member_id=member.member_id))
-    turn.answer_sync(member, SyncGroupReply(fenced))
-    turn.cancel_session(member.member_id)
+    op.answer_join(member, JoinGroupReply(fenced, member_id=member.member_id))
+    op.answer_sync(member, SyncGroupReply(fenced))
+    op.cancel_session(member.member_id)
 
 
-def finish(turn: Turn, done: StaticReplaced, error: AppendError | None) -> None:
+def finish(op: GroupOperation, done: StaticReplaced, error: AppendError | None) -> None:
     """The record of a replacement is durable, or has failed.
 
-    If the group has left Stable meanwhile, or another restart has taken the slot, there is
+    If the group has left Stable since, or another restart has taken the slot, there is
     nothing to do: the Join belongs to the new rebalance (or has been answered), and that
     rebalance will write the id.
     """
@@ -82,10 +83,10 @@ def finish(turn: Turn, done: StaticReplaced, error: AppendError | None) -> None:
     if not waiting or group.state is not State.STABLE:
         return
     if error is None:
-        turn.answer_join(member, _unchanged(done))
+        op.answer_join(member, _unchanged(done))
     else:
-        _undo(turn, done, error)
-    turn.arm_member(member)
+        _undo(op, done, error)
+    op.arm_member(member)
 
 
 def _unchanged(done: StaticReplaced) -> JoinGroupReply:
@@ -105,7 +106,7 @@ def _unchanged(done: StaticReplaced) -> JoinGroupReply:
     )
 
 
-def _undo(turn: Turn, done: StaticReplaced, error: AppendError) -> None:
+def _undo(op: GroupOperation, done: StaticReplaced, error: AppendError) -> None:
     group, member = done.group, done.member
     reply = JoinGroupReply(
         error.code,
@@ -114,8 +115,8 @@ def _undo(turn: Turn, done: StaticReplaced, error: AppendError) -> None:
         protocol_name=group.protocol_name,
         leader=done.leader_before or "",
     )
-    turn.answer_join(member, reply)
-    turn.cancel_session(member.member_id)
+    op.answer_join(member, reply)
+    op.cancel_session(member.member_id)
     group.rename(member, done.old_id)
     group.update(member, done.protocols, done.rebalance_timeout_ms, done.session_timeout_ms)
     group.refresh_subscription()

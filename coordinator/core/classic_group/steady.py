@@ -1,4 +1,4 @@
-"""A classic member's heartbeat, repeated: when may its reply be sent again without looking?
+"""When the reply to a classic member's repeated heartbeat may be sent again without handling it.
 
 As `coordinator.core.consumer_group.steady`. Classic groups change in place, so this looks at what
 the handler looks at, in the one state in which nearly all heartbeats come.
@@ -13,7 +13,7 @@ from groupd.coordinator.core.state import ShardState
 from groupd.protocol.messages.classic_group import HeartbeatRequest
 
 
-class SteadyHeartbeat:
+class ClassicHeartbeatLease:
     """The lease of one member of one generation."""
 
     __slots__ = (
@@ -45,7 +45,7 @@ class SteadyHeartbeat:
         self._deadline = deadline
 
     @classmethod
-    def of(cls, state: ShardState, request: HeartbeatRequest) -> SteadyHeartbeat | None:
+    def of(cls, state: ShardState, request: HeartbeatRequest) -> ClassicHeartbeatLease | None:
         """For a heartbeat that has just been answered without an error, if the group is stable."""
         group = state.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
@@ -57,7 +57,7 @@ class SteadyHeartbeat:
         return cls(state, group, member, request.group_instance_id, deadline)
 
     def renew(self, now_ms: int) -> bool:
-        """The request came again at `now_ms`: start its session anew; False if the lease has
+        """The same request at `now_ms`: restart the member's session; False if the lease has
         ended and the request must be handled in full."""
         group, deadline, member, instance_id = (
             self._group,

@@ -33,7 +33,7 @@ class MalformedSubscription(ValueError):
     """The bytes are no "consumer" subscription or assignment."""
 
 
-class Subscription(Struct, frozen=True):
+class EmbeddedSubscription(Struct, frozen=True):
     """Fields that `version` lacks have the defaults here."""
 
     version: int
@@ -108,7 +108,7 @@ def _guarded(read: Callable[[_Reader], T], data: bytes) -> T:
         raise MalformedSubscription(str(error)) from error
 
 
-def parse_subscription(data: bytes) -> Subscription:
+def parse_subscription(data: bytes) -> EmbeddedSubscription:
     """All fields that the version has. Raises MalformedSubscription."""
     return _guarded(_read_subscription, data)
 
@@ -143,10 +143,10 @@ def _known_version(version: int) -> int:
     return min(version, _NEWEST_VERSION)
 
 
-def _read_subscription(reader: _Reader) -> Subscription:
+def _read_subscription(reader: _Reader) -> EmbeddedSubscription:
     raw_version, topics, user_data = _read_prefix(reader)
     version = _known_version(raw_version)
-    return Subscription(
+    return EmbeddedSubscription(
         version,
         topics,
         user_data,

@@ -8,12 +8,11 @@ REBALANCE_IN_PROGRESS already and the record changes nothing.
 from __future__ import annotations
 
 from groupd.coordinator.core.classic_group import answers, rebalance
-from groupd.coordinator.core.classic_group.completions import OWNER, LeaderSynced
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
 from groupd.coordinator.core.classic_group.lookup import require_classic
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.operation import OWNER, GroupOperation, LeaderSynced
 from groupd.coordinator.core.classic_group.replay import group_record
-from groupd.coordinator.core.classic_group.turn import Turn
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
@@ -37,15 +36,15 @@ def handle(
     except ApiError as error:
         reply = answers.sync_failure(request, error)
         return Outcome(replay=False, replies=[(context.token, reply)])
-    turn = Turn(state, group, now)
-    turn.synced(member.member_id)
+    op = GroupOperation(state, group, now)
+    op.synced(member.member_id)
     if group.state is State.STABLE:
-        turn.outcome.replies.append((context.token, answers.synced(group, member)))
-        return turn.outcome
+        op.outcome.replies.append((context.token, answers.synced(group, member)))
+        return op.outcome
     member.sync_token = context.token
     if group.leader_id == member.member_id and group.assigning_generation != group.generation:
-        _assign(turn, request)
-    return turn.outcome
+        _assign(op, request)
+    return op.outcome
 
 
 def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember:
@@ -65,32 +64,32 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> ClassicGroupMember
     return member
 
 
-def _assign(turn: Turn, request: SyncGroupRequest) -> None:
-    """Write the leader's assignments. A leader that repeats its Sync meanwhile only waits: what
+def _assign(op: GroupOperation, request: SyncGroupRequest) -> None:
+    """Write the leader's assignments. A leader that repeats its Sync before that only waits: what
     is in memory after the commit must be what the log says."""
-    group = turn.group
+    group = op.group
     sent = {entry.member_id: entry.assignment for entry in request.assignments}
     assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
     group.assigning_generation = group.generation
-    turn.outcome.records.append(group_record(group, assignments))
+    op.outcome.records.append(group_record(group, assignments))
     done = LeaderSynced(group, group.generation, assignments)
-    turn.outcome.completion = Completion(OWNER, done)
+    op.outcome.completion = Completion(OWNER, done)
 
 
-def finish(turn: Turn, done: LeaderSynced, error: AppendError | None) -> None:
+def finish(op: GroupOperation, done: LeaderSynced, error: AppendError | None) -> None:
     """The leader's assignments are durable, or have failed."""
-    group = turn.group
+    group = op.group
     if group.state is not State.COMPLETING_REBALANCE or group.generation != done.generation:
         return
     if error is not None:
-        rebalance.reset_assignments(turn, error.code)
-        rebalance.prepare(turn, f"the assignment was not written: {error.code.name}")
+        rebalance.reset_assignments(op, error.code)
+        rebalance.prepare(op, f"the assignment was not written: {error.code.name}")
         return
-    group.transition(State.STABLE, turn.now.wall_ms)
+    group.transition(State.STABLE, op.now.wall_ms)
     for member in group.sorted_members():
         member.assignment = done.assignments[member.member_id]
-        turn.answer_sync(member, answers.synced(group, member))
-    turn.event(
+        op.answer_sync(member, answers.synced(group, member))
+    op.event(
         EventKind.REBALANCE_COMPLETED,
         cause="the leader's assignment is durable",
         members=len(group.members),

@@ -2,7 +2,7 @@
 
     session   per member or pending id: it is gone, unless it waits for us
     join      the join phase is over, or an initial rebalance waits on
-    sync      whoever has not synced is out
+    sync      members that have not sent SyncGroup are removed
 
 Several deadlines may be taken off the heap together; when one of them has been set again by what
 another one did, it is stale and does nothing.
@@ -10,41 +10,50 @@ another one did, it is stale and does nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from groupd.coordinator.core.classic_group import rebalance
 from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup, State
-from groupd.coordinator.core.classic_group.turn import JOIN, SYNC, Turn
+from groupd.coordinator.core.classic_group.operation import (
+    JOIN,
+    SYNC,
+    GroupOperation,
+    cancel_timers,
+)
 from groupd.coordinator.core.deadlines import DeadlineKey
 from groupd.coordinator.core.departures import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 
 KINDS = frozenset({SESSION, JOIN, SYNC})
 """The deadline kinds that `expire` takes."""
 
 
 def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """`key` has been taken off the heap. A key that is stale, or whose group or member is gone,
-    does nothing."""
+    """`key` has been taken off the heap. Nothing happens for a key that is stale, or for a group
+    or member that is gone."""
     kind, group_id, member_id = key
     group = state.groups.get(group_id)
     stale = key in state.deadlines
     if stale or not isinstance(group, ClassicGroup) or group.state is State.DEAD:
         return Outcome(replay=False)
-    turn = Turn(state, group, now)
+    op = GroupOperation(state, group, now)
     if kind == SESSION:
-        _session(turn, member_id)
+        _session(op, member_id)
     elif kind == JOIN:
-        rebalance.join_timer(turn)
+        rebalance.join_timer(op)
     elif kind == SYNC:
-        _sync(turn)
-    return turn.outcome
+        _sync(op)
+    return op.outcome
 
 
-def _session(turn: Turn, member_id: str) -> None:
-    group = turn.group
+def _session(op: GroupOperation, member_id: str) -> None:
+    group = op.group
     if member_id in group.pending_members:
-        turn.forget_pending(member_id)
-        _complete_if_all_joined(turn)
+        op.forget_pending(member_id)
+        _complete_if_all_joined(op)
         return
     member = group.members.get(member_id)
     if member is None:
@@ -52,28 +61,70 @@ def _session(turn: Turn, member_id: str) -> None:
     if member.is_waiting and not member.is_new:
         # It cannot heartbeat past its own parked request; the answer arms the timer again.
         return
-    turn.drop(member, EventKind.MEMBER_FENCED, SESSION_EXPIRED)
+    op.drop(member, EventKind.MEMBER_FENCED, SESSION_EXPIRED)
     if group.state in rebalance.REBALANCEABLE:
-        rebalance.prepare(turn, f"the session of member {member_id} expired")
+        rebalance.prepare(op, f"the session of member {member_id} expired")
     else:
-        _complete_if_all_joined(turn)
+        _complete_if_all_joined(op)
 
 
-def _complete_if_all_joined(turn: Turn) -> None:
+def _complete_if_all_joined(op: GroupOperation) -> None:
     """Unlike `rebalance.try_complete` this ends an initial rebalance early, as Kafka does."""
-    if turn.group.state is State.PREPARING_REBALANCE and turn.group.all_joined():
-        rebalance.complete_join(turn)
+    if op.group.state is State.PREPARING_REBALANCE and op.group.all_joined():
+        rebalance.complete_join(op)
 
 
-def _sync(turn: Turn) -> None:
-    group = turn.group
+def _sync(op: GroupOperation) -> None:
+    group = op.group
     if group.state not in rebalance.REBALANCEABLE or not group.pending_sync:
         return
     late = sorted(group.pending_sync)
     for member_id in late:
-        turn.drop(
+        op.drop(
             group.members[member_id],
             EventKind.MEMBER_FENCED,
             "did not sync within the rebalance timeout",
         )
-    rebalance.prepare(turn, f"{len(late)} did not sync")
+    rebalance.prepare(op, f"{len(late)} did not sync")
+
+
+def on_loaded(state: ShardState, now: Instant) -> Outcome:
+    """All records are replayed: every member gets a full session; a group that is larger than
+    `group.max.size` rebalances, which lets only that many join again. So does one whose members
+    have no leader: it came from a consumer group and had not finished its first rebalance."""
+    outcome = Outcome(replay=False)
+    for group in _classic_groups(state):
+        op = GroupOperation(state, group, now)
+        for member in group.members.values():
+            op.arm_member(member)
+        if len(group.members) > state.config.group_max_size:
+            rebalance.prepare(op, "freshly loaded and larger than group.max.size")
+        elif group.members and group.leader_id is None:
+            rebalance.prepare(op, "freshly loaded in the middle of a conversion")
+        outcome.events.extend(op.outcome.events)
+    return outcome
+
+
+def unload(state: ShardState) -> Outcome:
+    """The shard goes elsewhere: parked requests are told NOT_COORDINATOR, timers stop and every
+    group is Dead for callbacks that come late."""
+    gone = ErrorCode.NOT_COORDINATOR
+    outcome = Outcome(replay=False)
+    for group in _classic_groups(state):
+        for member in group.sorted_members():
+            if (token := group.take_join(member)) is not None:
+                reply = JoinGroupReply(gone, member_id=member.member_id)
+                outcome.urgent.append((token, reply))
+            if member.sync_token is not None:
+                outcome.urgent.append((member.sync_token, SyncGroupReply(gone)))
+                member.sync_token = None
+        cancel_timers(state, group)
+        # The time of a dead group is never read, and there is no `now` here.
+        group.transition(State.DEAD, group.state_timestamp_ms)
+    return outcome
+
+
+def _classic_groups(state: ShardState) -> Iterator[ClassicGroup]:
+    for _, group in sorted(state.groups.items()):
+        if isinstance(group, ClassicGroup):
+            yield group

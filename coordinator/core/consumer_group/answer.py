@@ -1,19 +1,28 @@
-"""The end of an operation in which a member speaks through the heartbeat (spec 4, steps 8 and 9):
-timers, which are soft state, and the reply."""
+"""The end of a ConsumerGroupHeartbeat (spec 4, steps 8 and 9): timers, which are soft state, and
+the reply."""
 
 from __future__ import annotations
 
 from groupd.coordinator.core.consumer_group.acknowledgement import must_send_again
 from groupd.coordinator.core.consumer_group.deferred_target import come_back_ms, is_requested
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    TARGET,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import (
     ConsumerGroupMember,
     MemberState,
     topic_partitions,
 )
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION, TARGET
-from groupd.coordinator.core.consumer_group.timers import cancel_rebalance, schedule_rebalance
-from groupd.coordinator.core.group_configs import heartbeat_interval_ms, session_timeout_ms
+from groupd.coordinator.core.consumer_group.timers import (
+    cancel_rebalance,
+    schedule_rebalance,
+)
+from groupd.coordinator.core.group_configs import (
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (

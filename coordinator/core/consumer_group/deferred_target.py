@@ -24,7 +24,6 @@ from groupd.coordinator.core.consumer_group import (
     records,
     target_limits,
 )
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
@@ -34,7 +33,10 @@ from groupd.coordinator.core.consumer_group.target_assignment import (
     is_target_due,
 )
 from groupd.coordinator.core.consumer_group.target_state import TargetComputation
-from groupd.coordinator.core.group_configs import offloads_assignor
+from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    offloads_assignor,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, Task
 from groupd.protocol.records.schema import Record

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe of one group (spec 9).
 
 Reads the state as it stands; the shell lets the reply wait for the group's pending records, so
-that nobody learns of what may still be lost.
+that no client learns of what may still be lost.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
+from groupd.coordinator.core.group import authorized_operations
 from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.queries import DescribeConsumerGroup
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Operation, RequestContext, Resource, allow_all
+from groupd.coordinator.core.types import (
+    Instant,
+    Operation,
+    Outcome,
+    RequestContext,
+    Resource,
+    allow_all,
+)
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.consumer_group import (
@@ -25,26 +34,24 @@ from groupd.protocol.messages.consumer_group import (
 from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 from groupd.protocol.messages.lazily import Lazily
 
-GROUP_OPERATIONS = (
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-"""What can be allowed on a group; the bits of `authorized_operations`."""
-
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 MANY_MEMBERS = 100
 """From here on members are described later, as they are now."""
 
 
+def handle(
+    state: ShardState, context: RequestContext, request: DescribeConsumerGroup, now: Instant
+) -> Outcome:
+    group = describe(state, context, request.group_id, request.include_authorized_operations)
+    return Outcome(replies=[(context.token, group)], gate=request.group_id)
+
+
 def describe(
     state: ShardState, context: RequestContext, group_id: str, include_operations: bool
 ) -> DescribedConsumerGroup:
     """One group of the reply. Errors stand in the result, because each group has its own; access
-    to the group was checked before the shard was asked (`frontend.consumer_group`)."""
+    to the group was checked before the shard was asked (`frontend.groups`)."""
     if not group_id:
         return DescribedConsumerGroup(group_id, ErrorCode.INVALID_GROUP_ID)
     group = state.groups.get(group_id)
@@ -71,15 +78,6 @@ def describe(
         authorized_operations=(
             authorized_operations(context, group_id) if include_operations else OPERATIONS_NOT_ASKED
         ),
-    )
-
-
-def authorized_operations(context: RequestContext, group_id: str) -> int:
-    """Bit field over operation codes."""
-    return sum(
-        1 << operation
-        for operation in GROUP_OPERATIONS
-        if context.allows(operation, Resource.GROUP, group_id)
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupMember,
@@ -12,6 +11,7 @@ from groupd.coordinator.core.consumer_group.member import (
     PartitionEpochs,
 )
 from groupd.coordinator.core.departures import identity
+from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.types import Event, EventKind
 

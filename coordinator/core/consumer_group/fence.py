@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from groupd.coordinator.core.consumer_group import events, records
-from groupd.coordinator.core.consumer_group.counts import increment
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    REBALANCE,
+    ConsumerGroup,
+)
+from groupd.coordinator.core.consumer_group.indexes import increment
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.timer_keys import cancel_member
-from groupd.coordinator.core.interop import downgrade
+from groupd.coordinator.core.consumer_group.timers import (
+    cancel_member,
+)
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.departures import SESSION_EXPIRED
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 
@@ -32,8 +38,8 @@ def fence_members(
 ) -> Outcome:
     """As `remove_members`, unless only members on the classic protocol stay and the group may
     become a classic one (spec 8 "Downgrade" (a)). The caller adds replies."""
-    if members and downgrade.permitted_without(state.config, group, members):
-        converted = downgrade.without_members(state, group, members, kind, cause, now, causes)
+    if members and state.migration is not None:
+        converted = state.migration.without_members(state, group, members, kind, cause, now, causes)
         if converted is not None:
             return converted
     outcome = remove_members(state, group, members, kind, cause, causes)
@@ -50,8 +56,8 @@ def remove_members(
     cause: str,
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
-    """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions nobody uses any more, one R3,
-    R6 when the group becomes empty. No target is computed now.
+    """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions that no member uses any more, one
+    R3, R6 when the group becomes empty. No target is computed now.
 
     `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
     MEMBER_FENCED. `causes`: by member id, of those that have one of their own. The caller adds
@@ -104,3 +110,22 @@ def _bump(
     if removed == len(group.members):
         # Timestamp 0: the next first member must not wait for the assignment interval.
         outcome.records.append(records.target_epoch(group.group_id, epoch, 0))
+
+
+def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """A "consumer-session" or "consumer-rebalance" deadline has passed."""
+    kind, group_id, member_id = key
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return Outcome()
+    member = group.members.get(member_id)
+    if member is None:
+        return Outcome()
+    if kind == REBALANCE:
+        # The member moved on: the deadline was for the epoch it is bound to.
+        if group.rebalance_epochs.get(member_id) != member.member_epoch:
+            return Outcome()
+        cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"
+    else:
+        cause = SESSION_EXPIRED
+    return fence_members(state, group, [member], EventKind.MEMBER_FENCED, cause, now)

@@ -11,19 +11,42 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Sequence
 
 from groupd.coordinator.core.assignors.api import Assignment
-from groupd.coordinator.core.consumer_group import offset_checks, records
-from groupd.coordinator.core.consumer_group.counts import move, move_all
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.indexes import ResolvedRegexes, move, move_all
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
-from groupd.coordinator.core.consumer_group.regexes import ResolvedRegexes
 from groupd.coordinator.core.consumer_group.target_state import TargetComputation
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.group import ExpirationBase, commit_time
 from groupd.coordinator.core.types import Instant
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.offsets import CommitTopic
 from groupd.protocol.records.schema import ConsumerGroupRegexValue, Record
+
+TYPE_NAME = "consumer"
+
+SESSION = "consumer-session"
+REBALANCE = "consumer-rebalance"
+JOIN = "consumer-join"
+"""A member on the classic protocol was told to rejoin."""
+SYNC = "consumer-sync"
+"""A member on the classic protocol has joined and is to send its SyncGroup."""
+
+TARGET = "consumer-target"
+"""Of a group (member ""): a target has waited long enough for further members."""
+ANSWER = "consumer-answer"
+"""Of a group: the next waiting heartbeats are to be answered."""
+PATIENCE = "consumer-patience"
+"""Of a group: the oldest waiting heartbeat must not wait any longer."""
+
+GATHERING_KINDS = frozenset({TARGET, ANSWER, PATIENCE})
+"""Of heartbeats that wait for a target, whatever becomes of the group."""
+
+KINDS = (SESSION, REBALANCE, JOIN, SYNC)
+"""All kinds that a member's departure cancels."""
+
+FIRST_CONSUMER_COMMIT_VERSION = 9
+"""OffsetCommit versions below cannot carry the errors of the consumer protocol."""
 
 NO_TARGET: Assignment = {}
 """The target of a member without one."""
@@ -103,13 +126,13 @@ class ConsumerGroup:
 
     # The Group protocol
 
-    @property
-    def type(self) -> GroupType:
-        return GroupType.CONSUMER
+    type_name = TYPE_NAME
+    protocol_type = "consumer"
+    holds_offsets = True
 
     @property
-    def protocol_type(self) -> str:
-        return "consumer"
+    def epoch(self) -> int:
+        return self.group_epoch
 
     def state_name(self) -> str:
         if not self.members:
@@ -146,7 +169,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        offset_checks.check_commit(
+        _check_commit(
             member,
             generation_or_epoch,
             topics,
@@ -168,7 +191,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise unknown_member(self.group_id, member_id)
-        offset_checks.check_fetch(member, member_epoch)
+        _check_fetch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
         """Always allowed; subscribed topics are refused one by one."""
@@ -181,7 +204,11 @@ class ConsumerGroup:
         return topic in self.name_subscribers or topic in self.regexes.topics
 
     def offset_expiration_base(self) -> ExpirationBase:
-        return _commit_time
+        return commit_time
+
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        """Parked heartbeats are still to be answered, so their deadlines stay."""
+        deadlines.cancel_group(self.group_id, GATHERING_KINDS)
 
     def tombstones(self) -> list[Record]:
         """T8*, T7*, T6, T5*, T16*, T4, T3."""
@@ -200,11 +227,6 @@ class ConsumerGroup:
             records.group_epoch_tombstone(self.group_id),
         ]
 
-    def listed(self) -> ListedGroup:
-        return ListedGroup(
-            self.group_id, self.protocol_type, self.state_name(), GroupType.CONSUMER.value
-        )
-
     # Reading
 
     def sorted_member_ids(self) -> list[str]:
@@ -218,7 +240,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def is_classic_only(self, without: Container[str] = ()) -> bool:
-        """Every member speaks the classic protocol, those in `without` (member ids) aside."""
+        """Every member is on the classic protocol, except for those in `without` (member ids)."""
         return all(
             member.classic is not None
             for member_id, member in self.members.items()
@@ -226,7 +248,7 @@ class ConsumerGroup:
         )
 
     def subscribed_topics(self) -> set[str]:
-        """Names of all topics somebody subscribes to, by name or resolved expression."""
+        """Names of all topics that a member subscribes to, by name or resolved expression."""
         return self.name_subscribers.keys() | self.regexes.topics.keys()
 
     # Replay
@@ -300,11 +322,52 @@ def unknown_member(group_id: str, member_id: str) -> ApiError:
     )
 
 
-def _commit_time(commit_timestamp_ms: int) -> int | None:
-    return commit_timestamp_ms
-
-
 def _stable_epoch(member: ConsumerGroupMember | None) -> int | None:
     if member is None or member.state != MemberState.STABLE:
         return None
     return member.member_epoch
+
+
+def _check_commit(
+    member: ConsumerGroupMember,
+    received_epoch: int,
+    topics: Sequence[CommitTopic],
+    *,
+    api_version: int | None,
+    skip_partition: Callable[[str, int], bool],
+) -> None:
+    """Rules 4-7 for a known member: a late commit passes while every partition has been with the
+    member since the epoch it was sent at. `api_version` of OffsetCommit; None = transactional,
+    where the caller translates the code for old versions. Raises ApiError."""
+    too_old = api_version is not None and api_version < FIRST_CONSUMER_COMMIT_VERSION
+    if too_old and member.classic is None:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Members on the consumer protocol must commit with OffsetCommit v9 or later.",
+        )
+    if received_epoch == member.member_epoch:
+        return
+    if received_epoch > member.member_epoch:
+        raise _stale(member, received_epoch)
+    for topic in topics:
+        assigned = member.assigned.get(topic.topic_id, {})
+        pending = member.pending_revocation.get(topic.topic_id, {})
+        for partition in topic.partitions:
+            if skip_partition(topic.name, partition.partition):
+                continue
+            since = assigned.get(partition.partition, pending.get(partition.partition))
+            if since is None or received_epoch < since:
+                raise _stale(member, received_epoch)
+
+
+def _check_fetch(member: ConsumerGroupMember, received_epoch: int) -> None:
+    """Any difference is stale: what was fetched must be what will be consumed from."""
+    if received_epoch != member.member_epoch:
+        raise _stale(member, received_epoch)
+
+
+def _stale(member: ConsumerGroupMember, received: int) -> ApiError:
+    code = ErrorCode.ILLEGAL_GENERATION if member.classic else ErrorCode.STALE_MEMBER_EPOCH
+    return ApiError(
+        code, f"Epoch {received} is stale: member {member.member_id} is at {member.member_epoch}."
+    )

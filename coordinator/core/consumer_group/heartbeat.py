@@ -10,20 +10,37 @@ grows with the group.
 
 from __future__ import annotations
 
-from groupd.coordinator.core.consumer_group import events, leave, shared_target
+from msgspec.structs import replace
+
+from groupd.coordinator.core.consumer_group import events, records, shared_target
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.lookup import JoinedGroup, existing_group, joined_group
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.metadata import is_refresh_due
-from groupd.coordinator.core.consumer_group.static import check_size, resolve
-from groupd.coordinator.core.consumer_group.steady import SteadyHeartbeat
+from groupd.coordinator.core.consumer_group.fence import fence_members
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+    unknown_member,
+)
+from groupd.coordinator.core.consumer_group.lookup import (
+    JoinedGroup,
+    check_instance,
+    check_size,
+    existing_group,
+    joined_group,
+    resolve,
+)
+from groupd.coordinator.core.consumer_group.member import (
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupMember,
+    PartitionEpochs,
+)
+from groupd.coordinator.core.consumer_group.steady import ConsumerHeartbeatLease
+from groupd.coordinator.core.consumer_group.subscription import is_refresh_due
 from groupd.coordinator.core.consumer_group.target_plan import Way, assign, plan_target
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.consumer_group.update import update_group, updated_member
-from groupd.coordinator.core.group_configs import session_timeout_ms
-from groupd.coordinator.core.interop import upgrade
+from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -44,7 +61,7 @@ def handle(
     the event that tells the operator what was wrong; clients see UNKNOWN_SERVER_ERROR.
     """
     if request.member_epoch < 0:
-        return leave.handle(state, context, request, now)
+        return _leave(state, context, request, now)
     try:
         return _regular(state, context, request, now)
     except AssignorFailed as failure:
@@ -71,20 +88,20 @@ def _regular(
         timeout_ms = session_timeout_ms(state.config, state.group_configs.get(group.group_id))
         session = state.deadlines.get((SESSION, group.group_id, before.member_id))
         if session is not None and before.member_id not in group.unacknowledged:
-            outcome.steady = SteadyHeartbeat(state, group, session, timeout_ms)
+            outcome.steady = ConsumerHeartbeatLease(state, group, session, timeout_ms)
         return outcome
     if joined.is_new:
         outcome.events.append(Event(EventKind.GROUP_CREATED, group.group_id))
 
     # 1. The member's subscription and the group epoch.
     cause = ""
-    if joined.upgrade is not None:
-        outcome.events.append(upgrade.converted(joined.upgrade))
+    if joined.conversion is not None:
+        outcome.events.append(joined.conversion.event())
         cause = "the group was a classic group"
     step = update_group(state, context, group, resolved, updated, now, outcome, cause)
 
     # A converted group has its target at once, in the same write.
-    plan = plan_target(state, group, step, now, at_once=joined.upgrade is not None)
+    plan = plan_target(state, group, step, now, at_once=joined.conversion is not None)
     if plan.way is Way.SHARED:
         step.note(state, group, now, outcome)
         shared_target.wait(state, context, group, request, step, now)
@@ -95,8 +112,8 @@ def _regular(
 
     # Soft state, now that nothing can fail any more.
     step.note(state, group, now, outcome)
-    if joined.upgrade is not None:
-        upgrade.finish(state, joined.upgrade, now, outcome)
+    if joined.conversion is not None:
+        joined.conversion.finish(state, now, outcome)
     if after is not updated:
         set_rebalance_timer(state, group, after, now)
     answer(state, context, group, request, before, after, now, outcome)
@@ -118,3 +135,57 @@ def _group(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> JoinedG
     if request.member_epoch == 0:
         return joined_group(state, request.group_id)
     return JoinedGroup(existing_group(state, request.group_id))
+
+
+def _leave(
+    state: ShardState,
+    context: RequestContext,
+    request: ConsumerGroupHeartbeatRequest,
+    now: Instant,
+) -> Outcome:
+    """`member_epoch` -1 or -2; all fields but the identity are ignored. Raises ApiError."""
+    group = existing_group(state, request.group_id)
+    member = _leaving_member(group, request)
+    if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
+        outcome = _leave_for_a_while(group, member)
+    else:
+        outcome = fence_members(
+            state, group, [member], EventKind.MEMBER_LEFT, "the member asked to leave", now
+        )
+    reply = ConsumerGroupHeartbeatReply(
+        member_id=request.member_id, member_epoch=request.member_epoch
+    )
+    outcome.replies.append((context.token, reply))
+    return outcome
+
+
+def _leaving_member(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupMember:
+    if request.instance_id is not None:
+        return check_instance(group, request.member_id, request.instance_id)
+    member = group.members.get(request.member_id)
+    if member is None:
+        raise unknown_member(group.group_id, request.member_id)
+    return member
+
+
+def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Outcome:
+    """The member keeps what it has; what it was revoking is released. The session timer keeps
+    running from the last heartbeat."""
+    away = replace(
+        member,
+        member_epoch=LEAVE_STATIC_EPOCH,
+        assigned=_without_epochs(member.assigned),
+        pending_revocation={},
+    )
+    return Outcome(
+        records=[records.current_member(group.group_id, away)],
+        gate=group.group_id,
+        events=[events.member_away(group.group_id, member)],
+    )
+
+
+def _without_epochs(assigned: PartitionEpochs) -> PartitionEpochs:
+    """Assignment epochs 0: they are compared with epochs of the next incarnation."""
+    return {topic: dict.fromkeys(partitions, 0) for topic, partitions in assigned.items()}

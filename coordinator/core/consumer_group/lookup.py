@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Sequence
 
-from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.group import Group, GroupType
-from groupd.coordinator.core.interop import upgrade
-from groupd.coordinator.core.interop.upgrade import Upgrade
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from groupd.coordinator.core.consumer_group import records
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
+from groupd.coordinator.core.consumer_group.member import (
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupMember,
+    is_subset,
+)
+from groupd.coordinator.core.consumer_group.target_assignment import current_target
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.migration import Conversion
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 from groupd.protocol.records.schema import Record
 
 
 class JoinedGroup(Struct, frozen=True):
     """The group that a heartbeat means. `is_new`: there was none, or an empty classic one;
-    `records`: what makes room for it; `upgrade`: it was a classic group with members."""
+    `records`: what makes room for it; `conversion`: it was a group of another type with members."""
 
     group: ConsumerGroup
     is_new: bool = False
     records: list[Record] = field(default_factory=list)
-    upgrade: Upgrade | None = None
+    conversion: Conversion | None = None
 
 
 def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
@@ -36,28 +45,134 @@ def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
 
 def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
     """The group for an epoch-0 heartbeat. A new or converted group is not part of the state:
-    replay puts it there."""
+    replay puts it there. Raises GROUP_ID_NOT_FOUND."""
     group = state.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return JoinedGroup(group)
     if group is None:
         return JoinedGroup(ConsumerGroup(group_id), is_new=True)
-    if group.type is GroupType.CLASSIC:
-        assert isinstance(group, ClassicGroup)
-        return _converted(state, group)
-    raise _not_consumer(group)
-
-
-def _converted(state: ShardState, group: ClassicGroup) -> JoinedGroup:
-    """An empty classic group makes way under any migration policy; one with members is upgraded,
-    if that is possible."""
-    if group.is_empty():
-        return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
-    done = upgrade.convert(state, group)
-    return JoinedGroup(done.group, records=list(done.records), upgrade=done)
+    joined = None
+    if state.migration is not None:
+        joined = state.migration.joined_by_consumer(state, group)
+    if joined is None:
+        raise _not_consumer(group)
+    return joined
 
 
 def _not_consumer(group: Group) -> ApiError:
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group."
     )
+
+
+class Resolved(Struct, frozen=True):
+    """The member after step 2. `replaced`: the static member whose place it takes; `records`:
+    the replacement's; `is_new`: it was not in the group under any id."""
+
+    member: ConsumerGroupMember
+    is_new: bool = False
+    replaced: ConsumerGroupMember | None = None
+    records: Sequence[Record] = ()
+
+
+def check_size(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int
+) -> None:
+    """Rule 12: a full group takes neither a new member nor a new instance."""
+    if len(group.members) < max_size or member_id in group.members:
+        return
+    if instance_id is None or instance_id not in group.static_members:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"Group {group.group_id} has its maximum of {max_size} members.",
+        )
+
+
+def resolve(
+    group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
+) -> Resolved:
+    """Rules 13-16. `member_id` is the request's, or the one generated for it."""
+    if request.instance_id is not None:
+        return _resolve_static(group, member_id, request.instance_id, request)
+    member = group.members.get(member_id)
+    if member is None:
+        if request.member_epoch != 0:
+            raise unknown_member(group.group_id, member_id)
+        return Resolved(ConsumerGroupMember(member_id), is_new=True)
+    check_epoch(member, request.member_epoch, request.topic_partitions)
+    return Resolved(member)
+
+
+def _resolve_static(
+    group: ConsumerGroup, member_id: str, instance_id: str, request: ConsumerGroupHeartbeatRequest
+) -> Resolved:
+    owner = group.static_member(instance_id)
+    if request.member_epoch != 0:
+        owner = check_instance(group, member_id, instance_id)
+        check_epoch(owner, request.member_epoch, request.topic_partitions)
+        return Resolved(owner)
+    if owner is None:
+        known = group.members.get(member_id)
+        if known is not None:
+            return Resolved(known)
+        return Resolved(ConsumerGroupMember(member_id), is_new=True)
+    if owner.classic is None and owner.member_epoch != LEAVE_STATIC_EPOCH:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Instance {instance_id} is still in use by member {owner.member_id}.",
+        )
+    return replacement(group, owner, member_id)
+
+
+def replacement(group: ConsumerGroup, owner: ConsumerGroupMember, member_id: str) -> Resolved:
+    """`owner` under a new member id: T8, T7, T5, R5, R7, R8. Its timers stay; without their
+    member they do nothing."""
+    member = replace(owner, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    changes = records.member_removal(group.group_id, owner.member_id)
+    changes.append(records.member_metadata(group.group_id, member))
+    changes.append(records.target_member(group.group_id, member_id, current_target(group, owner)))
+    changes.append(records.current_member(group.group_id, member))
+    return Resolved(member, replaced=owner, records=changes)
+
+
+def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
+    """Rule 15: the instance must be known and belong to this member id."""
+    owner = group.static_member(instance_id)
+    if owner is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Instance {instance_id} is unknown in group {group.group_id}.",
+        )
+    if owner.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Instance {instance_id} belongs to member {owner.member_id}, not to {member_id}.",
+        )
+    return owner
+
+
+def check_epoch(
+    member: ConsumerGroupMember, received: int, owned: tuple[TopicPartitions, ...] | None
+) -> None:
+    """Rule 16. The previous epoch passes for a client that missed a reply, if it owns nothing
+    that it was not given."""
+    epoch = member.member_epoch
+    if received in (0, epoch):
+        return
+    if received > epoch:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"Member epoch {received} is ahead of the known epoch {epoch}: give up all "
+            "partitions and join again.",
+        )
+    missed_reply = (
+        received == member.previous_member_epoch
+        and owned is not None
+        and is_subset(owned, member.assigned)
+    )
+    if not missed_reply:
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"Member epoch {received} is behind the known epoch {epoch}: give up all "
+            "partitions and join again.",
+        )

@@ -25,7 +25,7 @@ PartitionEpochs = Mapping[TopicId, Mapping[int, int]]
 """Topic id -> partition -> assignment epoch (KIP-1251). No empty inner maps."""
 
 NAMES_KEPT = 256
-"""So many subscriptions are remembered, to be shared."""
+"""Subscriptions that are remembered, to be shared by members."""
 
 NO_PARTITION_EPOCHS: PartitionEpochs = {}
 """Most members have nothing to revoke: they share this one."""
@@ -49,7 +49,7 @@ _STATES = {int(state): state for state in MemberState}
 
 class ConsumerGroupMember(Struct):
     """Spec 3 "Member". `subscribed_topic_names`: sorted, each once; `subscribed_topic_regex`: ""
-    for none; `classic`: None = speaks the consumer protocol."""
+    for none; `classic`: None = on the consumer protocol."""
 
     member_id: str
     member_epoch: int = 0

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, MemberState
 from groupd.coordinator.core.consumer_group.target_limits import LATE_SHARE
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION
 from groupd.coordinator.core.group_configs import (
     assigns_soonest,
     heartbeat_interval_ms,

@@ -10,16 +10,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.errors import ReplayError
 from groupd.protocol.messages import TopicId
 
 FREE = -1
-"""Partition epoch of a partition that nobody holds."""
+"""Partition epoch of a partition that no member holds."""
 
 
 ARRAY_MAX = 1 << 17
-"""Partitions from this number on stand in a dictionary: a log may say anything."""
+"""Partitions from this number on stand in a dictionary: a damaged log may hold any number."""
 
 
 class PartitionEpochMap:
@@ -94,8 +94,8 @@ class _Topic:
         return found | (self._others or {})
 
     def take(self, partitions: Iterable[int], epoch: int) -> int | None:
-        """Give them to a member; the first one that somebody holds at its epoch or a later one,
-        where it stops."""
+        """Give them to a member, up to the first one that is held at its epoch or a later one,
+        which is returned; None if all were free."""
         epochs = self._array
         highest = max(partitions, default=-1)
         if highest >= ARRAY_MAX:

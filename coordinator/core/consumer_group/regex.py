@@ -16,8 +16,11 @@ from msgspec import Struct
 from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.metadata import schedule_refresh
-from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    metadata_hash,
+    schedule_refresh,
+)
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.partitioning import COMPACTED_TOPIC
 from groupd.coordinator.core.state import ShardState
@@ -45,7 +48,7 @@ Resolution = Mapping[str, ConsumerGroupRegexValue]
 
 class RegexChange(Struct, frozen=True):
     """How a member's change of expression affects the group. `dropped`: the old expression if
-    nobody else uses it; `is_new`: nobody used the new one; `bump`: topics change at once."""
+    no other member uses it; `is_new`: no member used the new one; `bump`: topics change at once."""
 
     changed: bool = False
     dropped: str = ""
@@ -159,7 +162,7 @@ def _matching(image: MetadataImage, pattern: str, context: RequestContext) -> tu
 
 def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
     """Take in what a task found; `result` is an exception if it failed, and a later heartbeat
-    tries again. Expressions nobody uses any more are skipped."""
+    tries again. Expressions that no member uses any more are skipped."""
     state.regex_tasks.discard(task.group_id)
     group = state.groups.get(task.group_id)
     if not isinstance(group, ConsumerGroup):
@@ -196,7 +199,7 @@ def complete(state: ShardState, task: Task, result: Any, now: Instant) -> Outcom
 
 def _has_stale_target(state: ShardState, group: ConsumerGroup, pattern: str) -> bool:
     """Whether the target still gives a subscriber of a pattern that matches nothing what it had
-    under its old expression. Without a new target nobody else would ever get that."""
+    under its old expression. Without a new target no other member would ever get that."""
     return any(
         topic_id in state.image.by_id
         and state.image.by_id[topic_id].name not in member.subscribed_topic_names

@@ -9,11 +9,9 @@ contradicts the state is a ReplayError and fails the shard.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import (
     LEAVE_EPOCH,
@@ -21,9 +19,9 @@ from groupd.coordinator.core.consumer_group.member import (
     UNKNOWN_MEMBER,
     MemberState,
 )
-from groupd.coordinator.core.group import GroupType
+from groupd.coordinator.core.errors import ReplayError
+from groupd.coordinator.core.group_type import Replay
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
@@ -38,57 +36,27 @@ from groupd.protocol.records.schema import (
     ConsumerGroupTargetMemberValue,
     ConsumerGroupTargetMetadataKey,
     ConsumerGroupTargetMetadataValue,
-    Record,
-    RecordValue,
 )
-
-
-def apply(state: ShardState, record: Record, at: AppliedAt) -> None:
-    """Apply one record. Raises ReplayError, also for a record of another kind."""
-    key: Any = record.key
-    kind = type(key)
-    name_of = _NAMES.get(kind)
-    if name_of is None:
-        raise ReplayError(f"not a consumer group record: {kind.__name__} at {at.offset}")
-    apply_parts(state, kind, key.group, name_of(key), record.value)
-
-
-def apply_parts(
-    state: ShardState, kind: type[Any], group_id: str, name: str, value: RecordValue | None
-) -> None:
-    """`apply` without the record's objects. `kind`: class of the key; `name`: the member id or the
-    regular expression in it, "" if it has none."""
-    on_value, on_tombstone = _APPLIERS[kind]
-    group = state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        group = _find(state, group_id)
-    if value is None:
-        if group is not None:
-            group.changes += 1
-            on_tombstone(state, group, name)
-        return
-    if group is None:
-        group = state.groups[group_id] = ConsumerGroup(group_id)
-    group.changes += 1
-    on_value(group, name, value)
 
 
 def _find(state: ShardState, group_id: str) -> ConsumerGroup | None:
     group = state.groups.get(group_id)
     if group is None or isinstance(group, ConsumerGroup):
         return group
-    if group.type is GroupType.CLASSIC and not group.protocol_type and group.is_empty():
+    if not group.protocol_type and group.is_empty():
         replacing = state.groups[group_id] = ConsumerGroup(group_id)
         return replacing
-    raise ReplayError(f"group {group_id} is a {group.type.value} group, not a consumer group")
+    raise ReplayError(f"group {group_id} is a {group.type_name} group, not a consumer group")
 
 
-def _group_epoch(group: ConsumerGroup, name: str, value: ConsumerGroupMetadataValue) -> None:
+def _group_epoch(
+    group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue
+) -> None:
     group.group_epoch = value.epoch
     group.metadata_hash = value.metadata_hash
 
 
-def _delete_group(state: ShardState, group: ConsumerGroup, name: str) -> None:
+def _delete_group(state: ShardState, group: ConsumerGroup, key: ConsumerGroupMetadataKey) -> None:
     if group.members:
         raise ReplayError(f"group {group.group_id} is deleted with {len(group.members)} members")
     if group.targets:
@@ -98,46 +66,55 @@ def _delete_group(state: ShardState, group: ConsumerGroup, name: str) -> None:
     del state.groups[group.group_id]
 
 
-def _partition_metadata(group: ConsumerGroup, name: str, value: object) -> None:
+def _partition_metadata(
+    group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: object
+) -> None:
     group.has_partition_metadata = True
 
 
-def _drop_partition_metadata(state: ShardState, group: ConsumerGroup, name: str) -> None:
+def _drop_partition_metadata(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey
+) -> None:
     group.has_partition_metadata = False
 
 
 def _member_metadata(
     group: ConsumerGroup,
-    name: str,
+    key: ConsumerGroupMemberMetadataKey,
     value: ConsumerGroupMemberMetadataValue,
 ) -> None:
-    known = group.members.get(name, UNKNOWN_MEMBER)
-    group.put_member(known.described_by(name, value))
+    member_id = key.member_id
+    known = group.members.get(member_id, UNKNOWN_MEMBER)
+    group.put_member(known.described_by(member_id, value))
 
 
-def _remove_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    member = group.members.get(name)
+def _remove_member(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey
+) -> None:
+    member_id = key.member_id
+    member = group.members.get(member_id)
     if member is None:
         return
+    who = f"member {member_id} of group {group.group_id}"
     if member.member_epoch != LEAVE_EPOCH:
-        raise ReplayError(
-            f"member {name} of group {group.group_id} is removed at epoch {member.member_epoch}"
-        )
-    if name in group.targets:
-        raise ReplayError(f"member {name} of group {group.group_id} is removed with a target")
+        raise ReplayError(f"{who} is removed at epoch {member.member_epoch}")
+    if member_id in group.targets:
+        raise ReplayError(f"{who} is removed with a target")
     group.remove_member(member)
 
 
 def _target_epoch(
     group: ConsumerGroup,
-    name: str,
+    key: ConsumerGroupTargetMetadataKey,
     value: ConsumerGroupTargetMetadataValue,
 ) -> None:
     group.assignment_epoch = value.assignment_epoch
     group.assignment_timestamp_ms = value.assignment_timestamp_ms
 
 
-def _drop_target_epoch(state: ShardState, group: ConsumerGroup, name: str) -> None:
+def _drop_target_epoch(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMetadataKey
+) -> None:
     if group.targets:
         raise ReplayError(
             f"the target epoch of group {group.group_id} is dropped before its targets"
@@ -146,24 +123,29 @@ def _drop_target_epoch(state: ShardState, group: ConsumerGroup, name: str) -> No
     group.assignment_timestamp_ms = 0
 
 
-def _target_member(group: ConsumerGroup, name: str, value: ConsumerGroupTargetMemberValue) -> None:
-    group.set_target(name, records.target_of(value))
+def _target_member(
+    group: ConsumerGroup, key: ConsumerGroupTargetMemberKey, value: ConsumerGroupTargetMemberValue
+) -> None:
+    group.set_target(key.member_id, records.target_of(value))
 
 
-def _drop_target_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    group.remove_target(name)
+def _drop_target_member(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupTargetMemberKey
+) -> None:
+    group.remove_target(key.member_id)
 
 
 def _current_member(
     group: ConsumerGroup,
-    name: str,
+    key: ConsumerGroupCurrentMemberKey,
     value: ConsumerGroupCurrentMemberValue,
 ) -> None:
+    member_id = key.member_id
     epoch = value.member_epoch
-    known = group.members.get(name, UNKNOWN_MEMBER)
+    known = group.members.get(member_id, UNKNOWN_MEMBER)
     group.put_member(
         known.at_epoch(
-            name,
+            member_id,
             epoch,
             value.previous_member_epoch,
             MemberState.of(value.state),
@@ -173,12 +155,15 @@ def _current_member(
     )
 
 
-def _drop_current_member(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    member = group.members.get(name)
+def _drop_current_member(
+    state: ShardState, group: ConsumerGroup, key: ConsumerGroupCurrentMemberKey
+) -> None:
+    member_id = key.member_id
+    member = group.members.get(member_id)
     if member is not None:
         group.put_member(
             member.at_epoch(
-                name,
+                member_id,
                 LEAVE_EPOCH,
                 LEAVE_EPOCH,
                 member.state,
@@ -188,40 +173,46 @@ def _drop_current_member(state: ShardState, group: ConsumerGroup, name: str) -> 
         )
 
 
-def _regex(group: ConsumerGroup, name: str, value: ConsumerGroupRegexValue) -> None:
-    group.set_regex(name, value)
+def _regex(
+    group: ConsumerGroup, key: ConsumerGroupRegexKey, value: ConsumerGroupRegexValue
+) -> None:
+    group.set_regex(key.regex, value)
 
 
-def _drop_regex(state: ShardState, group: ConsumerGroup, name: str) -> None:
-    group.set_regex(name, None)
+def _drop_regex(state: ShardState, group: ConsumerGroup, key: ConsumerGroupRegexKey) -> None:
+    group.set_regex(key.regex, None)
 
 
-_Appliers = tuple[Callable[[ConsumerGroup, Any, Any], None], Callable[..., None]]
+def _applier(
+    on_value: Callable[[ConsumerGroup, Any, Any], None],
+    on_tombstone: Callable[[ShardState, ConsumerGroup, Any], None],
+) -> Replay:
+    """How records of one kind are applied."""
 
-_APPLIERS: dict[type, _Appliers] = {
-    ConsumerGroupMetadataKey: (_group_epoch, _delete_group),
-    ConsumerGroupPartitionMetadataKey: (_partition_metadata, _drop_partition_metadata),
-    ConsumerGroupMemberMetadataKey: (_member_metadata, _remove_member),
-    ConsumerGroupTargetMetadataKey: (_target_epoch, _drop_target_epoch),
-    ConsumerGroupTargetMemberKey: (_target_member, _drop_target_member),
-    ConsumerGroupCurrentMemberKey: (_current_member, _drop_current_member),
-    ConsumerGroupRegexKey: (_regex, _drop_regex),
+    def apply(state: ShardState, key: Any, value: Any) -> None:
+        group = state.groups.get(key.group)
+        if not isinstance(group, ConsumerGroup):
+            group = _find(state, key.group)
+        if value is None:
+            if group is not None:
+                group.changes += 1
+                on_tombstone(state, group, key)
+            return
+        if group is None:
+            group = state.groups[key.group] = ConsumerGroup(key.group)
+        group.changes += 1
+        on_value(group, key, value)
+
+    return apply
+
+
+APPLIERS: dict[type, Replay] = {
+    ConsumerGroupMetadataKey: _applier(_group_epoch, _delete_group),
+    ConsumerGroupPartitionMetadataKey: _applier(_partition_metadata, _drop_partition_metadata),
+    ConsumerGroupMemberMetadataKey: _applier(_member_metadata, _remove_member),
+    ConsumerGroupTargetMetadataKey: _applier(_target_epoch, _drop_target_epoch),
+    ConsumerGroupTargetMemberKey: _applier(_target_member, _drop_target_member),
+    ConsumerGroupCurrentMemberKey: _applier(_current_member, _drop_current_member),
+    ConsumerGroupRegexKey: _applier(_regex, _drop_regex),
 }
-
-
-def _no_name(key: Any) -> str:
-    return ""
-
-
-_NAMES: dict[type, Callable[[Any], str]] = {
-    **dict.fromkeys(_APPLIERS, _no_name),
-    **dict.fromkeys(
-        (
-            ConsumerGroupMemberMetadataKey,
-            ConsumerGroupTargetMemberKey,
-            ConsumerGroupCurrentMemberKey,
-        ),
-        attrgetter("member_id"),
-    ),
-    ConsumerGroupRegexKey: attrgetter("regex"),
-}
+"""By the class of a record's key."""

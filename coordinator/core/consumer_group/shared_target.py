@@ -19,19 +19,30 @@ from typing import Any
 
 from groupd.coordinator.core.consumer_group import deferred_target, events, target_limits
 from groupd.coordinator.core.consumer_group.answer import answer, set_rebalance_timer
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup, unknown_member
-from groupd.coordinator.core.consumer_group.lookup import existing_group
+from groupd.coordinator.core.consumer_group.group import (
+    ANSWER,
+    PATIENCE,
+    SESSION,
+    TARGET,
+    ConsumerGroup,
+    unknown_member,
+)
+from groupd.coordinator.core.consumer_group.lookup import (
+    check_epoch,
+    check_instance,
+    existing_group,
+)
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH, ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
-from groupd.coordinator.core.consumer_group.static import check_epoch, check_instance
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
 from groupd.coordinator.core.consumer_group.target_state import WaitingHeartbeat, WaitingHeartbeats
-from groupd.coordinator.core.consumer_group.timer_keys import ANSWER, PATIENCE, SESSION, TARGET
-from groupd.coordinator.core.consumer_group.update import Step
+from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -46,20 +57,20 @@ def wait(
     context: RequestContext,
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
-    step: Step,
+    step: MemberUpdate,
     now: Instant,
 ) -> None:
     """Let the heartbeat wait for the target that it has found due. Writes soft state, by group id:
     a new group has no object in the state yet."""
     # The group's own id and not the request's: the deadline keeps it in memory.
     group_id, member_id, now_ms = group.group_id, step.updated.member_id, now.monotonic_ms
-    found = state.waiting_heartbeats.get(group_id)
-    if found is None:
-        found = state.waiting_heartbeats[group_id] = WaitingHeartbeats()
-    _schedule_target(state, found, group, bool(step.epoch.causes), now_ms)
-    known = found.by_member.get(member_id)
+    heartbeats = state.waiting_heartbeats.get(group_id)
+    if heartbeats is None:
+        heartbeats = state.waiting_heartbeats[group_id] = WaitingHeartbeats()
+    _schedule_target(state, heartbeats, group, bool(step.epoch.causes), now_ms)
+    known = heartbeats.by_member.get(member_id)
     if known is None:
-        one = WaitingHeartbeat(
+        heartbeat = WaitingHeartbeat(
             context,
             request,
             step.resolved.member,
@@ -67,9 +78,9 @@ def wait(
             step.epoch.epoch,
             now_ms,
         )
-        found.by_member[member_id] = one
-        found.waiting.append(one)
-        if len(found.waiting) == 1:
+        heartbeats.by_member[member_id] = heartbeat
+        heartbeats.waiting.append(heartbeat)
+        if len(heartbeats.waiting) == 1:
             state.deadlines.set((PATIENCE, group_id, ""), now_ms + target_limits.PATIENCE_MS)
     else:
         known.earlier.append(known.context.token)
@@ -84,26 +95,26 @@ def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
     members long enough. PATIENCE: one of them has waited long enough. ANSWER: the next ones are to
     be answered."""
     kind, group_id, _ = key
-    found = state.waiting_heartbeats.get(group_id)
-    if found is None:
+    heartbeats = state.waiting_heartbeats.get(group_id)
+    if heartbeats is None:
         return Outcome()
     outcome = Outcome(gate=group_id)
-    if kind == TARGET and _was_halted(state, found, now.monotonic_ms):
-        _wait_once_more(state, found, group_id, now.monotonic_ms)
+    if kind == TARGET and _was_halted(state, heartbeats, now.monotonic_ms):
+        _wait_once_more(state, heartbeats, group_id, now.monotonic_ms)
     elif kind == TARGET:
-        _compute(state, found, group_id, now, outcome)
+        _compute(state, heartbeats, group_id, now, outcome)
     elif kind == PATIENCE:
         before_ms = now.monotonic_ms - target_limits.PATIENCE_MS
-        while found.waiting and found.waiting[0].since_ms <= before_ms:
-            found.ready.append(found.waiting.popleft())
-        if found.waiting:
-            until_ms = found.waiting[0].since_ms + target_limits.PATIENCE_MS
+        while heartbeats.waiting and heartbeats.waiting[0].since_ms <= before_ms:
+            heartbeats.ready.append(heartbeats.waiting.popleft())
+        if heartbeats.waiting:
+            until_ms = heartbeats.waiting[0].since_ms + target_limits.PATIENCE_MS
             state.deadlines.set(key, until_ms)
     else:
-        _answer_some(state, found, now, outcome)
-    if found.ready:
+        _answer_some(state, heartbeats, now, outcome)
+    if heartbeats.ready:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
-    elif not found.waiting and (TARGET, group_id, "") not in state.deadlines:
+    elif not heartbeats.waiting and (TARGET, group_id, "") not in state.deadlines:
         del state.waiting_heartbeats[group_id]
     return outcome
 
@@ -118,39 +129,39 @@ def task_done(state: ShardState, task: Task, result: Any, now: Instant) -> Outco
 def _after_slice(state: ShardState, group_id: str, now: Instant) -> None:
     """After the last slice, whose records are in the state already, heartbeats whose target is
     there are answered; the others ask for the next one. Soft state."""
-    found = state.waiting_heartbeats.get(group_id)
+    heartbeats = state.waiting_heartbeats.get(group_id)
     group = state.groups.get(group_id)
-    if found is None or not isinstance(group, ConsumerGroup):
+    if heartbeats is None or not isinstance(group, ConsumerGroup):
         return
     if deferred_target.is_under_way(group, now):
         return
-    waiting = found.waiting
+    waiting = heartbeats.waiting
     # Members of a large group never suffer from its assignor: they stay as they are.
     has_failed = deferred_target.has_failed(group, now)
     while waiting and (has_failed or waiting[0].group_epoch <= group.assignment_epoch):
-        found.ready.append(waiting.popleft())
-    if found.ready:
+        heartbeats.ready.append(waiting.popleft())
+    if heartbeats.ready:
         state.deadlines.set((ANSWER, group_id, ""), now.monotonic_ms)
     if waiting and (TARGET, group_id, "") not in state.deadlines:
-        found.end_ms = now.monotonic_ms
-        _set_due(state, found, group_id, now.monotonic_ms)
+        heartbeats.end_ms = now.monotonic_ms
+        _set_due(state, heartbeats, group_id, now.monotonic_ms)
 
 
 def unload(state: ShardState) -> Outcome:
     """This coordinator gives the shard up: waiting heartbeats are answered NOT_COORDINATOR."""
     outcome = Outcome()
     for group_id in sorted(state.waiting_heartbeats):
-        found = state.waiting_heartbeats[group_id]
-        for one in (*found.ready, *found.waiting):
+        heartbeats = state.waiting_heartbeats[group_id]
+        for heartbeat in (*heartbeats.ready, *heartbeats.waiting):
             reply = ConsumerGroupHeartbeatReply(error=ErrorCode.NOT_COORDINATOR)
-            outcome.urgent += [(token, reply) for token in one.tokens()]
+            outcome.urgent += [(token, reply) for token in heartbeat.tokens()]
     state.waiting_heartbeats.clear()
     return outcome
 
 
 def _schedule_target(
     state: ShardState,
-    found: WaitingHeartbeats,
+    heartbeats: WaitingHeartbeats,
     group: ConsumerGroup,
     has_changed: bool,
     now_ms: int,
@@ -159,47 +170,49 @@ def _schedule_target(
     is_first_target = not group.assignment_timestamp_ms
     is_newly_due = (TARGET, group.group_id, "") not in state.deadlines
     if is_newly_due:
-        found.since_ms, found.changes = now_ms, 0
+        heartbeats.since_ms, heartbeats.changes = now_ms, 0
         longest_ms = (
             target_limits.FIRST_LINGER_MAX_MS if is_first_target else target_limits.LINGER_MAX_MS
         )
-        found.end_ms = now_ms + longest_ms
-    found.changes += has_changed
+        heartbeats.end_ms = now_ms + longest_ms
+    heartbeats.changes += has_changed
     if not (is_newly_due or has_changed):
         return
     linger_ms = state.config.consumer_target_linger_ms
-    if found.changes > 1:
-        lasting_ms = now_ms - found.since_ms
+    if heartbeats.changes > 1:
+        lasting_ms = now_ms - heartbeats.since_ms
         linger_ms = max(
             linger_ms * target_limits.STORM_FACTOR, lasting_ms // target_limits.STORM_SHARE
         )
     elif is_first_target:
         linger_ms *= target_limits.FIRST_FACTOR
-    _set_due(state, found, group.group_id, now_ms + linger_ms)
+    _set_due(state, heartbeats, group.group_id, now_ms + linger_ms)
 
 
-def _set_due(state: ShardState, found: WaitingHeartbeats, group_id: str, until_ms: int) -> None:
-    found.due_ms = min(until_ms, found.end_ms)
-    state.deadlines.set((TARGET, group_id, ""), found.due_ms)
+def _set_due(
+    state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, until_ms: int
+) -> None:
+    heartbeats.due_ms = min(until_ms, heartbeats.end_ms)
+    state.deadlines.set((TARGET, group_id, ""), heartbeats.due_ms)
 
 
-def _was_halted(state: ShardState, found: WaitingHeartbeats, now_ms: int) -> bool:
+def _was_halted(state: ShardState, heartbeats: WaitingHeartbeats, now_ms: int) -> bool:
     """Whether the deadline comes so late that this process did not run when it passed. Heartbeats
     that came meanwhile have not been read yet."""
-    late_ms = now_ms - found.due_ms
-    return late_ms >= state.config.consumer_target_linger_ms and now_ms < found.end_ms
+    late_ms = now_ms - heartbeats.due_ms
+    return late_ms >= state.config.consumer_target_linger_ms and now_ms < heartbeats.end_ms
 
 
 def _wait_once_more(
-    state: ShardState, found: WaitingHeartbeats, group_id: str, now_ms: int
+    state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, now_ms: int
 ) -> None:
     until_ms = now_ms + state.config.consumer_target_linger_ms
-    state.deadlines.set((TARGET, group_id, ""), min(until_ms, found.end_ms))
-    found.due_ms = found.end_ms  # so that it is not late a second time
+    state.deadlines.set((TARGET, group_id, ""), min(until_ms, heartbeats.end_ms))
+    heartbeats.due_ms = heartbeats.end_ms  # so that it is not late a second time
 
 
 def _compute(
-    state: ShardState, found: WaitingHeartbeats, group_id: str, now: Instant, outcome: Outcome
+    state: ShardState, heartbeats: WaitingHeartbeats, group_id: str, now: Instant, outcome: Outcome
 ) -> None:
     """Compute the target if it is still due. In a large group the heartbeats go on waiting until
     the last slice is done, otherwise they are ready now."""
@@ -219,31 +232,31 @@ def _compute(
                 install(state, group, group.group_epoch, name, now, outcome)
             except AssignorFailed as failure:
                 outcome.events.append(events.assignor_failed(group_id, "", failure))
-                _refuse_waiting(found, failure.code, outcome)
-    found.ready.extend(found.waiting)
-    found.waiting.clear()
+                _refuse_waiting(heartbeats, failure.code, outcome)
+    heartbeats.ready.extend(heartbeats.waiting)
+    heartbeats.waiting.clear()
 
 
-def _refuse_waiting(found: WaitingHeartbeats, code: ErrorCode, outcome: Outcome) -> None:
-    for one in found.waiting:
+def _refuse_waiting(heartbeats: WaitingHeartbeats, code: ErrorCode, outcome: Outcome) -> None:
+    for heartbeat in heartbeats.waiting:
         reply = ConsumerGroupHeartbeatReply(error=code)
-        outcome.replies += [(token, reply) for token in one.tokens()]
-        del found.by_member[one.before.member_id]
-    found.waiting.clear()
+        outcome.replies += [(token, reply) for token in heartbeat.tokens()]
+        del heartbeats.by_member[heartbeat.before.member_id]
+    heartbeats.waiting.clear()
 
 
 def _answer_some(
-    state: ShardState, found: WaitingHeartbeats, now: Instant, outcome: Outcome
+    state: ShardState, heartbeats: WaitingHeartbeats, now: Instant, outcome: Outcome
 ) -> None:
     partitions = 0
-    for _ in range(min(target_limits.ANSWER_MEMBERS, len(found.ready))):
-        one = found.ready.popleft()
-        del found.by_member[one.before.member_id]
+    for _ in range(min(target_limits.ANSWER_MEMBERS, len(heartbeats.ready))):
+        heartbeat = heartbeats.ready.popleft()
+        del heartbeats.by_member[heartbeat.before.member_id]
         try:
-            after = _go_on(state, one, now, outcome)
+            after = _go_on(state, heartbeat, now, outcome)
         except ApiError as error:
             reply = ConsumerGroupHeartbeatReply(error=error.code, error_message=error.message)
-            outcome.replies += [(token, reply) for token in one.tokens()]
+            outcome.replies += [(token, reply) for token in heartbeat.tokens()]
             continue
         partitions += sum(map(len, after.assigned.values()))
         if partitions >= target_limits.ANSWER_PARTITIONS:
@@ -251,25 +264,25 @@ def _answer_some(
 
 
 def _go_on(
-    state: ShardState, one: WaitingHeartbeat, now: Instant, outcome: Outcome
+    state: ShardState, heartbeat: WaitingHeartbeat, now: Instant, outcome: Outcome
 ) -> ConsumerGroupMember:
     """Reconcile with the stored target and answer. Raises ApiError."""
-    request = one.request
+    request = heartbeat.request
     group = existing_group(state, request.group_id)
-    member = _check_again(group, one)
+    member = _check_again(group, heartbeat)
     after = reconcile_stored(
-        state, group, member, one.subscription_changed, request.topic_partitions, outcome
+        state, group, member, heartbeat.subscription_changed, request.topic_partitions, outcome
     )
     if after is not member:
         set_rebalance_timer(state, group, after, now)
-    reply = answer(state, one.context, group, request, one.before, after, now, outcome)
-    outcome.replies += [(token, reply) for token in one.earlier]
+    reply = answer(state, heartbeat.context, group, request, heartbeat.before, after, now, outcome)
+    outcome.replies += [(token, reply) for token in heartbeat.earlier]
     return after
 
 
-def _check_again(group: ConsumerGroup, one: WaitingHeartbeat) -> ConsumerGroupMember:
+def _check_again(group: ConsumerGroup, heartbeat: WaitingHeartbeat) -> ConsumerGroupMember:
     """The member, which may have left or been fenced or replaced while its heartbeat waited."""
-    request, member_id = one.request, one.before.member_id
+    request, member_id = heartbeat.request, heartbeat.before.member_id
     if request.instance_id is not None:
         check_instance(group, member_id, request.instance_id)
     member = group.members.get(member_id)

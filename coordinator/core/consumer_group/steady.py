@@ -1,4 +1,4 @@
-"""A settled member's heartbeat, repeated: when may its reply be sent again without looking?
+"""When the reply to a settled member's repeated heartbeat may be sent again without handling it.
 
 The heartbeat that found nothing to do hands out a lease. As long as the lease holds, the same
 request has the same reply and the same only effect, a new session deadline. Only replay changes a
@@ -19,7 +19,7 @@ def _may_rest(group: ConsumerGroup) -> bool:
     return group.assignment_epoch == group.group_epoch and not group.regex_subscribers
 
 
-class SteadyHeartbeat:
+class ConsumerHeartbeatLease:
     """The lease of one member of one group. Not for groups with regular expressions: their
     heartbeats may have to schedule a resolution."""
 
@@ -49,7 +49,7 @@ class SteadyHeartbeat:
         self._timeout_ms = timeout_ms
 
     def renew(self, now_ms: int) -> bool:
-        """The request came again at `now_ms`: start its session anew; False if the lease has
+        """The same request at `now_ms`: restart the member's session; False if the lease has
         ended and the request must be handled in full."""
         group, state, group_id = self._group, self._state, self.group_id
         deadline = self._deadline

@@ -7,15 +7,15 @@ the operation plus the operation's own change as a `TopicsChange`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from hashlib import blake2b
-from struct import pack
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, topics_hash
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages import TopicId
 
 
@@ -49,44 +49,17 @@ class TopicsChange(Struct):
 
 
 def metadata_hash(group: ConsumerGroup, image: MetadataImage, change: TopicsChange) -> int:
-    """Hash of the metadata of the topics subscribed after `change`; 0 if none exists.
-
-    Signed 64 bit over, in name order: id, name, partition count, racks of each partition. The
-    unchanged case is remembered, because in a large group most joins change no topic.
-    """
+    """`topics_hash` of the topics subscribed after `change`. The unchanged case is remembered,
+    because in a large group most joins change no topic."""
     appeared, gone = change.appeared_and_gone(group)
     if appeared or gone:
-        return _hash_topics(image, (group.subscribed_topics() | appeared) - gone)
+        return topics_hash(image, (group.subscribed_topics() | appeared) - gone)
     cached = group.hash_cache
     if cached is not None and cached[0] is image and cached[1] == group.topics_version:
         return cached[2]
-    computed = _hash_topics(image, group.subscribed_topics())
+    computed = topics_hash(image, group.subscribed_topics())
     group.hash_cache = (image, group.topics_version, computed)
     return computed
-
-
-def _hash_topics(image: MetadataImage, names: Collection[str]) -> int:
-    topics = [image.by_name[name] for name in sorted(names) if name in image.by_name]
-    if not topics:
-        return 0
-    digest = blake2b(digest_size=8)
-    for topic in topics:
-        digest.update(_encode(topic))
-    return int.from_bytes(digest.digest(), "big", signed=True)
-
-
-def _encode(topic: TopicImage) -> bytes:
-    """Unambiguous: every variable part is preceded by its length or count."""
-    parts = [topic.topic_id, _text(topic.name), pack(">ii", topic.partitions, len(topic.racks))]
-    for racks in topic.racks:
-        parts.append(pack(">i", len(racks)))
-        parts.extend(_text(rack) for rack in sorted(racks))
-    return b"".join(parts)
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return pack(">i", len(raw)) + raw
 
 
 def preferred_assignor(votes: Mapping[str, int], default: str) -> str:
@@ -145,3 +118,36 @@ def effective_subscription(
     return EffectiveSubscription(
         member, group.regexes.topics_of(member.subscribed_topic_regex), image
     )
+
+
+REFRESH_INTERVAL_MS = 2**31 - 1
+
+
+def is_refresh_due(group: ConsumerGroup, now: Instant) -> bool:
+    """Also when the group epoch lags the epoch noted at the last refresh: its write failed."""
+    return (
+        now.monotonic_ms >= group.refresh_deadline_ms
+        or group.group_epoch < group.refresh_deadline_epoch
+    )
+
+
+def schedule_refresh(group: ConsumerGroup, group_epoch: int, now: Instant) -> None:
+    """Soft state: the group has just been refreshed, with `group_epoch` as the result."""
+    group.refresh_deadline_ms = now.monotonic_ms + REFRESH_INTERVAL_MS
+    group.refresh_deadline_epoch = group_epoch
+
+
+def request_refresh(group: ConsumerGroup) -> None:
+    """Soft state: refresh at the next heartbeat."""
+    group.refresh_deadline_ms = 0
+    group.refresh_deadline_epoch = 0
+
+
+def on_metadata(state: ShardState, delta: MetadataDelta) -> None:
+    """Expire the refresh deadline of every group subscribed to a topic that the delta touches."""
+    touched = {*delta.created, *delta.changed, *(name for name, _ in delta.deleted)}
+    if not touched:
+        return
+    for group in state.groups.values():
+        if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, touched)):
+            request_refresh(group)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
 
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -26,19 +27,21 @@ from groupd.coordinator.core.consumer_group import (
     records,
     target_limits,
 )
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import effective_subscription
 from groupd.coordinator.core.consumer_group.target_checks import check_steps
-from groupd.coordinator.core.group_configs import assignment_interval_ms
+from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.group_configs import (
+    assignment_interval_ms,
+)
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.slices import run_through
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 from groupd.protocol.messages import TopicId
 
-Subscription = tuple[tuple[str, ...], str]
+SubscriptionKey = tuple[tuple[str, ...], str]
 """Topic names and regular expression of a member."""
 
 
@@ -81,7 +84,7 @@ class GroupSnapshot:
     ) -> None:
         self._group = group
         self._image = image
-        self._topic_ids: dict[Subscription, frozenset[TopicId]] = {}
+        self._topic_ids: dict[SubscriptionKey, frozenset[TopicId]] = {}
         self.member_ids = list(group.sorted_member_ids())
         self.members = dict(group.members)
         self.targets = dict(group.targets)
@@ -105,7 +108,8 @@ class GroupSnapshot:
             member = self.members[member_id]
             specs[member_id] = MemberSpec(
                 self._subscribed(member),
-                self.target(member_id),
+                # Read-only: a plug-in must not change what the group has stored.
+                MappingProxyType(self.target(member_id)),
                 member.instance_id,
                 member.rack_id,
             )
@@ -129,7 +133,7 @@ class GroupSnapshot:
         return ImageDescriber(self._image)
 
 
-def subscription_type(subscriptions: list[Subscription]) -> SubscriptionType:
+def subscription_type(subscriptions: list[SubscriptionKey]) -> SubscriptionType:
     """HOMOGENEOUS: all members give the same names, or all the same expression and no names.
     `subscriptions`: those that there are, each once."""
     if len(subscriptions) > 1 or any(names and pattern for names, pattern in subscriptions):

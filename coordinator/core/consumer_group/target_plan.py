@@ -20,7 +20,7 @@ from groupd.coordinator.core.consumer_group.reconcile import (
 )
 from groupd.coordinator.core.consumer_group.subscription import preferred_assignor_after
 from groupd.coordinator.core.consumer_group.target_assignment import install, is_target_due
-from groupd.coordinator.core.consumer_group.update import Step
+from groupd.coordinator.core.consumer_group.update import MemberUpdate
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome
 
@@ -48,7 +48,12 @@ _NOT_DUE = TargetPlan(Way.NOT_DUE)
 
 
 def plan_target(
-    state: ShardState, group: ConsumerGroup, step: Step, now: Instant, *, at_once: bool = False
+    state: ShardState,
+    group: ConsumerGroup,
+    step: MemberUpdate,
+    now: Instant,
+    *,
+    at_once: bool = False,
 ) -> TargetPlan:
     """What the operation does about the group's target after its step 1. `at_once`: its answer
     cannot do without a target that is due.
@@ -76,7 +81,7 @@ def plan_target(
 def assign(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     plan: TargetPlan,
     owned: Owned,
     now: Instant,

@@ -6,34 +6,14 @@ nothing; expiry fences like a leave and is an ordinary outcome with records.
 
 from __future__ import annotations
 
-from groupd.coordinator.core.consumer_group.fence import fence_members
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import KINDS, REBALANCE, SESSION, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
-from groupd.coordinator.core.consumer_group.timer_keys import REBALANCE, SESSION
-from groupd.coordinator.core.deadlines import DeadlineKey
-from groupd.coordinator.core.departures import SESSION_EXPIRED
-from groupd.coordinator.core.group_configs import session_timeout_ms
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group_configs import (
+    session_timeout_ms,
+)
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import EventKind, Instant, Outcome
-
-
-def expire(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
-    """A "consumer-session" or "consumer-rebalance" deadline has passed."""
-    kind, group_id, member_id = key
-    group = state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        return Outcome()
-    member = group.members.get(member_id)
-    if member is None:
-        return Outcome()
-    if kind == REBALANCE:
-        # The member moved on: the deadline was for the epoch it is bound to.
-        if group.rebalance_epochs.get(member_id) != member.member_epoch:
-            return Outcome()
-        cause = f"partitions not revoked within {member.rebalance_timeout_ms} ms"
-    else:
-        cause = SESSION_EXPIRED
-    return fence_members(state, group, [member], EventKind.MEMBER_FENCED, cause, now)
+from groupd.coordinator.core.types import Instant, Outcome
 
 
 def on_loaded(state: ShardState, now: Instant) -> Outcome:
@@ -73,3 +53,9 @@ def cancel_rebalance(state: ShardState, group: ConsumerGroup, member_id: str) ->
     """Soft state."""
     group.rebalance_epochs.pop(member_id, None)
     state.deadlines.cancel((REBALANCE, group.group_id, member_id))
+
+
+def cancel_member(deadlines: Deadlines, group_id: str, member_id: str) -> None:
+    """Soft state: drop all deadlines of a member."""
+    for kind in KINDS:
+        deadlines.cancel((kind, group_id, member_id))

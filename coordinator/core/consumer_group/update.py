@@ -10,15 +10,16 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import events, records, regex
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.lookup import Resolved
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.metadata import is_refresh_due, schedule_refresh
 from groupd.coordinator.core.consumer_group.regex import RegexChange
-from groupd.coordinator.core.consumer_group.static import Resolved
 from groupd.coordinator.core.consumer_group.subscription import (
     TopicsChange,
+    is_refresh_due,
     metadata_hash,
     preferred_assignor,
     preferred_assignor_after,
+    schedule_refresh,
 )
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext, Task
@@ -159,7 +160,7 @@ def _causes(
     return causes
 
 
-class Step(Struct, frozen=True):
+class MemberUpdate(Struct, frozen=True):
     """The result of step 1. `resolved`: the member before it; `updated`: the member with the fields
     of its request; `task`: a resolution of regular expressions to be started."""
 
@@ -187,7 +188,7 @@ def update_group(
     now: Instant,
     outcome: Outcome,
     cause: str = "",
-) -> Step:
+) -> MemberUpdate:
     """1. The member's subscription and the group epoch. Adds records to the outcome, in the order
     [T8 T7 T5 R5 R7 R8] [R5] [T16] [R3] [T4], and events; changes nothing else.
 
@@ -211,4 +212,4 @@ def update_group(
     subscription_changed = change.changed or (
         before.subscribed_topic_names != updated.subscribed_topic_names
     )
-    return Step(resolved, updated, epoch, subscription_changed, task)
+    return MemberUpdate(resolved, updated, epoch, subscription_changed, task)

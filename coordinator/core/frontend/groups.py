@@ -136,7 +136,7 @@ def check_describe(
 def check_join(
     config: CoordinatorConfig, context: RequestContext, request: JoinGroupRequest, started: bool
 ) -> None:
-    """Rules J1 to J4."""
+    """docs/spec/classic-group.md#J1 to #J4."""
     _check_group(context, request.group_id, started)
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= request.session_timeout_ms <= high:
@@ -146,7 +146,7 @@ def check_join(
 def check_sync(
     config: CoordinatorConfig, context: RequestContext, request: SyncGroupRequest, started: bool
 ) -> None:
-    """Rules S1 to S3."""
+    """docs/spec/classic-group.md#S1 to #S3."""
     incomplete = request.protocol_type is None or request.protocol_name is None
     if incomplete and context.api_version >= PROTOCOL_REQUIRED_FROM:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -1,4 +1,4 @@
-"""Checks of the offset APIs in front of the shard (offsets spec, section 2.1).
+"""Checks of the offset APIs in front of the shard (docs/spec/offsets-and-log.md#2.1).
 
 Each `admit_*` splits a request into what is answered here (denied and unknown topics) and what the
 shard must answer. It returns `(request, finish)`:

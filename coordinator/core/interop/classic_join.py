@@ -12,28 +12,31 @@ from msgspec.structs import replace
 
 from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE
-from groupd.coordinator.core.classic_group.subscription import MalformedSubscription, Subscription
+from groupd.coordinator.core.classic_group.subscription import (
+    EmbeddedSubscription,
+    MalformedSubscription,
+)
 from groupd.coordinator.core.consumer_group import events
-from groupd.coordinator.core.consumer_group.errors import AssignorFailed
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
-from groupd.coordinator.core.consumer_group.static import (
+from groupd.coordinator.core.consumer_group.lookup import (
     Resolved,
     check_instance,
     check_size,
     replacement,
 )
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
+from groupd.coordinator.core.consumer_group.reconcile import reconcile_stored
 from groupd.coordinator.core.consumer_group.target_plan import assign, plan_target
 from groupd.coordinator.core.consumer_group.timers import cancel_rebalance
-from groupd.coordinator.core.consumer_group.update import Step, update_group
-from groupd.coordinator.core.interop import downgrade, timers
+from groupd.coordinator.core.consumer_group.update import MemberUpdate, update_group
+from groupd.coordinator.core.errors import AssignorFailed
+from groupd.coordinator.core.interop import classic_members, downgrade
+from groupd.coordinator.core.interop.classic_members import supports
 from groupd.coordinator.core.interop.embedded_protocol import (
     classic_metadata,
     owned_partitions,
     subscription_of,
 )
-from groupd.coordinator.core.interop.members import supports
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant, Outcome, RequestContext
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -110,7 +113,7 @@ def _check(
 
 def _resolve(group: ConsumerGroup, member_id: str, request: JoinGroupRequest) -> Resolved:
     """Any id of a dynamic member is accepted. A static one without an id takes its instance's
-    place, whoever holds it."""
+    place, whichever member holds it."""
     instance_id = request.group_instance_id
     if instance_id is None:
         known = group.members.get(member_id)
@@ -130,7 +133,7 @@ def _updated(
     member: ConsumerGroupMember,
     context: RequestContext,
     request: JoinGroupRequest,
-    subscription: Subscription,
+    subscription: EmbeddedSubscription,
 ) -> ConsumerGroupMember:
     """The member with what the request says, on the classic protocol; its server-side assignor
     stays. The same object if nothing differs."""
@@ -157,7 +160,7 @@ def _updated(
 def _downgraded(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     request: JoinGroupRequest,
     owned: tuple[TopicPartitions, ...],
     now: Instant,
@@ -193,7 +196,7 @@ def _downgraded(
 def _note(
     state: ShardState,
     group: ConsumerGroup,
-    step: Step,
+    step: MemberUpdate,
     after: ConsumerGroupMember,
     request: JoinGroupRequest,
     now: Instant,
@@ -205,8 +208,8 @@ def _note(
         group.rejoin_epoch = step.epoch.epoch
     group_id, member_id = group.group_id, after.member_id
     cancel_rebalance(state, group, member_id)
-    timers.arm_session(state, group_id, member_id, request.session_timeout_ms, now)
-    timers.joined(state, group_id, member_id, request.rebalance_timeout_ms, now)
+    classic_members.arm_session(state, group_id, member_id, request.session_timeout_ms, now)
+    classic_members.joined(state, group_id, member_id, request.rebalance_timeout_ms, now)
 
 
 def _inconsistent(message: str) -> ApiError:

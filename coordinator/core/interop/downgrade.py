@@ -18,23 +18,35 @@ from msgspec import Struct
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.classic_group import appended as classic_appended
 from groupd.coordinator.core.classic_group import rebalance
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, State
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.operation import OWNER as CLASSIC_OWNER
+from groupd.coordinator.core.classic_group.operation import GroupCreated, GroupOperation
 from groupd.coordinator.core.classic_group.replay import group_record
 from groupd.coordinator.core.classic_group.subscription import (
     MalformedSubscription,
     parse_subscription,
 )
-from groupd.coordinator.core.classic_group.turn import Turn
 from groupd.coordinator.core.consumer_group import events
+from groupd.coordinator.core.consumer_group import timers as consumer_timers
 from groupd.coordinator.core.consumer_group.group import NO_TARGET, ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.timer_keys import cancel_member
+from groupd.coordinator.core.consumer_group.timers import (
+    cancel_member,
+)
 from groupd.coordinator.core.interop.embedded_protocol import assignment_bytes, join_protocols
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import Completion, Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.types import (
+    AppendError,
+    Completion,
+    Event,
+    EventKind,
+    Instant,
+    Outcome,
+)
 from groupd.protocol.records.schema import Record
 
 OWNER = "downgrade"
@@ -78,8 +90,8 @@ def without_members(
     now: Instant,
     causes: Mapping[str, str],
 ) -> Outcome | None:
-    """Case (a). The classic group rebalances at once: the partitions of those who went are
-    nobody's. None if the staying members' protocols make no classic group."""
+    """Case (a). The classic group rebalances at once: the partitions of the members that left
+    have no owner. None if the staying members' protocols make no classic group."""
     gone = {member.member_id for member in leaving}
     staying = [group.members[one] for one in group.sorted_member_ids() if one not in gone]
     classic = _classic_group(group, staying, group.targets, state.image, now)
@@ -145,15 +157,15 @@ def install(
     for member_id in group.members:
         cancel_member(state.deadlines, group.group_id, member_id)
     state.groups[group.group_id] = classic
-    turn = Turn(state, classic, now)
+    op = GroupOperation(state, classic, now)
     for member in classic.members.values():
-        turn.arm_member(member)
+        op.arm_member(member)
     if rebalances:
-        rebalance.prepare(turn, "the group was a consumer group")
+        rebalance.prepare(op, "the group was a consumer group")
     else:
         classic.held_assignments = {}
-    # Nobody has joined yet, so the join phase has only begun: no records, no answers.
-    outcome.events += turn.outcome.events
+    # No member has joined yet, so the join phase has only begun: no records, no answers.
+    outcome.events += op.outcome.events
 
 
 def _permits(config: CoordinatorConfig, size: int) -> bool:
@@ -217,3 +229,18 @@ def _member(member: ConsumerGroupMember) -> ClassicGroupMember:
         session_timeout_ms,
         join_protocols(member.classic),
     )
+
+
+def appended(
+    state: ShardState, completion: Completion, error: AppendError | None, now: Instant
+) -> Outcome:
+    """`completion.owner` is `downgrade.OWNER`. On failure the classic group is undone: members
+    that wait in it get the error, and the consumer group is back with full sessions, also for
+    members that were about to be fenced; their next expiry tries again."""
+    assert completion.owner == OWNER
+    done: Downgraded = completion.data
+    created = Completion(CLASSIC_OWNER, GroupCreated(done.group, done.previous))
+    outcome = classic_appended.appended(state, created, error, now)
+    if error is not None and state.groups.get(done.previous.group_id) is done.previous:
+        consumer_timers.restart(state, done.previous, now)
+    return outcome

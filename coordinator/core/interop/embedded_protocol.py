@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from groupd.coordinator.core.assignors.api import Assignment as Target
 from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
+    EmbeddedSubscription,
     MalformedSubscription,
-    Subscription,
     TopicList,
     encode_assignment,
     parse_assignment,
@@ -40,7 +40,7 @@ def join_protocols(metadata: ClassicMemberMetadata) -> tuple[JoinProtocol, ...]:
     return tuple(JoinProtocol(one.name, one.metadata) for one in metadata.supported_protocols)
 
 
-def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> Subscription:
+def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> EmbeddedSubscription:
     """The subscription of a member: the first protocol's, as all of them carry the same one.
     Raises MalformedSubscription, also without any protocol."""
     for protocol in protocols:
@@ -49,14 +49,14 @@ def subscription_of(protocols: Iterable[JoinProtocol | ClassicProtocol]) -> Subs
 
 
 def owned_partitions(
-    subscription: Subscription, image: MetadataImage
+    subscription: EmbeddedSubscription, image: MetadataImage
 ) -> tuple[TopicPartitions, ...]:
     """`claim_of` in the form of a request."""
     owned = claim_of(subscription, image)
     return tuple(TopicPartitions(topic_id, owned[topic_id]) for topic_id in sorted(owned))
 
 
-def claim_of(subscription: Subscription, image: MetadataImage) -> Target:
+def claim_of(subscription: EmbeddedSubscription, image: MetadataImage) -> Target:
     """What the member says it owns; topics that do not exist are left out."""
     return _by_topic_id(subscription.owned_partitions, image)
 

@@ -21,19 +21,21 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment
 from groupd.coordinator.core.classic_group.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.classic_group.operation import GroupOperation
 from groupd.coordinator.core.classic_group.subscription import (
+    EmbeddedSubscription,
     MalformedSubscription,
-    Subscription,
     parse_subscription,
 )
-from groupd.coordinator.core.classic_group.turn import Turn
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.errors import ReplayError
-from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.group import (
+    SESSION,
+    ConsumerGroup,
+)
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, canonical_names
-from groupd.coordinator.core.consumer_group.replay import apply
+from groupd.coordinator.core.consumer_group.replay import APPLIERS
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
-from groupd.coordinator.core.consumer_group.timer_keys import SESSION
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.interop.embedded_protocol import (
     UserDataFound,
     claim_of,
@@ -43,7 +45,7 @@ from groupd.coordinator.core.interop.embedded_protocol import (
 )
 from groupd.coordinator.core.metadata_image import MetadataImage
 from groupd.coordinator.core.state import ShardState
-from groupd.coordinator.core.types import AppliedAt, Event, EventKind, Instant, Outcome
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages import TopicId
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
@@ -54,7 +56,6 @@ _CUSTOM_ASSIGNOR = (
     "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
     "default assignor before re-attempting the upgrade."
 )
-_NOT_IN_THE_LOG = AppliedAt(-1)
 
 
 class Upgrade(Struct, frozen=True):
@@ -63,6 +64,30 @@ class Upgrade(Struct, frozen=True):
     classic: ClassicGroup
     group: ConsumerGroup
     records: tuple[Record, ...]
+
+    def event(self) -> Event:
+        """Tells of the conversion."""
+        return Event(
+            EventKind.GROUP_CONVERTED,
+            self.group.group_id,
+            epoch=self.group.group_epoch,
+            cause="a member on the consumer protocol joined the classic group",
+            details={"from": "classic", "to": "consumer", "members": len(self.group.members)},
+        )
+
+    def finish(self, state: ShardState, now: Instant, outcome: Outcome) -> None:
+        """Soft state: members that wait in the classic group are told to rejoin, and every member
+        gets a session of its own length."""
+        again = ErrorCode.REBALANCE_IN_PROGRESS
+        op = GroupOperation(state, self.classic, now)
+        for member in self.classic.sorted_members():
+            op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
+            op.answer_sync(member, SyncGroupReply(again))
+            state.deadlines.set(
+                (SESSION, self.group.group_id, member.member_id),
+                now.monotonic_ms + member.session_timeout_ms,
+            )
+        outcome.urgent += op.outcome.urgent
 
 
 def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
@@ -79,32 +104,6 @@ def convert(state: ShardState, classic: ClassicGroup) -> Upgrade:
     except ReplayError as error:
         # Only a faulty client-side assignor does that. Kafka answers UNKNOWN_SERVER_ERROR.
         raise _refused(classic, "its assignment gives one partition to two members.") from error
-
-
-def finish(state: ShardState, done: Upgrade, now: Instant, outcome: Outcome) -> None:
-    """Soft state: whoever waits in the classic group is told to rejoin, and every member gets a
-    session of its own length."""
-    again = ErrorCode.REBALANCE_IN_PROGRESS
-    turn = Turn(state, done.classic, now)
-    for member in done.classic.sorted_members():
-        turn.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
-        turn.answer_sync(member, SyncGroupReply(again))
-        state.deadlines.set(
-            (SESSION, done.group.group_id, member.member_id),
-            now.monotonic_ms + member.session_timeout_ms,
-        )
-    outcome.urgent += turn.outcome.urgent
-
-
-def converted(done: Upgrade) -> Event:
-    """The event of a conversion."""
-    return Event(
-        EventKind.GROUP_CONVERTED,
-        done.group.group_id,
-        epoch=done.group.group_epoch,
-        cause="a member on the consumer protocol joined the classic group",
-        details={"from": "classic", "to": "consumer", "members": len(done.group.members)},
-    )
 
 
 def _check(config: CoordinatorConfig, classic: ClassicGroup) -> None:
@@ -126,11 +125,12 @@ def _refused(classic: ClassicGroup, reason: str) -> ApiError:
 
 def _holdings(
     classic: ClassicGroup, image: MetadataImage
-) -> list[tuple[ClassicGroupMember, Subscription, Assignment]]:
+) -> list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment]]:
     """Members, their subscriptions, and what they are taken to own: their last assignment. A
     rebalance that was interrupted has cleared that; then it is what they said when they joined,
-    as far as nobody else has it. Kafka frees it, although a cooperative member still reads it."""
-    found: list[tuple[ClassicGroupMember, Subscription, Assignment, bool]] = []
+    as far as no other member has it. Kafka frees it, although a cooperative member still reads
+    it."""
+    found: list[tuple[ClassicGroupMember, EmbeddedSubscription, Assignment, bool]] = []
     taken: Counter[tuple[TopicId, int]] = Counter()
     for member in classic.sorted_members():
         subscription = _subscription(classic, member)
@@ -153,7 +153,10 @@ def _unshared(claim: Assignment, taken: Counter[tuple[TopicId, int]]) -> Assignm
 
 
 def _member(
-    classic: ClassicGroup, member: ClassicGroupMember, subscription: Subscription, held: Assignment
+    classic: ClassicGroup,
+    member: ClassicGroupMember,
+    subscription: EmbeddedSubscription,
+    held: Assignment,
 ) -> ConsumerGroupMember:
     """STABLE at the generation, with the partitions that it holds."""
     epoch = classic.generation
@@ -172,7 +175,7 @@ def _member(
     )
 
 
-def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> Subscription:
+def _subscription(classic: ClassicGroup, member: ClassicGroupMember) -> EmbeddedSubscription:
     """That of the chosen protocol; of the member's first one while none is chosen, or when a
     member that rejoined does not offer it any more."""
     for protocol in member.protocols:
@@ -204,4 +207,4 @@ def _target(member: ConsumerGroupMember) -> Assignment:
 
 def _replay(scratch: ShardState, conversion: list[Record]) -> None:
     for record in conversion:
-        apply(scratch, record, _NOT_IN_THE_LOG)
+        APPLIERS[type(record.key)](scratch, record.key, record.value)

@@ -1,4 +1,5 @@
-"""What a group is asked before its offsets are committed (spec 3.1 and 3.4)."""
+"""The question to a group before its offsets are committed
+(docs/spec/offsets-and-log.md#3.1 and #3.4)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ def check_group(
     *,
     transactional: bool,
 ) -> None:
-    """Raises ApiError. `too_long`: topics and partitions that are refused on their own."""
+    """Raises ApiError. `too_long`: (topic, partition) of entries that are refused on their own, for
+    metadata that is too long."""
     group.check_offset_commit(
         request.member_id,
         request.group_instance_id,

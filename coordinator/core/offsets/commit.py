@@ -1,4 +1,5 @@
-"""OffsetCommit and TxnOffsetCommit: checks, then one record per partition (spec 3.1 and 3.4).
+"""OffsetCommit and TxnOffsetCommit: checks, then one record per partition
+(docs/spec/offsets-and-log.md#3.1 and #3.4).
 
 Rules: a group error refuses every partition and writes nothing; too long metadata refuses its
 own partition only. Names are resolved to ids by the front end before.
@@ -67,7 +68,8 @@ def commit_txn_offsets(
     state: ShardState, context: RequestContext, request: TxnOffsetCommitRequest, now: Instant
 ) -> Outcome:
     """Reply TxnOffsetCommitReply, gated by the group; the records go into a transactional batch
-    of the request's producer. The transaction itself has been verified before (spec 3.4)."""
+    of the request's producer. The transaction itself has been verified before
+    (docs/spec/offsets-and-log.md#3.4)."""
     token, version = context.token, context.api_version
     epochs_known = version >= _FIRST_TXN_VERSION_WITH_EPOCHS
     try:
@@ -127,22 +129,34 @@ def _records(
     request: Request, too_long: set[tuple[str, int]], now: Instant, expire_at: int
 ) -> list[Record]:
     group_id, wall_ms = request.group_id, now.wall_ms
+    # A record with an expire time is written as version 1, which has neither leader epoch nor topic
+    # id. Leaving them out keeps memory equal to what a reload gives.
+    expires = expire_at != -1
     new = tuple.__new__  # this is done for every partition of every commit
     records: list[Record] = []
     for topic in request.topics:
-        name, topic_id = topic.name, topic.topic_id
-        for entry in topic.partitions:
-            partition, metadata = entry.partition, entry.metadata or ""
-            if too_long and (name, partition) in too_long:
-                continue
-            if expire_at == -1:
-                fields = (entry.offset, entry.leader_epoch, metadata, wall_ms, -1, topic_id)
-            else:
-                # Such a record is written as version 1, which has neither leader epoch nor topic
-                # id. Leaving them out keeps memory equal to what a reload gives.
-                fields = (entry.offset, -1, metadata, wall_ms, expire_at, NO_TOPIC_ID)
-            key = new(OffsetCommitKey, (group_id, name, partition))
-            records.append(new(Record, (key, new(OffsetCommitValue, fields))))
+        name, topic_id = topic.name, NO_TOPIC_ID if expires else topic.topic_id
+        records += [
+            new(
+                Record,
+                (
+                    new(OffsetCommitKey, (group_id, name, entry.partition)),
+                    new(
+                        OffsetCommitValue,
+                        (
+                            entry.offset,
+                            -1 if expires else entry.leader_epoch,
+                            entry.metadata or "",
+                            wall_ms,
+                            expire_at,
+                            topic_id,
+                        ),
+                    ),
+                ),
+            )
+            for entry in topic.partitions
+            if not too_long or (name, entry.partition) not in too_long
+        ]
     return records
 
 

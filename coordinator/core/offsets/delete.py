@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.group import Group, GroupType
+from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.offsets.store import OffsetStore, TopicPartition
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Outcome, RequestContext
@@ -73,6 +73,6 @@ def _group_of(state: ShardState, group_id: str) -> Group:
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = state.groups.get(group_id)
-    if group is None or group.type is GroupType.SHARE:
+    if group is None or not group.holds_offsets:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     return group

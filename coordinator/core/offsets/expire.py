@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from groupd.coordinator.core.group import ExpirationBase, Group, GroupType
+from groupd.coordinator.core.group import ExpirationBase, Group
 from groupd.coordinator.core.offsets.delete import tombstone
 from groupd.coordinator.core.offsets.store import (
     OffsetStore,
@@ -57,7 +57,7 @@ class Sweep:
         room = SLICE_OFFSETS
         while room > 0 and not self.done:
             group = state.groups.get(self._group())
-            if group is None or group.type is GroupType.SHARE:
+            if group is None or not group.holds_offsets:
                 self._step()
                 continue
             cursor = self._cursor or _Cursor(store, group.group_id)
@@ -105,7 +105,7 @@ class _Cursor:
         self._group: Group | None = None
 
     def group_is(self, group: Group) -> None:
-        """A slice begins: somebody may have subscribed since the last one."""
+        """A slice begins: a member may have subscribed since the last one."""
         self._group = group
         if group.is_subscribed_to(self._topic):
             self._rest, self._unseen = iter(()), None

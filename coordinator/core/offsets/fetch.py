@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-from groupd.coordinator.core.group import GroupType
 from groupd.coordinator.core.offsets.store import (
     ByPartition,
     OffsetStore,
@@ -37,7 +36,7 @@ def fetch_offsets(state: ShardState, store: OffsetStore, request: OffsetFetchGro
     offsets are those of this moment, even where they are read later."""
     group_id = request.group_id
     group = state.groups.get(group_id)
-    known = group is not None and group.type is not GroupType.SHARE
+    known = group is not None and group.holds_offsets
     if group is not None and known:
         try:
             group.check_offset_fetch(request.member_id, request.member_epoch)

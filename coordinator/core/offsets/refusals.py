@@ -1,4 +1,5 @@
-"""Whole-request refusals of the offset APIs: where each of them puts an error (spec 2.2).
+"""Whole-request refusals of the offset APIs: where each of them puts an error
+(docs/spec/offsets-and-log.md#2.2).
 
 Used by the handlers for group errors and by the shell for shards that are loading, elsewhere or
 failed.

@@ -20,29 +20,15 @@ def replay_offset(
 ) -> None:
     """A value inside a transaction becomes pending; a tombstone removes the committed offset and
     everything pending on its partition. A value for an unknown group makes a simple group."""
-    place = (key.group, key.topic, key.partition)
-    apply_offset(store, groups, simple_group, place, value, at.offset, at.producer_id)
-
-
-def apply_offset(
-    store: OffsetStore,
-    groups: dict[str, Group],
-    simple_group: Callable[[str], Group],
-    place: tuple[str, str, int],
-    value: OffsetCommitValue | None,
-    log_offset: int,
-    producer_id: int,
-) -> None:
-    """`replay_offset` without objects: loaders apply millions. `place`: group, topic, partition."""
-    group, topic, partition = place
+    group, topic, partition = key
     if value is None:
         store.remove(group, topic, partition)
         return
     if group not in groups:
         groups[group] = simple_group(group)
-    stored = StoredOffset.of(value, log_offset)
-    if producer_id >= 0:
-        store.put_pending(producer_id, group, topic, partition, stored)
+    stored = StoredOffset.of(value, at.offset)
+    if at.producer_id >= 0:
+        store.put_pending(at.producer_id, group, topic, partition, stored)
     else:
         store.put(group, topic, partition, stored)
 

@@ -42,7 +42,7 @@ _NO_PENDING: Mapping[TopicPartition, set[int]] = {}
 
 
 _DENSE = 4
-"""Sorting costs about as much as looking for so many times as many partitions."""
+"""Sorting costs about as much as looking up this many times as many partitions."""
 
 
 def ascending(partitions: Mapping[int, StoredOffset]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Server-side assignors on the grid of the assignors spec, section 11, against Kafka's own code in
+"""Server-side assignors on the grid of docs/spec/assignors.md#11, against Kafka's own code in
 a JVM, side by side: the average time of a call that makes the whole assignment."""
 
 from __future__ import annotations

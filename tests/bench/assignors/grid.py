@@ -1,4 +1,4 @@
-"""The grid of the assignors spec, section 11, and its groups as groupd holds them."""
+"""The grid of docs/spec/assignors.md#11, and its groups as groupd holds them."""
 
 from __future__ import annotations
 

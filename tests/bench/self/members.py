@@ -1,7 +1,8 @@
-"""Members of KIP-848 groups that behave: they join, and report what they own until nothing moves.
+"""Members of KIP-848 groups that behave as real clients: they join, and send heartbeats until no
+partition moves any more.
 
-Rules of a client: what the coordinator has assigned is reported once, with the next heartbeat; from
-then on heartbeats carry the epoch and nothing else.
+A member reports a new assignment once, with its next heartbeat. All later heartbeats carry the
+member epoch and nothing else.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from tests.bench.self.load import Address, LoadConnection, connect, run_all
 TOPIC = "bench"
 GROUP_SIZE = 10
 QUIET_S, PAUSE_S = 1.5, 0.05
-"""So long must nobody hear anything new: a group may wait a second for its next target
-(`group.consumer.assignment.interval.ms`)."""
+"""Groups have settled when no reply had anything new for `QUIET_S`. A group may wait a second for
+its next target (`group.consumer.assignment.interval.ms`)."""
 SETTLE_MAX_S = 120.0
 
 
@@ -32,8 +33,8 @@ def member_names(count: int) -> list[tuple[str, str]]:
 class _Member(Struct):
     epoch: int = 0
     assigned: Assigned = ()
-    told: bool = True
-    """The coordinator knows that it owns this."""
+    reported: bool = True
+    """It has sent a heartbeat that says that it owns `assigned`."""
 
 
 class JoinedMembers:
@@ -85,9 +86,10 @@ class JoinedMembers:
                 raise RuntimeError(f"the groups have not settled within {SETTLE_MAX_S:.0f} s")
 
     def _next(self, group: str, member: str) -> bytes:
+        """The next heartbeat of a member, which reports a new assignment once."""
         state = self._states[member]
-        owned = None if state.told else state.assigned
-        state.told = True
+        owned = None if state.reported else state.assigned
+        state.reported = True
         return frames.consumer_heartbeat(group, member, state.epoch, owned=owned)
 
     async def _round(self, frame: Callable[[str, str], bytes]) -> float:
@@ -112,4 +114,4 @@ class JoinedMembers:
         if found.epoch != state.epoch:
             state.epoch, self._moved = found.epoch, True
         if found.assigned is not None:
-            state.assigned, state.told, self._moved = found.assigned, False, True
+            state.assigned, state.reported, self._moved = found.assigned, False, True

@@ -10,6 +10,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
+from groupd.coordinator.config_keys import check_changes
 from groupd.coordinator.core import group_configs
 from groupd.coordinator.core.assignors.api import (
     Assignment,
@@ -29,6 +30,7 @@ from groupd.coordinator.runtime.shard_runtime import ShardState
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
+from groupd.protocol.messages.topics import AlterConfig
 from groupd.protocol.wire.apis import API_BY_KEY
 from groupd.storage.log import PartitionLogs
 from tests.scenarios.runner import given, records
@@ -155,14 +157,16 @@ class CoreBackend:
         responses = []
         for resource in fields["resources"]:
             group = resource["resource_name"]
-            changes = [
-                (one["name"], one["config_operation"], one["value"]) for one in resource["configs"]
-            ]
+            changes = tuple(
+                AlterConfig(one["name"], one["config_operation"], one["value"])
+                for one in resource["configs"]
+            )
             code, message = 0, None
             try:
-                changed = group_configs.alter(
-                    self._config, self.broker.group_configs.get(group, {}), changes, group_id=group
-                )
+                group_configs.check_altered(group)
+                check_changes(changes)
+                current = self.broker.group_configs.get(group, {})
+                changed = group_configs.alter(self._config, current, changes)
             except ApiError as error:
                 code, message = int(error.code), error.message
             else:

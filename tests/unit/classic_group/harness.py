@@ -14,18 +14,16 @@ from groupd.coordinator.core.classic_group import (
     heartbeat,
     join,
     leave,
-    lifecycle,
-    replay,
     sync,
     timers,
 )
 from groupd.coordinator.core.classic_group.appended import appended
 from groupd.coordinator.core.classic_group.describe import describe
 from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
     AppendError,
-    AppliedAt,
     Event,
     Instant,
     Outcome,
@@ -44,6 +42,7 @@ from groupd.protocol.messages.classic_group import (
 )
 from groupd.protocol.messages.groups import DescribedGroup
 from groupd.protocol.records.schema import Record
+from tests.support.replaying import apply
 
 START_MS = 1_000_000
 WALL_MS = 1_700_000_000_000
@@ -72,6 +71,7 @@ class Bench:
             config=CoordinatorConfig(**config),
             new_id=lambda: f"00000000-0000-4000-8000-{next(self._ids):012d}",
             assignors={},
+            migration=OnlineMigration(),
         )
         self.log: list[Record] = list(log)
         self.now_ms = now_ms
@@ -82,9 +82,9 @@ class Bench:
         self.issued: set[int] = set()
         self.events: list[Event] = []
         self._tokens = count(1)
-        for offset, record in enumerate(self.log):
-            replay.apply(self.state, record, AppliedAt(offset))
-        self.settle(lifecycle.on_loaded(self.state, self.now))
+        for record in self.log:
+            apply(self.state, record)
+        self.settle(timers.on_loaded(self.state, self.now))
 
     # Time and outcomes
 
@@ -151,7 +151,7 @@ class Bench:
         return bench
 
     def unload(self) -> None:
-        self.settle(lifecycle.unload(self.state))
+        self.settle(timers.unload(self.state))
 
     # Requests
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.config import CoordinatorConfig
+from groupd.coordinator.core.classic_group import answers
 from groupd.coordinator.core.classic_group.describe import describe
-from groupd.coordinator.core.frontend import classic_group as front
+from groupd.coordinator.core.frontend import groups as front
 from groupd.coordinator.core.types import RequestContext, allow_all
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.classic_group import (
@@ -44,15 +45,15 @@ def requests(group: str) -> list[tuple]:
     return [
         (front.check_join, join_request(group)),
         (front.check_sync, sync_request(group)),
-        (front.check_heartbeat, HeartbeatRequest(group, 1, "m")),
-        (front.check_leave, LeaveGroupRequest(group, (LeavingMember("m"),))),
+        (front.check_member, HeartbeatRequest(group, 1, "m")),
+        (front.check_member, LeaveGroupRequest(group, (LeavingMember("m"),))),
     ]
 
 
 def code_of(check, request, *, version: int = 5, allows=allow_all, started=True) -> ErrorCode:
     context = RequestContext(1, version, allows=allows)
     try:
-        check(CONFIG, context, request, started=started)
+        check(CONFIG, context, request, started)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE
@@ -98,7 +99,7 @@ def test_cl_29_v5_must_name_the_protocol_before_anything_else():
     ],
 )
 def test_a_check_that_refuses_a_join_echoes_the_member_id_unless_it_was_denied(code, echoed):
-    assert front.join_refusal(join_request(), ApiError(code)) == JoinGroupReply(
+    assert answers.join_refusal(join_request(), ApiError(code)) == JoinGroupReply(
         code, member_id=echoed
     )
 
@@ -108,26 +109,26 @@ def test_a_check_that_refuses_a_join_echoes_the_member_id_unless_it_was_denied(c
     [LOADING, NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_MEMBER_ID],
 )
 def test_any_other_failed_join_has_no_member_id(code):
-    assert front.join_failure(join_request(), ApiError(code)) == JoinGroupReply(code)
+    assert answers.join_failure(join_request(), ApiError(code)) == JoinGroupReply(code)
 
 
 def test_cl_64_while_loading():
     error = ApiError(LOADING)
     beat, leave = HeartbeatRequest("g", 1, "m"), LeaveGroupRequest("g", ())
-    assert front.join_failure(join_request(), error).error is LOADING
-    assert front.sync_failure(sync_request(), error) == SyncGroupReply(
+    assert answers.join_failure(join_request(), error).error is LOADING
+    assert answers.sync_failure(sync_request(), error) == SyncGroupReply(
         ErrorCode.REBALANCE_IN_PROGRESS
     )
-    assert front.heartbeat_failure(beat, error) == HeartbeatReply()
-    assert front.leave_failure(leave, error) == LeaveGroupReply(LOADING)
+    assert answers.heartbeat_failure(beat, error) == HeartbeatReply()
+    assert answers.leave_failure(leave, error) == LeaveGroupReply(LOADING)
 
 
 def test_cl_64_not_owned():
     error = ApiError(NOT_COORDINATOR)
     beat, leave = HeartbeatRequest("g", 1, "m"), LeaveGroupRequest("g", ())
-    assert front.sync_failure(sync_request(), error).error is NOT_COORDINATOR
-    assert front.heartbeat_failure(beat, error) == HeartbeatReply(NOT_COORDINATOR)
-    assert front.leave_failure(leave, error) == LeaveGroupReply(NOT_COORDINATOR)
+    assert answers.sync_failure(sync_request(), error).error is NOT_COORDINATOR
+    assert answers.heartbeat_failure(beat, error) == HeartbeatReply(NOT_COORDINATOR)
+    assert answers.leave_failure(leave, error) == LeaveGroupReply(NOT_COORDINATOR)
 
 
 def test_cl_74_describe_is_denied_per_group():

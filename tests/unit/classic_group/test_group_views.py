@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.classic_group import replay
+from groupd.coordinator.core.admin import list_groups
 from groupd.coordinator.core.classic_group.describe import describe
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.types import AppliedAt, Operation
+from groupd.coordinator.core.types import Operation
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED, DescribedGroup, ListedGroup
+from groupd.protocol.messages.groups import (
+    OPERATIONS_NOT_ASKED,
+    DescribedGroup,
+    ListedGroup,
+    ListGroupsRequest,
+)
+from tests.support.replaying import apply
 from tests.unit.classic_group.harness import WALL_MS, Bench, subscription
 
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
@@ -77,8 +83,12 @@ def test_cl_68_only_what_the_principal_may_do():
 def test_cl_69_as_listed():
     bench = Bench()
     bench.stable(1)
-    assert bench.group.listed() == ListedGroup("g", "consumer", "Stable", "classic")
-    assert ClassicGroup.simple("s").listed() == ListedGroup("s", "", "Empty", "classic")
+    bench.state.groups["s"] = ClassicGroup.simple("s")
+    outcome = list_groups(bench.state, bench.context(5), ListGroupsRequest(), bench.now)
+    assert outcome.replies[0][1].groups == (
+        ListedGroup("g", "consumer", "Stable", "classic"),
+        ListedGroup("s", "", "Empty", "classic"),
+    )
 
 
 def test_cl_70_only_an_empty_group_may_be_deleted():
@@ -90,7 +100,7 @@ def test_cl_70_only_an_empty_group_may_be_deleted():
     bench.leave(a)
     bench.pending_id()
     bench.group.check_delete()
-    replay.apply(bench.state, bench.group.tombstones()[0], AppliedAt(9))
+    apply(bench.state, bench.group.tombstones()[0])
     assert bench.describe("g", 6).error is NOT_FOUND
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.classic_group import replay
 from groupd.coordinator.core.classic_group.appended import appended
-from groupd.coordinator.core.types import AppliedAt
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupReply
 from groupd.protocol.records.schema import (
@@ -15,6 +13,7 @@ from groupd.protocol.records.schema import (
     GroupMetadataValue,
     Record,
 )
+from tests.support.replaying import apply
 from tests.unit.classic_group.harness import WALL_MS, Bench
 
 NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
@@ -95,7 +94,7 @@ def test_an_append_of_a_replaced_group_is_ignored():
     bench.hold = True
     bench.pending_id()
     outcome = bench.appending.pop()
-    replay.apply(bench.state, Record(GroupMetadataKey("g"), value()), AppliedAt(1))
+    apply(bench.state, Record(GroupMetadataKey("g"), value()))
     done = appended(bench.state, outcome.completion, None, bench.now)
     assert (done.urgent, done.records) == ([], [])
     assert bench.group.generation == 5
@@ -135,7 +134,7 @@ def test_a_tombstone_removes_the_group_and_its_timers():
     p = bench.pending_id()
     tombstones = bench.group.tombstones()
     assert tombstones == [Record(GroupMetadataKey("g"))]
-    replay.apply(bench.state, tombstones[0], AppliedAt(1))
+    apply(bench.state, tombstones[0])
     assert bench.state.groups == {}
     assert len(bench.state.deadlines) == 0
     assert bench.replies[bench.join(p)].error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.core.classic_group.subscription import (
     Assignment,
+    EmbeddedSubscription,
     MalformedSubscription,
-    Subscription,
     encode_assignment,
     parse_assignment,
     parse_subscription,
@@ -24,7 +24,7 @@ V3 = subscription("t1", "t2", version=3, tail=OWNED + pack(">i", 7) + pack(">h2s
 
 
 def test_version_3():
-    assert parse_subscription(V3) == Subscription(
+    assert parse_subscription(V3) == EmbeddedSubscription(
         3, ("t1", "t2"), None, (("t1", (0, 3)),), generation_id=7, rack_id="r1"
     )
 
@@ -32,9 +32,9 @@ def test_version_3():
 @pytest.mark.parametrize(
     ("version", "tail", "expected"),
     [
-        (0, b"", Subscription(0, ("t1",))),
-        (1, OWNED, Subscription(1, ("t1",), None, (("t1", (0, 3)),))),
-        (2, OWNED + pack(">i", 7), Subscription(2, ("t1",), None, (("t1", (0, 3)),), 7)),
+        (0, b"", EmbeddedSubscription(0, ("t1",))),
+        (1, OWNED, EmbeddedSubscription(1, ("t1",), None, (("t1", (0, 3)),))),
+        (2, OWNED + pack(">i", 7), EmbeddedSubscription(2, ("t1",), None, (("t1", (0, 3)),), 7)),
     ],
 )
 def test_older_versions_have_fewer_fields(version, tail, expected):

@@ -15,13 +15,13 @@ from groupd.coordinator.cli.groups.tables import table
 from groupd.coordinator.cli.kafka.calls import FETCH
 from groupd.coordinator.cli.kafka.connection import BlockingConnection, KafkaError
 from groupd.coordinator.cli.main import main
+from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.coordinator.history.changes import (
     Actor,
     Author,
     ChangeKind,
     CommittedOffset,
-    EventKind,
-    GroupEvent,
+    LoggedGroupEvent,
     OffsetChange,
 )
 
@@ -50,7 +50,7 @@ def test_deletions_and_events_are_told_with_their_cause() -> None:
     )
     assert change_line(gone).endswith("expired  20 -> none  by coordinator (retention)")
     assert change_fields("g", gone)["to"] is None
-    event = GroupEvent(EventKind.REBALANCED, 0, 4, "", 3, {"members": 2})
+    event = LoggedGroupEvent(LoggedEventKind.REBALANCED, 0, 4, "", 3, {"members": 2})
     assert change_line(event).endswith("@4  * rebalanced epoch=3 members=2")
     assert change_fields("g", event)["details"] == {"members": 2}
 

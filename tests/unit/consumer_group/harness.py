@@ -12,20 +12,20 @@ from msgspec.structs import replace
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.consumer_group import (
+    fence,
     heartbeat,
-    metadata,
     records,
     regex,
-    replay,
+    subscription,
     timers,
 )
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.interop.migration import OnlineMigration
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import (
-    AppliedAt,
     Event,
     EventKind,
     Instant,
@@ -50,6 +50,7 @@ from groupd.protocol.records.schema import (
     GroupMetadataKey,
     Record,
 )
+from tests.support.replaying import apply
 
 GROUP = "g"
 FOO, BAR, BAZ = (bytes([number]) * 16 for number in (1, 2, 3))
@@ -136,6 +137,7 @@ class Shard:
             new_id=self._new_id,
             assignors={self.assignor.name: self.assignor, other.name: other},
             image=MetadataImage(topics, version=1),
+            migration=OnlineMigration(),
         )
         self.log: list[Record] = []
         self.now = Instant(1_000, 1_700_000_000_000)
@@ -211,7 +213,7 @@ class Shard:
             assert record.value is None
             self.state.groups.pop(record.key.group, None)
         else:
-            replay.apply(self.state, record, AppliedAt(len(self.log)))
+            apply(self.state, record)
         self.log.append(record)
 
     def advance(self, ms: int) -> None:
@@ -222,7 +224,7 @@ class Shard:
         """Everything that is due by now, applied."""
         outcomes = []
         for key in self.state.deadlines.pop_due(self.now.monotonic_ms):
-            self.apply(timers.expire(self.state, key, self.now))
+            self.apply(fence.expire(self.state, key, self.now))
             outcomes.append(self.outcome)
         return outcomes
 
@@ -250,7 +252,7 @@ class Shard:
         image = MetadataImage(topics, version, version if created else old.created_version)
         self.state.image = image
         delta = MetadataDelta(image, created, changed, deleted)
-        metadata.on_delta(self.state, delta, self.now)
+        subscription.on_metadata(self.state, delta)
 
     def reload(self) -> None:
         """A fresh state from the log, as after a restart."""
@@ -281,7 +283,7 @@ class Shard:
         for member_id, target in targets.items():
             self.replay(records.target_member(GROUP, member_id, target))
         self.replay(records.target_epoch(GROUP, epoch, 0))
-        metadata.schedule_refresh(self.group, epoch, self.now)
+        subscription.schedule_refresh(self.group, epoch, self.now)
 
     # What is there
 
@@ -315,11 +317,8 @@ def replayed(shard: Shard) -> ShardState:
         image=shard.state.image,
         group_configs=shard.state.group_configs,
     )
-    for offset, record in enumerate(shard.log):
-        if isinstance(record.key, GroupMetadataKey):
-            fresh.groups.pop(record.key.group, None)
-        else:
-            replay.apply(fresh, record, AppliedAt(offset))
+    for record in shard.log:
+        apply(fresh, record)
     return fresh
 
 

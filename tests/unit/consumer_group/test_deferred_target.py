@@ -78,7 +78,7 @@ def test_a_joiner_is_answered_at_once_and_told_to_come_back_soon(shard: Deferrin
     assert reply.heartbeat_interval_ms == 5000
 
 
-def test_members_that_come_meanwhile_get_the_next_target(shard: DeferringShard) -> None:
+def test_members_that_join_meanwhile_get_the_next_target(shard: DeferringShard) -> None:
     shard.beat(0, "m1")
     shard.turn()
     shard.beat(0, "m2")
@@ -121,7 +121,7 @@ def test_a_static_member_replaced_meanwhile_gets_the_target_of_its_instance(
     assert targets(shard) == {"m2": {FOO: (0, 1, 2, 3, 4, 5)}}
 
 
-def test_who_left_meanwhile_gets_no_target(shard: DeferringShard) -> None:
+def test_a_member_that_left_meanwhile_gets_no_target(shard: DeferringShard) -> None:
     shard.beat(0, "m1")
     shard.beat(0, "m2")
     shard.turn()
@@ -130,7 +130,7 @@ def test_who_left_meanwhile_gets_no_target(shard: DeferringShard) -> None:
     assert list(targets(shard)) == ["m2"]
 
 
-def test_a_failure_is_told_once_and_tried_again_later() -> None:
+def test_a_failure_is_reported_once_and_the_assignor_called_again_later() -> None:
     assignor = Scripted(fails=ValueError("no"))
     shard = DeferringShard(topic("foo", FOO, 6), assignor=assignor)
     reply = shard.beat(0, "m1")
@@ -145,7 +145,7 @@ def test_a_failure_is_told_once_and_tried_again_later() -> None:
     assert targets(shard) == {"m1": {FOO: (1,)}}
 
 
-def test_a_computation_whose_task_got_lost_is_begun_anew(shard: DeferringShard) -> None:
+def test_a_computation_whose_task_was_lost_is_started_again(shard: DeferringShard) -> None:
     reply = shard.beat(0, "m1")
     shard.turn()
     shard.tasks.clear()

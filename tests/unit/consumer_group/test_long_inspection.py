@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from groupd.coordinator.core.inspection.group import (
+from groupd.coordinator.core.inspection import (
     LONG_MEMBERS,
     inspect_group,
     inspect_group_lazily,

@@ -1,4 +1,4 @@
-"""Partitions that nobody has go to the members that speak soonest (ADR 25)."""
+"""Partitions that no member has go to the members whose next heartbeat comes first (ADR 25)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KEY = "groupd.consumer.assignor.order"
 
 
 class Settled(CountedShard):
-    """Members "a", "b", ... at epoch 10 with two partitions each, all of them heard just now. The
-    last one, say "e", will leave: then two of the others get a partition more."""
+    """Members "a", "b", ... at epoch 10 with two partitions each, all of them heard just now. When
+    the last one, say "e", leaves, two of the others get one more partition."""
 
     def __init__(self, members: str = "abcde", linger_ms: int = 0, **settings: Any) -> None:
         super().__init__(
@@ -84,7 +84,7 @@ def test_a_leavers_partitions_go_to_those_due_soonest() -> None:
     assert len(shard.replies[shard.tokens].assignment[0].partitions) == 3
 
 
-def test_who_asks_for_the_target_has_it_at_once_whenever_it_was_due() -> None:
+def test_the_member_that_finds_the_target_due_comes_first() -> None:
     shard = Settled()
     shard.heard_in_turn("cadb")
     shard.send(-1, "e")
@@ -148,7 +148,7 @@ def test_new_partitions_go_the_same_way() -> None:
     assert shard.gained() == "ce"
 
 
-def test_nobody_who_could_not_take_anything() -> None:
+def test_members_that_cannot_take_partitions_come_last() -> None:
     shard = Settled("abcdefg")
     shard.put_member("a", member_epoch=LEAVE_STATIC_EPOCH, instance_id="i")
     revoking = shard.member("b")
@@ -186,7 +186,7 @@ def test_the_order_can_be_that_of_ids(where: str) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_parked_members_come_first_and_have_all_when_they_are_answered(large: bool) -> None:
+def test_waiting_members_come_first_and_get_their_partitions_in_the_answer(large: bool) -> None:
     shard = Settled("abcdef", LINGER_MS, consumer_assignor_offload_min_size=0 if large else 6000)
     shard.heard_in_turn("bacde")
     shard.send(-1, "f")
@@ -199,7 +199,7 @@ def test_parked_members_come_first_and_have_all_when_they_are_answered(large: bo
     assert shard.state.waiting_heartbeats == {}
 
 
-def test_a_parked_member_and_the_next_one() -> None:
+def test_after_the_waiting_member_comes_the_one_that_is_due_next() -> None:
     shard = Settled("abcde", LINGER_MS)
     shard.heard_in_turn("bacd")
     shard.send(-1, "e")
@@ -208,8 +208,8 @@ def test_a_parked_member_and_the_next_one() -> None:
     assert shard.gained() == "bd"
 
 
-def test_in_slices_it_is_known_who_came_meanwhile() -> None:
-    """What counts is who is parked when the choice is made, not when the computation began."""
+def test_in_slices_members_that_wait_by_then_come_first() -> None:
+    """What counts is which heartbeats wait when the extras are handed out."""
     shard = Settled("abcde", LINGER_MS, consumer_assignor_offload_min_size=0)
     shard.heard_in_turn("bacd")
     shard.send(-1, "e")
@@ -223,7 +223,7 @@ def test_in_slices_it_is_known_who_came_meanwhile() -> None:
     assert shard.gained() == "cd"
 
 
-def test_in_slices_without_parking_who_speaks_soonest_would_miss_it() -> None:
+def test_in_slices_without_waiting_heartbeats_the_order_is_that_of_ids() -> None:
     shard = Settled("abcde", 0, consumer_assignor_offload_min_size=0)
     shard.heard_in_turn("abcd")
     shard.send(-1, "e")
@@ -232,7 +232,7 @@ def test_in_slices_without_parking_who_speaks_soonest_would_miss_it() -> None:
     assert shard.gained() == "cd"
 
 
-def test_parked_is_sooner_than_due() -> None:
+def test_a_waiting_heartbeat_comes_before_one_that_is_due() -> None:
     shard = Settled("abcde", LINGER_MS)
     shard.send(-1, "e")
     shard.send(10, "b")

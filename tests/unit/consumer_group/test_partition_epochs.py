@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupd.coordinator.core.consumer_group import partition_epochs as epochs_module
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.consumer_group.partition_epochs import PartitionEpochMap
 from groupd.coordinator.core.consumer_group.records import partition_epochs, target_of
+from groupd.coordinator.core.errors import ReplayError
 from groupd.protocol.records.schema import AssignedTopic, ConsumerGroupTargetMemberValue, OwnedTopic
 
 FOO, BAR, QUX = b"f" * 16, b"b" * 16, b"q" * 16

@@ -6,12 +6,11 @@ import pytest
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group import records
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.errors import ReplayError
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupCurrentMemberValue,
-    OffsetCommitKey,
     OwnedTopic,
     Record,
 )
@@ -30,9 +29,8 @@ def joined() -> Shard:
         records.group_epoch_tombstone(GROUP),
         records.target_epoch_tombstone(GROUP),
         records.member_metadata_tombstone(GROUP, "m1"),
-        Record(OffsetCommitKey(GROUP, "foo", 0)),
     ],
-    ids=["group with members", "target epoch with targets", "live member", "foreign record"],
+    ids=["group with members", "target epoch with targets", "live member"],
 )
 def test_fatal_records(record: Record) -> None:
     with pytest.raises(ReplayError):

@@ -21,7 +21,7 @@ STORM_MS = LINGER_MS * target_limits.STORM_FACTOR
 
 
 class WaitingShard(CountedShard):
-    """Replies come later: `send` parks, `answers` lets the deadlines pass and collects them."""
+    """Replies come later: `send` makes a heartbeat wait, `answers` fires the deadlines."""
 
     def __init__(self, partitions: int = 6, **settings: Any) -> None:
         settings.setdefault("consumer_target_linger_ms", LINGER_MS)
@@ -100,7 +100,7 @@ def test_each_change_of_the_group_prolongs_the_wait_up_to_its_end() -> None:
     assert len(shard.answers()) == joins
 
 
-def test_after_a_halt_of_the_process_those_are_heard_first_who_came_meanwhile() -> None:
+def test_after_a_halt_of_the_process_heartbeats_that_came_meanwhile_are_read_first() -> None:
     shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS + LINGER_MS)
@@ -123,7 +123,7 @@ def test_halts_put_the_target_off_once() -> None:
     assert shard.group.assignment_epoch == 2
 
 
-def test_a_first_target_waits_longer_but_nobody_does() -> None:
+def test_a_first_target_waits_longer_but_no_heartbeat_does() -> None:
     shard = WaitingShard(partitions=1000, consumer_assignor_offload_enable=False)
     answered = joins = 0
     while joins * (FIRST_MS - 1) < target_limits.FIRST_LINGER_MAX_MS:
@@ -167,7 +167,7 @@ def test_without_a_wait_targets_are_computed_at_once() -> None:
     assert shard.state.waiting_heartbeats == {}
 
 
-def test_within_the_assignment_interval_nobody_is_parked() -> None:
+def test_within_the_assignment_interval_no_heartbeat_waits() -> None:
     shard = WaitingShard(consumer_assignment_interval_ms=1000)
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
@@ -238,7 +238,7 @@ def test_slices_of_members_with_many_partitions_are_smaller() -> None:
 
 
 @pytest.mark.parametrize("served", [False, True])
-def test_a_shard_that_goes_refuses_whoever_is_parked(served: bool) -> None:
+def test_a_shard_that_is_given_up_refuses_waiting_heartbeats(served: bool) -> None:
     shard = WaitingShard()
     shard.send(0, "m1")
     shard.send(0, "m1")
@@ -251,14 +251,14 @@ def test_a_shard_that_goes_refuses_whoever_is_parked(served: bool) -> None:
     assert shard.state.waiting_heartbeats == {}
 
 
-def test_parked_members_have_their_session() -> None:
+def test_members_with_waiting_heartbeats_have_their_session() -> None:
     shard = WaitingShard()
     shard.send(0, "m1")
     due = dict(shard.state.deadlines.of_group(GROUP))
     assert due["consumer-session", GROUP, "m1"] == shard.now.monotonic_ms + 45_000
 
 
-def test_a_member_that_asks_again_is_answered_once_with_what_it_said_last() -> None:
+def test_of_two_heartbeats_of_a_member_the_later_one_counts() -> None:
     shard = WaitingShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
@@ -295,7 +295,7 @@ def test_a_static_member_that_was_replaced_is_fenced() -> None:
     assert parts(new.assignment) == {FOO: [0, 1, 2, 3, 4, 5]}
 
 
-def test_who_left_an_emptied_group_that_becomes_a_classic_one_is_answered() -> None:
+def test_a_heartbeat_of_a_group_that_has_become_a_classic_one_is_answered() -> None:
     shard = WaitingShard()
     shard.send(0, "m1")
     shard.apply(shard.handle(-1, "m1"))
@@ -315,7 +315,7 @@ class LargeShard(WaitingShard):
         super().__init__(consumer_assignor_offload_min_size=0, **settings)
 
 
-def test_in_a_large_group_all_wait_until_the_target_is_installed() -> None:
+def test_in_a_large_group_heartbeats_wait_until_the_target_is_installed() -> None:
     shard = LargeShard()
     for member in ("m1", "m2"):
         shard.send(0, member)
@@ -363,7 +363,7 @@ def test_within_the_interval_after_it_the_others_go_on_without() -> None:
 
 
 @pytest.mark.parametrize("slices", [0, 1, 2])
-def test_nobody_waits_for_a_computation_that_got_lost(slices: int) -> None:
+def test_no_heartbeat_waits_for_a_computation_that_was_lost(slices: int) -> None:
     shard = LargeShard()
     shard.send(0, "m1")
     shard.advance(FIRST_MS)
@@ -376,7 +376,7 @@ def test_nobody_waits_for_a_computation_that_got_lost(slices: int) -> None:
     assert (reply.error, parts(reply.assignment)) == (ErrorCode.NONE, {})
 
 
-def test_an_assignor_that_fails_keeps_nobody_of_a_large_group_waiting() -> None:
+def test_after_a_failure_in_a_large_group_no_heartbeat_waits() -> None:
     shard = LargeShard(assignor=Scripted(fails=ValueError("boom")))
     shard.send(0, "m1")
     shard.advance(FIRST_MS)

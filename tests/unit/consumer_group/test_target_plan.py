@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.assignors.api import Assignment, GroupSpec, TopicDescriber
 from groupd.coordinator.core.assignors.uniform import UniformAssignor
 from groupd.coordinator.core.consumer_group import target_limits
 from groupd.coordinator.core.types import EventKind
@@ -68,6 +68,28 @@ def test_a_custom_assignor_of_a_large_group_refuses_nobody() -> None:
     (reply,) = shard.answers()
     assert (reply.error, parts(reply.assignment)) == (ErrorCode.NONE, {})
     assert mine.calls == 1
+
+
+class Careless:
+    """Writes into what it is given."""
+
+    name = "mine"
+
+    def assign(self, spec: GroupSpec, topics: TopicDescriber) -> Any:
+        given: Any = spec.members["m1"].assigned
+        given[FOO] = (5,)
+        return {}
+
+
+def test_a_custom_assignor_cannot_change_the_stored_target() -> None:
+    shard = CustomShard(Careless(), consumer_target_linger_ms=0)
+    shard.put_member("m1", server_assignor="mine")
+    shard.settle(m1={FOO: (0, 1)})
+    outcome = shard.handle(10, "m1", names=["foo", "bar"])
+    assert outcome.records == []
+    (event,) = outcome.events
+    assert event.cause.startswith("TypeError: ")
+    assert shard.group.targets == {"m1": {FOO: (0, 1)}}
 
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupd.coordinator.core.consumer_group.member import MemberState
-from groupd.coordinator.core.inspection.group import inspect_group
+from groupd.coordinator.core.inspection import inspect_group
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Instant
 from tests.unit.classic_group.harness import Bench

@@ -11,7 +11,8 @@ import pytest
 import typer
 
 from groupd.coordinator.cli.groups.command import app
-from groupd.coordinator.history.changes import Actor, ChangeKind, EventKind
+from groupd.coordinator.core.group_type import LoggedEventKind
+from groupd.coordinator.history.changes import Actor, ChangeKind
 from groupd.coordinator.history.restore import Action
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "history.md").read_text()
@@ -30,6 +31,6 @@ def test_there_are_examples_of_every_command_that_reads_the_log() -> None:
     assert {line.split()[0] for line in COMMANDS} == {"offsets", "history", "restore"}
 
 
-@pytest.mark.parametrize("kind", [ChangeKind, Actor, EventKind, Action])
+@pytest.mark.parametrize("kind", [ChangeKind, Actor, LoggedEventKind, Action])
 def test_every_word_in_the_output_is_explained(kind: Any) -> None:
     assert [word.value for word in kind if f"`{word.value}`" not in PAGE] == []

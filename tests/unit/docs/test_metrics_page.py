@@ -25,10 +25,13 @@ from groupd.coordinator.runtime.cleaner import Cleaner
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.loop_stalls import LoopStalls
 from groupd.coordinator.runtime.routes import ROUTES
+from groupd.coordinator.server.collectors import (
+    LogCollector,
+    TelemetryCollector,
+    TopicCleaningCollector,
+)
 from groupd.coordinator.server.connection_stats import ConnectionStats
-from groupd.coordinator.server.log_metrics import LogCollector, TopicCleaningCollector
 from groupd.coordinator.server.metrics import make_registry
-from groupd.coordinator.server.telemetry_metrics import TelemetryCollector
 from groupd.coordinator.topics.client_metrics import ClientMetrics
 from groupd.coordinator.topics.telemetry import Telemetry
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator

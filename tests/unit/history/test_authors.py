@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.core.consumer_group.errors import ReplayError
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.types import AppliedAt
 from groupd.coordinator.history.authors import Authors
 from groupd.protocol.records.schema import (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from groupd.coordinator.core.group_type import LoggedEventKind
 from groupd.coordinator.history import replay as history
 from groupd.coordinator.history.changes import (
     Actor,
     ChangeKind,
-    EventKind,
-    GroupEvent,
+    LoggedGroupEvent,
     OffsetChange,
 )
 from groupd.protocol.messages.groups import DeleteGroupsRequest
@@ -141,16 +141,16 @@ async def test_events_of_a_classic_group() -> None:
     log.members("g", 2, m2=(0, 1))
     log.members("g", 3)
     log.request(DeleteGroupsRequest(("g",)))
-    events = [change for change in await changes(log, "g") if isinstance(change, GroupEvent)]
+    events = [change for change in await changes(log, "g") if isinstance(change, LoggedGroupEvent)]
     assert [(event.kind, event.member_id, event.epoch) for event in events] == [
-        (EventKind.MEMBER_JOINED, "m1", 1),
-        (EventKind.MEMBER_JOINED, "m2", 1),
-        (EventKind.REBALANCED, "", 1),
-        (EventKind.MEMBER_LEFT, "m1", 2),
-        (EventKind.REBALANCED, "", 2),
-        (EventKind.MEMBER_LEFT, "m2", 3),
-        (EventKind.EMPTIED, "", 3),
-        (EventKind.DELETED, "", -1),
+        (LoggedEventKind.MEMBER_JOINED, "m1", 1),
+        (LoggedEventKind.MEMBER_JOINED, "m2", 1),
+        (LoggedEventKind.REBALANCED, "", 1),
+        (LoggedEventKind.MEMBER_LEFT, "m1", 2),
+        (LoggedEventKind.REBALANCED, "", 2),
+        (LoggedEventKind.MEMBER_LEFT, "m2", 3),
+        (LoggedEventKind.EMPTIED, "", 3),
+        (LoggedEventKind.DELETED, "", -1),
     ]
 
 
@@ -183,16 +183,16 @@ async def test_owners_and_events_of_a_consumer_group() -> None:
     log.commit("g", 0, 1)
     found = await changes(log, "g")
     assert [
-        (change.kind, change.epoch) if isinstance(change, GroupEvent) else short(change)
+        (change.kind, change.epoch) if isinstance(change, LoggedGroupEvent) else short(change)
         for change in found
     ] == [
-        (EventKind.MEMBER_JOINED, -1),
-        (EventKind.EPOCH, 4),
-        (EventKind.MEMBER_ASSIGNED, 4),
+        (LoggedEventKind.MEMBER_JOINED, -1),
+        (LoggedEventKind.EPOCH, 4),
+        (LoggedEventKind.MEMBER_ASSIGNED, 4),
         (ChangeKind.FIRST, None, 5, Actor.OWNER, "m"),
-        (EventKind.MEMBER_LEFT, -1),
-        (EventKind.EMPTIED, -1),
-        (EventKind.EPOCH, 5),
+        (LoggedEventKind.MEMBER_LEFT, -1),
+        (LoggedEventKind.EMPTIED, -1),
+        (LoggedEventKind.EPOCH, 5),
         (ChangeKind.RESET, 5, 1, Actor.ADMIN, ""),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupd.coordinator.history.changes import CommittedOffset
-from groupd.coordinator.history.restore import Action, Current, Step, TopicNow, plan
+from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
 
 A, B = b"a" * 16, b"b" * 16
 TOPICS = {"t": TopicNow(A, 3)}
@@ -14,7 +14,7 @@ def then(partition: int, offset: int, topic: str = "t", topic_id: bytes = A) -> 
     return CommittedOffset(topic, partition, offset, 4, "m", 1, 7, topic_id)
 
 
-def one(*steps: Step) -> Step:
+def one(*steps: RestoreStep) -> RestoreStep:
     (step,) = steps
     return step
 
@@ -23,8 +23,8 @@ def test_moved_offsets_are_committed_and_unmoved_ones_kept() -> None:
     now = {("t", 0): Current(90, 4, "m"), ("t", 1): Current(20, 4, "m")}
     steps = plan([then(1, 20), then(0, 50)], now, TOPICS, BOUNDS)
     assert steps == [
-        Step("t", 0, Action.COMMIT, 90, 50, 4, "m"),
-        Step("t", 1, Action.KEEP, 20, 20, 4, "m"),
+        RestoreStep("t", 0, Action.COMMIT, 90, 50, 4, "m"),
+        RestoreStep("t", 1, Action.KEEP, 20, 20, 4, "m"),
     ]
 
 

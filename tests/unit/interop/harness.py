@@ -11,10 +11,14 @@ from typing import Any
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.classic_group.group import ClassicGroup
-from groupd.coordinator.core.consumer_group import metadata, records
+from groupd.coordinator.core.consumer_group import records
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-from groupd.coordinator.core.consumer_group.subscription import TopicsChange, metadata_hash
+from groupd.coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    metadata_hash,
+    schedule_refresh,
+)
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.state import ShardState
@@ -362,7 +366,7 @@ class Bench:
             target = {one: tuple(sorted(its)) for one, its in stored.items()}
             self.write(records.target_member(GROUP, member.member_id, target))
         self.write(records.target_epoch(GROUP, epoch, 0))
-        metadata.schedule_refresh(self.consumer, epoch, self.now)
+        schedule_refresh(self.consumer, epoch, self.now)
         self.settle(self.shard.on_loaded(self.now))
 
     # What is there

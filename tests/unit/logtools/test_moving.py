@@ -10,14 +10,13 @@ import pytest
 
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.logtools.consumed_json import latest_of_json
-from groupd.coordinator.logtools.dump import dump_lines
+from groupd.coordinator.logtools.dump import Selection, dump_lines
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.exporting import Exported, ExportOptions, export_log
 from groupd.coordinator.logtools.import_plan import ImportPlan, fresh_shard
 from groupd.coordinator.logtools.importing import ImportOptions, plan_import, write_plan
 from groupd.coordinator.logtools.latest import Kept, Tally, latest_of
 from groupd.coordinator.logtools.segments import SegmentWriter
-from groupd.coordinator.logtools.selection import Selection
 from groupd.coordinator.logtools.sources import SegmentSource, StoreSource
 from groupd.coordinator.logtools.topic_ids import described_topics
 from groupd.coordinator.runtime.loader import load_shard
@@ -109,7 +108,7 @@ async def state_of(directory: Path) -> tuple[dict[str, str], dict[tuple[str, str
         logs = shard_log(state, LogState(f"{state.name}.compacted", 0, 0, 0))
         shard = (await load_shard(fresh_shard, reader, logs)).shard
         for group_id, group in shard.state.groups.items():
-            groups[group_id] = f"{group.type.value} {group.state_name()}"
+            groups[group_id] = f"{group.type_name} {group.state_name()}"
             for topic, partitions in shard.offsets.store.topics(group_id).items():
                 for partition, stored in partitions.items():
                     offsets[group_id, topic, partition] = OffsetCommitValue(*stored[:-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
@@ -15,13 +16,13 @@ from groupd.coordinator.core.frontend.offsets import (
     admit_fetch,
     admit_txn_commit,
 )
-from groupd.coordinator.core.group import ExpirationBase, GroupType
+from groupd.coordinator.core.group import ExpirationBase
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offset_metadata_manager import OffsetMetadataManager
+from groupd.coordinator.core.offsets.commit import commit_offsets, commit_txn_offsets
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import AppliedAt, Instant, Outcome, RequestContext, allow_all
 from groupd.protocol.errors import ApiError, ErrorCode
-from groupd.protocol.messages.groups import ListedGroup
 from groupd.protocol.messages.offsets import (
     CommitPartition,
     CommitTopic,
@@ -46,7 +47,7 @@ class ScriptedGroup:
     """Implements `Group`: verdicts are given by the test, calls are kept for it to look at."""
 
     group_id: str
-    type: GroupType = GroupType.CLASSIC
+    type_name: str = "classic"
     protocol_type: str = ""
     state: str = "Empty"
     commit_error: ErrorCode = ErrorCode.NONE
@@ -58,6 +59,13 @@ class ScriptedGroup:
     commit_checks: list[dict[str, Any]] = field(default_factory=list)
     fetch_checks: list[tuple[str | None, int]] = field(default_factory=list)
     session_restarts: list[tuple[str, str | None, int]] = field(default_factory=list)
+
+    members: dict[str, Any] = field(default_factory=dict)
+    epoch: int = 0
+
+    @property
+    def holds_offsets(self) -> bool:
+        return self.type_name != "share"
 
     def state_name(self) -> str:
         return self.state
@@ -119,8 +127,8 @@ class ScriptedGroup:
     def tombstones(self) -> list[Record]:
         return [Record(GroupMetadataKey(self.group_id))]
 
-    def listed(self) -> ListedGroup:
-        return ListedGroup(self.group_id, self.protocol_type, self.state, self.type.value)
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        """Nothing runs."""
 
 
 def _raise(code: ErrorCode) -> None:
@@ -180,7 +188,7 @@ class Shard:
         self, *topics: CommitTopic, group: str = "g", version: int = 9, **fields: Any
     ) -> Any:
         request = OffsetCommitRequest(group, topics, **fields)
-        return self._run(admit_commit, self.offsets.commit, request, version)
+        return self._run(admit_commit, partial(commit_offsets, self.state), request, version)
 
     def txn_commit(
         self,
@@ -191,7 +199,9 @@ class Shard:
         **fields: Any,
     ) -> Any:
         request = TxnOffsetCommitRequest("tid", group, producer, 0, topics, **fields)
-        return self._run(admit_txn_commit, self.offsets.txn_commit, request, version)
+        return self._run(
+            admit_txn_commit, partial(commit_txn_offsets, self.state), request, version
+        )
 
     def fetch(self, *topics: FetchTopic, group: str = "g", version: int = 9, **fields: Any) -> Any:
         request = OffsetFetchGroup(group, topics, **fields)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.group import GroupType
 from groupd.coordinator.core.offsets.refusals import refuse_commit
 from groupd.coordinator.core.types import EventKind, Operation, Resource
 from groupd.protocol.errors import ErrorCode
@@ -84,14 +83,14 @@ def test_group_verdict_stands_on_every_partition(
 
 
 def test_of_14_of_16_rule_7_sees_ids_and_skips_refused_partitions(shard: Shard) -> None:
-    group = shard.group(type=GroupType.CONSUMER)
+    group = shard.group(type_name="consumer")
     reply = shard.commit(topic(p0=1, p1=CommitPartition(1, 2, -1, "x" * 5000)), version=8)
     assert codes(reply) == {("t1", 0): 0, ("t1", 1): 12}
     assert group.commit_checks[0]["checked"] == [("t1", T1_ID, 0)]
 
 
 def test_of_20_share_group(shard: Shard) -> None:
-    shard.group(type=GroupType.SHARE, commit_error=ErrorCode.GROUP_ID_NOT_FOUND)
+    shard.group(type_name="share", commit_error=ErrorCode.GROUP_ID_NOT_FOUND)
     for version in (2, 9, 10):
         reply = shard.commit(topic("t1", T1_ID, p0=1), version=version)
         assert codes(reply) == {("t1", 0): 69}

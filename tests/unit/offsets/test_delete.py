@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from groupd.coordinator.core.admin import delete_groups, list_groups
-from groupd.coordinator.core.group import GroupType
 from groupd.coordinator.core.types import EventKind, Operation, Resource
 from groupd.protocol.errors import ErrorCode
-from groupd.protocol.messages.groups import ListedGroup, ListGroupsRequest
+from groupd.protocol.messages.groups import ListedGroup, ListGroupsReply, ListGroupsRequest
 from groupd.protocol.messages.offsets import FetchTopic
 from groupd.protocol.records.schema import GroupMetadataKey, Record
 from tests.unit.offsets.harness import Shard, codes, places, topic
+
+
+def listed(shard: Shard, request: ListGroupsRequest) -> ListGroupsReply:
+    outcome = list_groups(shard.state, shard.context(5), request, shard.now)
+    reply: ListGroupsReply = outcome.replies[0][1]
+    return reply
 
 
 def test_of_40_subscribed_topic_is_kept(shard: Shard) -> None:
@@ -33,7 +38,7 @@ def test_of_41_group_refuses(shard: Shard) -> None:
 
 @pytest.mark.parametrize(("group_id", "code"), [("none", 69), ("", 24), ("share", 69)])
 def test_of_42_no_such_group(shard: Shard, group_id: str, code: int) -> None:
-    shard.group("share", type=GroupType.SHARE)
+    shard.group("share", type_name="share")
     reply = shard.delete(FetchTopic("t1", (0,)), group=group_id)
     assert (reply.error, reply.topics) == (code, ())
 
@@ -109,10 +114,10 @@ def test_delete_groups_denied(shard: Shard) -> None:
 def test_cg_88_cl_69_list_filters(
     shard: Shard, states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
 ) -> None:
-    shard.group("c", state="Stable", type=GroupType.CONSUMER, protocol_type="consumer")
+    shard.group("c", state="Stable", type_name="consumer", protocol_type="consumer")
     shard.group("a")
     shard.group("b", state="Stable")
-    reply = list_groups(shard.state, shard.context(5), ListGroupsRequest(states, types))
+    reply = listed(shard, ListGroupsRequest(states, types))
     assert [group.group_id for group in reply.groups] == expected
     if expected == ["c"]:
         assert reply.groups[0] == ListedGroup("c", "consumer", "Stable", "consumer")
@@ -122,5 +127,5 @@ def test_list_shows_only_what_may_be_described(shard: Shard) -> None:
     shard.group("a")
     shard.group("b")
     shard.allows = lambda operation, resource, name: (resource, name) == (Resource.GROUP, "b")
-    reply = list_groups(shard.state, shard.context(5), ListGroupsRequest())
+    reply = listed(shard, ListGroupsRequest())
     assert (reply.error, [group.group_id for group in reply.groups]) == (0, ["b"])

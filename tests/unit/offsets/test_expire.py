@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from groupd.coordinator.core.group import GroupType
 from groupd.coordinator.core.offset_metadata_manager import SWEEP_DEADLINE
 from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.types import AppliedAt, EventKind, Instant, Outcome
@@ -115,7 +114,7 @@ def test_of_61_empty_group_without_offsets(shard: Shard) -> None:
     for group_id in ("b", "a"):
         shard.group(group_id)
     shard.group("busy", state="Stable")
-    shard.group("share", type=GroupType.SHARE)
+    shard.group("share", type_name="share")
     assert groups_gone(sweep(shard)) == ["a", "b"]
     assert sorted(shard.state.groups) == ["busy", "share"]
 
@@ -152,13 +151,17 @@ def test_of_62_topic_deleted(shard: Shard) -> None:
     assert shard.apply(shard.offsets.on_topics_deleted([("other", OLD_ID)])).records == []
 
 
+def replay(shard: Shard, place: tuple[str, str, int], value: OffsetCommitValue, at: int) -> None:
+    shard.offsets.replay(Record(OffsetCommitKey(*place), value), AppliedAt(at))
+
+
 def many(shard: Shard, groups: int, partitions: int) -> None:
     """Simple groups of `partitions` offsets each on ten topics."""
     for group in range(groups):
         for partition in range(partitions):
             place = (f"g{group:04d}", f"t{partition % 10}", partition)
             value = OffsetCommitValue(1, commit_timestamp_ms=shard.now.wall_ms)
-            shard.offsets.replay_at(place, value, partition)
+            replay(shard, place, value, partition)
 
 
 def slices(shard: Shard) -> list[Outcome]:
@@ -191,7 +194,7 @@ def test_a_group_that_is_cut_by_a_slice_goes_only_when_nothing_is_left(shard: Sh
     first = sweep(shard)
     assert groups_gone(first) == []
     kept = OffsetCommitValue(2, commit_timestamp_ms=shard.now.wall_ms)
-    shard.offsets.replay_at(("g0000", "t0", 0), kept, 10_000)  # committed again between slices
+    replay(shard, ("g0000", "t0", 0), kept, 10_000)  # committed again between slices
     rest = slices(shard)
     assert sum(len(places(outcome)) for outcome in [first, *rest]) == SLICE_OFFSETS
     assert [group for outcome in rest for group in groups_gone(outcome)] == []
@@ -203,7 +206,7 @@ def test_who_subscribes_between_two_slices_keeps_what_is_left_of_the_topic(shard
     for name in ("t0", "t1"):
         for partition in range(SLICE_OFFSETS):
             value = OffsetCommitValue(1, commit_timestamp_ms=shard.now.wall_ms)
-            shard.offsets.replay_at(("g0000", name, partition), value, partition)
+            replay(shard, ("g0000", name, partition), value, partition)
     later(shard, 8 * DAY_MS)
     first = sweep(shard)
     gone = len(places(first))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.group import GroupType
 from groupd.coordinator.core.metadata_image import MetadataImage, TopicImage
 from groupd.coordinator.core.offsets.refusals import refuse_fetch
 from groupd.coordinator.core.types import Operation, Resource
@@ -23,7 +22,7 @@ P0 = FetchTopic("t1", (0,))
 @pytest.mark.parametrize("kind", ["unknown", "share"])
 def test_of_28_no_group_is_no_error(shard: Shard, kind: str) -> None:
     if kind == "share":
-        shard.group(type=GroupType.SHARE, fetch_error=ErrorCode.GROUP_ID_NOT_FOUND)
+        shard.group(type_name="share", fetch_error=ErrorCode.GROUP_ID_NOT_FOUND)
     reply = shard.fetch(P0)
     assert reply.error == 0
     assert reply.topics[0].partitions == (FetchedOffset(0, -1, -1, "", ErrorCode.NONE),)

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupd.coordinator.core.classic_group import replay as classic_replay
 from groupd.coordinator.core.classic_group.group import ClassicGroup, State
-from groupd.coordinator.core.consumer_group import replay as consumer_replay
-from groupd.coordinator.core.types import AppliedAt, Instant
+from groupd.coordinator.core.types import Instant
 from groupd.protocol.messages.offsets import FetchTopic
 from groupd.protocol.records.schema import (
     ClassicMemberMetadata,
@@ -24,6 +22,7 @@ from groupd.protocol.records.schema import (
     OwnedTopic,
     Record,
 )
+from tests.support.replaying import apply
 from tests.unit.offsets.harness import DAY_MS, T1_ID, Shard, codes, offsets, places, topic
 
 SUBSCRIBED_T1 = b"\x00\x01\x00\x00\x00\x01\x00\x02t1\xff\xff\xff\xff"
@@ -50,7 +49,7 @@ def classic(
             for key, instance in members
         ),
     )
-    classic_replay.apply(shard.state, Record(GroupMetadataKey("g"), value), AppliedAt(0))
+    apply(shard.state, Record(GroupMetadataKey("g"), value))
     group = shard.state.groups["g"]
     group.state = state
     return group
@@ -59,9 +58,8 @@ def classic(
 def consumer(shard: Shard, *, classic_protocol: bool = False, members: bool = True) -> None:
     """Group epoch 5; member m at epoch 5: p0 assigned at 3, p1 at 5, p2 pending revocation at
     3; it subscribes to t1."""
-    at = AppliedAt(0)
     key = Record(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(5))
-    consumer_replay.apply(shard.state, key, at)
+    apply(shard.state, key)
     if not members:
         return
     member = ConsumerGroupMemberMetadataValue(
@@ -80,7 +78,7 @@ def consumer(shard: Shard, *, classic_protocol: bool = False, members: bool = Tr
         Record(ConsumerGroupMemberMetadataKey("g", "m"), member),
         Record(ConsumerGroupCurrentMemberKey("g", "m"), current),
     ):
-        consumer_replay.apply(shard.state, record, at)
+        apply(shard.state, record)
 
 
 def session_due(shard: Shard) -> list[int]:

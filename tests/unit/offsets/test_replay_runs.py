@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.offsets.replay import apply_offset, replay_runs
+from groupd.coordinator.core.offsets.replay import replay_offset, replay_runs
 from groupd.coordinator.core.offsets.store import ByPartition, OffsetStore
 from groupd.coordinator.core.types import AppliedAt
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue, Record
@@ -30,8 +30,7 @@ class Offsets:
         key, value = record.key, record.value
         assert isinstance(key, OffsetCommitKey)
         assert value is None or isinstance(value, OffsetCommitValue)
-        place = (key.group, key.topic, key.partition)
-        apply_offset(self.store, self.groups, ClassicGroup.simple, place, value, at.offset, -1)
+        replay_offset(self.store, self.groups, ClassicGroup.simple, key, value, at)
 
     def many(self, group: str, topic: str, offsets: ByPartition) -> None:
         self.groups.setdefault(group, ClassicGroup.simple(group))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from groupd.coordinator.core.inspection.group import inspect_group, list_group_summaries
+from groupd.coordinator.core.inspection import inspect_group, list_group_summaries
 from groupd.coordinator.runtime.inspecting import inspect
 from tests.unit.runtime.harness import (
     Bench,

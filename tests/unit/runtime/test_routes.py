@@ -363,7 +363,7 @@ async def test_an_answer_that_cannot_be_put_together_is_an_error_not_a_lost_repl
         part = Part(ListGroupsRequest(), context.token.failure, gather, 0)
         broker.ask(broker.shards[0], context, part)
 
-    bench.broker._routes[FindCoordinatorRequest] = Route(routes.no_check, place)
+    bench.broker._routes[FindCoordinatorRequest] = Route(None, place)
     request = FindCoordinatorRequest(("g",))
     waiter = Callback(request, api.failure, replies.append)
     bench.broker.submit(RequestContext(waiter, 4), request)

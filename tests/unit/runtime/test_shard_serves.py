@@ -341,7 +341,7 @@ async def test_a_task_of_a_shard_that_is_gone_is_dropped() -> None:
 
 async def test_an_unexpected_exception_answers_unknown_server_error_and_costs_nobody_else() -> None:
     def change(shard: GroupCoordinatorShard) -> None:
-        def failing(context: Any, request: Any, now: Any) -> Outcome:
+        def failing(state: Any, context: Any, request: Any, now: Any) -> Outcome:
             raise KeyError("bug")
 
         shard._handlers[OffsetCommitRequest] = failing

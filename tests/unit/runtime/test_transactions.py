@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 
 from groupd.coordinator.core.types import Operation
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.offsets_view import OffsetsView
 from groupd.coordinator.runtime.shard_runtime import ShardState
@@ -52,18 +52,12 @@ class Verifier:
         self.answered.set()
 
     async def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[tuple[str, int]],
-        *,
-        add: bool,
+        self, write: TransactionalWrite, *, add: bool
     ) -> dict[tuple[str, int], ErrorCode]:
-        self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions), add))
+        self.asked.append((*astuple(write), add))
         code = self.codes.pop(0) if self.codes else OK
         await self.answered.wait()
-        return dict.fromkeys(partitions, code)
+        return dict.fromkeys(write.partitions, code)
 
 
 class Transactions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.exposition import generate_latest
 
-from groupd.coordinator.server import group_counts
+from groupd.coordinator.server import group_metrics
 from groupd.coordinator.server.connection_stats import ConnectionStats
 from groupd.coordinator.server.metrics import MetricsRegistry, make_registry
 from tests.unit.runtime.harness import Bench, commit, consumer_join
@@ -37,8 +37,8 @@ async def test_prepared_or_not_a_scrape_says_the_same() -> None:
 
 async def test_counting_stops_after_every_shard_and_within_a_large_one() -> None:
     bench = await Bench(shards=2).start()
-    for number in range(2 * group_counts.AT_ONCE):
+    for number in range(2 * group_metrics.AT_ONCE):
         bench.shard.shard.offsets.replay_many(f"g{number}", "t", {})
-    steps = group_counts.count_steps(bench.broker)
+    steps = group_metrics.count_steps(bench.broker)
     assert len(list(steps)) == 4
     await bench.broker.close()

@@ -7,14 +7,15 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import astuple
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant, RequestContext, allow_all
 from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.topics.coordinator_logs import NoCoordinatorLogs
 from groupd.coordinator.topics.data_plane import DataPlane
-from groupd.coordinator.topics.group_overrides import GroupConfigFunctions
 from groupd.coordinator.topics.requests import data_handlers
-from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.messages.cluster import Node
 from groupd.protocol.messages.data import (
@@ -25,7 +26,7 @@ from groupd.protocol.messages.data import (
     ProduceRequest,
     ProduceTopic,
 )
-from groupd.protocol.messages.topics import ConfigValue, CreateTopicsRequest, NewTopic
+from groupd.protocol.messages.topics import CreateTopicsRequest, NewTopic
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.storage.memory import MemoryStore
 
@@ -92,6 +93,13 @@ class ShardLogs:
                 event.set()
 
 
+class NoMarkers:
+    """The marker target of `__consumer_offsets`: nobody coordinates groups here."""
+
+    async def write_marker(self, marker, partitions):
+        return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR)
+
+
 class Verifier:
     """A `TransactionVerifier`: everything is in its transaction, unless a test says otherwise."""
 
@@ -106,28 +114,11 @@ class Verifier:
         """Answer only once `answered` is set."""
         self.answered.clear()
 
-    async def verify(self, transactional_id, producer_id, producer_epoch, partitions, *, add):
-        self.asked.append((transactional_id, producer_id, producer_epoch, tuple(partitions), add))
+    async def verify(self, write, *, add):
+        self.asked.append((*astuple(write), add))
         code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         await self.answered.wait()
-        return dict.fromkeys(partitions, code)
-
-
-def describe_group(config, overrides):
-    value = (overrides or {}).get("timeout", "10")
-    return [ConfigValue("timeout", value, source=8 if overrides else 5, config_type=3)]
-
-
-def alter_group(config, current_overrides, changes, *, group_id=None):
-    result = dict(current_overrides)
-    for name, operation, value in changes:
-        if name not in ("timeout", "other"):
-            raise ApiError(ErrorCode.INVALID_CONFIG, name)
-        if operation == 1:
-            result.pop(name, None)
-        else:
-            result[name] = value
-    return result
+        return dict.fromkeys(write.partitions, code)
 
 
 def batch(
@@ -190,14 +181,13 @@ class Cluster:
             new_id=lambda: str(uuid.uuid4()),
             now=self.clock.now,
             nodes=self.nodes,
-            group_configs=GroupConfigFunctions(
-                describe_group, alter_group, {"timeout": "group.consumer.session.timeout.ms"}
-            ),
+            elapsed=self.clock.now,
             offsets_view=self.shards,
-            verifier=self.verifier,
+            offsets_markers=NoMarkers(),
             wait=self.clock.wait,
-            **parts,
+            **{"writer": self.store.append, **parts},
         )
+        self.plane.verify_with(self.verifier, NoCoordinatorLogs())
         await self.store.start()
         await self.plane.start()
         return self

@@ -325,25 +325,30 @@ async def test_a_resource_given_twice(cluster):
     assert [result.error for result in reply.results] == [ErrorCode.INVALID_REQUEST]
 
 
+TIMEOUT, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
 async def group_value(cluster, group="g"):
+    """(value, source) of the session timeout."""
     described = await describe(cluster, RESOURCE_GROUP, group)
-    return [(found.name, found.value, found.source) for found in described.configs]
+    (found,) = (found for found in described.configs if found.name == TIMEOUT)
+    return found.value, found.source
 
 
 async def test_group_overrides_live_in_the_store(cluster):
     told = []
     cluster.plane.group_overrides.add_listener(lambda *change: told.append(change))
-    assert await group_value(cluster) == [("timeout", "10", 5)]
-    change = ("timeout", SET, "20")
+    assert await group_value(cluster) == ("45000", 5)
+    change = (TIMEOUT, SET, "50000")
     assert await alter(cluster, RESOURCE_GROUP, "g", change, validate_only=True) == 0
     assert told == []
     assert await alter(cluster, RESOURCE_GROUP, "g", change) == ErrorCode.NONE
-    assert told == [("g", {"timeout": "20"})]
-    assert await group_value(cluster) == [("timeout", "20", 8)]
+    assert told == [("g", {TIMEOUT: "50000"})]
+    assert await group_value(cluster) == ("50000", 8)
     await cluster.restart()
-    assert await group_value(cluster) == [("timeout", "20", 8)]
-    assert cluster.plane.group_overrides.all() == {"g": {"timeout": "20"}}
-    assert await alter(cluster, RESOURCE_GROUP, "g", ("timeout", DELETE, None)) == 0
+    assert await group_value(cluster) == ("50000", 8)
+    assert cluster.plane.group_overrides.all() == {"g": {TIMEOUT: "50000"}}
+    assert await alter(cluster, RESOURCE_GROUP, "g", (TIMEOUT, DELETE, None)) == 0
     assert await cluster.store.configs() == []
     assert cluster.plane.group_overrides.all() == {}
 
@@ -360,17 +365,17 @@ async def test_a_group_change_that_fails_half_way_is_read_again(cluster, monkeyp
     put_config = cluster.store.put_config
 
     async def failing(resource_type, name, key, value):
-        if key == "timeout":
+        if key == TIMEOUT:
             raise LogUnavailable("gone")
         await put_config(resource_type, name, key, value)
 
     monkeypatch.setattr(cluster.store, "put_config", failing)
-    both = (("other", SET, "1"), ("timeout", SET, "2"))
+    both = ((INTERVAL, SET, "6000"), (TIMEOUT, SET, "50000"))
     assert await alter(cluster, RESOURCE_GROUP, "g", *both) == ErrorCode.KAFKA_STORAGE_ERROR
     assert told == []
     monkeypatch.setattr(cluster.store, "put_config", put_config)
-    assert await alter(cluster, RESOURCE_GROUP, "h", ("timeout", SET, "3")) == ErrorCode.NONE
-    assert told == [("g", {"other": "1"}), ("h", {"timeout": "3"})]
+    assert await alter(cluster, RESOURCE_GROUP, "h", (TIMEOUT, SET, "51000")) == ErrorCode.NONE
+    assert told == [("g", {INTERVAL: "6000"}), ("h", {TIMEOUT: "51000"})]
 
 
 async def test_config_resources_are_listed_by_type(cluster):
@@ -378,14 +383,14 @@ async def test_config_resources_are_listed_by_type(cluster):
         return await cluster.ask(ListConfigResourcesRequest(types), **options)
 
     await cluster.create("t")
-    assert await alter(cluster, RESOURCE_GROUP, "g", ("timeout", SET, "50")) == ErrorCode.NONE
+    assert await alter(cluster, RESOURCE_GROUP, "g", (TIMEOUT, SET, "50000")) == ErrorCode.NONE
     groups = ((RESOURCE_GROUP, "g"),)
     topics = ((RESOURCE_TOPIC, OFFSETS_TOPIC), (RESOURCE_TOPIC, "t"))
     broker = ((RESOURCE_BROKER, str(cluster.config.node_id)),)
     assert (await listed()).resources == groups + broker + topics
     assert (await listed(RESOURCE_TOPIC, RESOURCE_GROUP)).resources == groups + topics
     assert (await listed(RESOURCE_CLIENT_METRICS, RESOURCE_BROKER_LOGGER)).resources == ()
-    assert await alter(cluster, RESOURCE_GROUP, "g", ("timeout", DELETE, None)) == ErrorCode.NONE
+    assert await alter(cluster, RESOURCE_GROUP, "g", (TIMEOUT, DELETE, None)) == ErrorCode.NONE
     assert (await listed(RESOURCE_GROUP)).resources == ()
 
     with pytest.raises(ApiError) as refused:

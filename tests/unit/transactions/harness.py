@@ -10,7 +10,7 @@ from typing import Any
 
 from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import NO_TOKEN, RequestContext, allow_all
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.coordinator import TransactionCoordinator
 from groupd.coordinator.transactions.handlers import TransactionHandlers, describe_transaction
@@ -169,6 +169,10 @@ class Bench:
     @property
     def state(self) -> str:
         return self.shown().state
+
+
+def write(producer_id: int, epoch: int, *partitions: tuple[str, int]) -> TransactionalWrite:
+    return TransactionalWrite("x", producer_id, epoch, partitions)
 
 
 async def settle(turns: int = 40) -> None:

@@ -34,6 +34,7 @@ from tests.unit.transactions.harness import (
     Bench,
     marker,
     settle,
+    write,
 )
 
 Start = Any
@@ -440,17 +441,18 @@ async def test_verify_adds_for_version_2(start: Start) -> None:
     bench = await start()
     await bench.init()
     verify = bench.coordinator.verify
-    assert await verify("x", 1000, 0, [T0], add=False) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
-    assert await verify("x", 1000, 0, [T0], add=True) == {T0: NONE}
-    assert await verify("x", 1000, 0, [T0, T1], add=False) == {
+    assert await verify(write(1000, 0, T0), add=False) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
+    assert await verify(write(1000, 0, T0), add=True) == {T0: NONE}
+    assert await verify(write(1000, 0, T0, T1), add=False) == {
         T0: NONE,
         T1: ErrorCode.TRANSACTION_ABORTABLE,
     }
     for add in (True, False):
-        assert await verify("x", 1000, 7, [T0], add=add) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
-        assert await verify("y", 1000, 0, [T0], add=add) == {T0: MAPPING}
+        assert await verify(write(1000, 7, T0), add=add) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
+        other = replace(write(1000, 0, T0), transactional_id="y")
+        assert await verify(other, add=add) == {T0: MAPPING}
     fresh = await bench.restart()
-    assert await fresh.coordinator.verify("x", 1000, 0, [T0], add=False) == {T0: NONE}
+    assert await fresh.coordinator.verify(write(1000, 0, T0), add=False) == {T0: NONE}
     await fresh.stop()
 
 
@@ -459,7 +461,7 @@ async def test_verify_waits_for_the_transaction_before(start: Start) -> None:
     await bench.begin(T0, v2=True)
     bench.markers.hold()
     await bench.end(1000, 0, True, v2=True)
-    asked = asyncio.create_task(bench.coordinator.verify("x", 1000, 1, [T0], add=True))
+    asked = asyncio.create_task(bench.coordinator.verify(write(1000, 1, T0), add=True))
     await settle()
     assert not asked.done()
     bench.markers.release()
@@ -472,7 +474,7 @@ async def test_verify_does_not_wait_for_long(start: Start) -> None:
     await bench.begin(T0, v2=True)
     bench.markers.hold()
     await bench.end(1000, 0, True, v2=True)
-    asked = asyncio.create_task(bench.coordinator.verify("x", 1000, 1, [T0], add=True))
+    asked = asyncio.create_task(bench.coordinator.verify(write(1000, 1, T0), add=True))
     await settle()
     bench.clock.advance(99)
     await settle()
@@ -487,7 +489,7 @@ async def test_partitions_of_one_transaction_are_added_at_the_same_time(start: S
     bench = await start()
     await bench.init()
     asked = [
-        asyncio.create_task(bench.coordinator.verify("x", 1000, 0, [("t", index)], add=True))
+        asyncio.create_task(bench.coordinator.verify(write(1000, 0, ("t", index)), add=True))
         for index in range(10)
     ]
     assert await asyncio.gather(*asked) == [{("t", index): NONE} for index in range(10)]

@@ -30,6 +30,7 @@ from groupd.coordinator.transactions.table import TransactionTable
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.data import InitProducerIdRequest
 from groupd.protocol.messages.transactions import EndTxnRequest
+from tests.unit.transactions.harness import write
 
 BEFORE = {
     S.EMPTY: AT_REST,
@@ -83,7 +84,7 @@ class TransactionalId(RuleBasedStateMachine):
         self.submit(
             None,
             lambda _: self.table.add_partitions(
-                "x", producer_id, epoch, [("t", partition)], VERSIONS[who], self.now_ms
+                write(producer_id, epoch, ("t", partition)), VERSIONS[who], self.now_ms
             ),
         )
 

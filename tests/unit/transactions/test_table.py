@@ -29,6 +29,7 @@ from tests.unit.transactions.harness import (
     T0,
     T1,
     TIMEOUT_MS,
+    write,
 )
 
 NOW = 5_000
@@ -86,7 +87,7 @@ def init(made: TransactionTable, producer_id: int = -1, epoch: int = -1, fresh: 
 
 
 def add(made: TransactionTable, producer_id: int = ID, epoch: int = EPOCH, *, version: int = 0):
-    return lambda: made.add_partitions("x", producer_id, epoch, [T1], version, NOW)
+    return lambda: made.add_partitions(write(producer_id, epoch, T1), version, NOW)
 
 
 def end(
@@ -249,7 +250,7 @@ def test_the_first_partition_starts_the_transaction() -> None:
 
 def test_known_partitions_change_nothing() -> None:
     made = table(S.ONGOING)
-    assert made.add_partitions("x", ID, EPOCH, [T0], 0, NOW) == Answer()
+    assert made.add_partitions(write(ID, EPOCH, T0), 0, NOW) == Answer()
     assert made.entries["x"].pending is None
 
 
@@ -445,7 +446,7 @@ def test_ids_at_rest_expire(state: S) -> None:
 @pytest.mark.parametrize("pending", [None, S.ONGOING])
 def test_verify_tells_what_is_in_the_open_transaction(pending: S | None) -> None:
     made = table(S.ONGOING, pending=pending)
-    assert made.verify("x", ID, EPOCH, [T0, T1]) == {
+    assert made.verify(write(ID, EPOCH, T0, T1)) == {
         T0: NONE,
         T1: ErrorCode.TRANSACTION_ABORTABLE,
     }
@@ -463,13 +464,13 @@ def test_verify_tells_what_is_in_the_open_transaction(pending: S | None) -> None
 )
 def test_verify_refuses(state: S | None, producer_id: int, epoch: int, code: ErrorCode) -> None:
     with pytest.raises(ApiError) as raised:
-        table(state).verify("x", producer_id, epoch, [T0])
+        table(state).verify(write(producer_id, epoch, T0))
     assert raised.value.code is code
 
 
 @pytest.mark.parametrize("state", sorted(EXPIRING))
 def test_nothing_is_in_a_transaction_that_is_not_open(state: S) -> None:
-    assert table(state).verify("x", ID, EPOCH, [T0]) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
+    assert table(state).verify(write(ID, EPOCH, T0)) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
 
 
 # Bounds and shapes --------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from prometheus_client.exposition import generate_latest
 
 from groupd.coordinator.config import CoordinatorConfig, with_settings
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
-from groupd.coordinator.producers.transactions import Marker
+from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.workers import log_bytes, messages
-from groupd.coordinator.workers.messages import AdminAnswer, Health, Start, Verify
+from groupd.coordinator.workers.messages import AdminAnswer, Health, Start
 from groupd.coordinator.workers.metric_families import (
     MergedFamilies,
     decode_families,
@@ -117,8 +117,8 @@ def test_what_does_not_change_is_not_sent() -> None:
 
 
 def test_transactions() -> None:
-    asked = Verify("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)), True)
-    assert Verify.decode(asked.encode()) == asked
+    write = TransactionalWrite("tx", 7, 3, (("__consumer_offsets", 4), ("t", 0)))
+    assert messages.decode_write(messages.encode_write(write, True)) == (write, True)
     marker = Marker(7, 3, True, 9, 2)
     places = [("__consumer_offsets", 4)]
     assert messages.decode_marker(messages.encode_marker(marker, places)) == (marker, places)

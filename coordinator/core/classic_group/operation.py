@@ -1,0 +1,159 @@
+"""One input at work on one classic group: the outcome being built and the group's deadlines.
+
+Rules. Answers to parked requests are urgent: they rest on no record that is still to be written.
+Timers of a group: "classic-session" per member or pending id, "classic-join" and "classic-sync"
+per group (member ""). Setting a timer again replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from groupd.coordinator.core.classic_group.group import SESSION, ClassicGroup
+from groupd.coordinator.core.classic_group.member import ClassicGroupMember
+from groupd.coordinator.core.departures import identity
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestToken
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupReply, JoinProtocol, SyncGroupReply
+
+JOIN = "classic-join"
+SYNC = "classic-sync"
+
+NEW_MEMBER_TIMEOUT_MS = 300_000
+"""How long the first Join of a member may stay parked; Kafka has no setting for it."""
+
+
+class GroupOperation:
+    """`outcome` is completed by the functions that are given the op."""
+
+    __slots__ = ("group", "now", "outcome", "state")
+
+    def __init__(self, state: ShardState, group: ClassicGroup, now: Instant) -> None:
+        self.state = state
+        self.group = group
+        self.now = now
+        self.outcome = Outcome(replay=False)
+
+    def arm_session(self, member_id: str, timeout_ms: int) -> None:
+        arm_session(self.state, self.group, member_id, timeout_ms, self.now)
+
+    def arm_member(self, member: ClassicGroupMember) -> None:
+        """A full session from now."""
+        self.arm_session(member.member_id, member.session_timeout_ms)
+
+    def cancel_session(self, member_id: str) -> None:
+        self.state.deadlines.cancel((SESSION, self.group.group_id, member_id))
+
+    def arm_join(self, delay_ms: int) -> None:
+        self._arm(JOIN, delay_ms)
+
+    def cancel_join(self) -> None:
+        self.state.deadlines.cancel((JOIN, self.group.group_id, ""))
+
+    def arm_sync(self, delay_ms: int) -> None:
+        self._arm(SYNC, delay_ms)
+
+    def cancel_sync(self) -> None:
+        self.state.deadlines.cancel((SYNC, self.group.group_id, ""))
+
+    def synced(self, member_id: str) -> None:
+        """The member has sent its Sync of this generation."""
+        self.group.pending_sync.discard(member_id)
+        if not self.group.pending_sync:
+            self.cancel_sync()
+
+    def answer_join(self, member: ClassicGroupMember, reply: JoinGroupReply) -> None:
+        """Answer the member's parked Join, if there is one."""
+        token = self.group.take_join(member)
+        if token is not None:
+            self.outcome.urgent.append((token, reply))
+
+    def answer_sync(self, member: ClassicGroupMember, reply: SyncGroupReply) -> bool:
+        """True if a Sync was parked. Its session starts afresh: while parked, the client could
+        not heartbeat on this connection."""
+        token, member.sync_token = member.sync_token, None
+        if token is None:
+            return False
+        self.outcome.urgent.append((token, reply))
+        self.arm_member(member)
+        return True
+
+    def drop(self, member: ClassicGroupMember, kind: EventKind, cause: str) -> None:
+        """Remove a member; what it has parked is answered UNKNOWN_MEMBER_ID."""
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        self.answer_join(member, JoinGroupReply(unknown))
+        self.answer_sync(member, SyncGroupReply(unknown))
+        self.cancel_session(member.member_id)
+        self.group.remove(member.member_id)
+        self.member_event(kind, member, cause)
+
+    def forget_pending(self, member_id: str) -> None:
+        self.group.pending_members.discard(member_id)
+        self.cancel_session(member_id)
+
+    def member_event(self, kind: EventKind, member: ClassicGroupMember, cause: str) -> None:
+        """An event of a member that comes or goes: with who it is."""
+        who = identity(member.client_id, member.client_host, member.group_instance_id)
+        self.event(kind, member.member_id, cause, **who)
+
+    def event(self, kind: EventKind, member_id: str = "", cause: str = "", **details: Any) -> None:
+        self.outcome.events.append(
+            Event(kind, self.group.group_id, member_id, self.group.generation, cause, details)
+        )
+
+    def _arm(self, kind: str, delay_ms: int) -> None:
+        due = self.now.monotonic_ms + max(delay_ms, 0)
+        self.state.deadlines.set((kind, self.group.group_id, ""), due)
+
+
+def arm_session(
+    state: ShardState, group: ClassicGroup, member_id: str, timeout_ms: int, now: Instant
+) -> None:
+    key = (SESSION, group.group_id, member_id)
+    state.deadlines.set(key, now.monotonic_ms + timeout_ms)
+
+
+def cancel_timers(state: ShardState, group: ClassicGroup) -> None:
+    """All timers of a group that goes."""
+    for member_id in (*group.members, *group.pending_members):
+        state.deadlines.cancel((SESSION, group.group_id, member_id))
+    for kind in (JOIN, SYNC):
+        state.deadlines.cancel((kind, group.group_id, ""))
+
+
+OWNER = "classic-group"
+
+
+class GroupCreated(Struct, frozen=True):
+    """`previous`: the empty consumer group that the new one replaced."""
+
+    group: ClassicGroup
+    previous: Group | None
+
+
+class LeaderSynced(Struct, frozen=True):
+    """`assignments` by member id; a member without an entry gets b""."""
+
+    group: ClassicGroup
+    generation: int
+    assignments: Mapping[str, bytes]
+
+
+class StaticReplaced(Struct, frozen=True):
+    """What the answer, or the undoing, of a replacement in Stable needs. `token`: its Join;
+    the fields below `api_version` are the slot's before."""
+
+    group: ClassicGroup
+    member: ClassicGroupMember
+    token: RequestToken
+    api_version: int
+    old_id: str
+    leader_before: str | None
+    protocols: tuple[JoinProtocol, ...]
+    rebalance_timeout_ms: int
+    session_timeout_ms: int

@@ -1,0 +1,301 @@
+"""What is shown of a consumer group: epochs, members, and what it waits for, which is its target,
+the topics of regular expressions, or its members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from groupd.coordinator.core.assignors.api import Assignment
+from groupd.coordinator.core.consumer_group import deferred_target
+from groupd.coordinator.core.consumer_group.group import (
+    JOIN,
+    NO_TARGET,
+    PATIENCE,
+    REBALANCE,
+    SESSION,
+    SYNC,
+    ConsumerGroup,
+)
+from groupd.coordinator.core.consumer_group.member import (
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupMember,
+    MemberState,
+)
+from groupd.coordinator.core.consumer_group.regex import MIN_REFRESH_INTERVAL_MS
+from groupd.coordinator.core.consumer_group.subscription import (
+    TopicsChange,
+    is_refresh_due,
+    metadata_hash,
+)
+from groupd.coordinator.core.consumer_group.target_limits import RETRY_MS
+from groupd.coordinator.core.group_configs import (
+    assignment_interval_ms,
+)
+from groupd.coordinator.core.group_type import MemberIdentity, Place
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.slices import SLICE_ITEMS, spans
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.coordinator.core.waiting import Wait, due_in, named, topic_name, wait
+from groupd.protocol.messages import TopicId
+
+Partition = tuple[TopicId, int]
+
+
+class _Snapshot:
+    """What is shown of a group, at one moment: members and targets are immutable."""
+
+    __slots__ = ("image", "members", "targets")
+
+    def __init__(self, group: ConsumerGroup, image: MetadataImage) -> None:
+        self.members = [group.members[member_id] for member_id in group.sorted_member_ids()]
+        self.targets = dict(group.targets)
+        self.image = image
+
+    def parts(self) -> Iterator[list[ConsumerGroupMember]]:
+        """The members, some at a time."""
+        for some in spans(len(self.members), SLICE_ITEMS):
+            yield self.members[some]
+
+    def target(self, member: ConsumerGroupMember) -> Assignment:
+        return self.targets.get(member.member_id, NO_TARGET)
+
+
+def inspect(state: ShardState, group: ConsumerGroup, now: Instant) -> dict[str, Any]:
+    """`blocked`: what the group waits for. The lists are iterators: of this moment, but made when
+    they are read, as they may be long. None in them is no item but a point where other work may
+    run."""
+    snapshot = _Snapshot(group, state.image)
+    return {
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignment_timestamp_ms": group.assignment_timestamp_ms,
+        "resolved_regexes": {
+            pattern: list(group.regexes.topics_of(pattern)) for pattern in sorted(group.regexes)
+        },
+        "members": (_shown(snapshot, member) for member in snapshot.members),
+        "blocked": _waits(state, group, snapshot, now),
+    }
+
+
+def _shown(snapshot: _Snapshot, member: ConsumerGroupMember) -> dict[str, Any]:
+    image = snapshot.image
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "protocol": "consumer" if member.classic is None else "classic",
+        "state": member.state.name,
+        "member_epoch": member.member_epoch,
+        "previous_member_epoch": member.previous_member_epoch,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "subscribed_topic_names": list(member.subscribed_topic_names),
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "server_assignor": member.server_assignor,
+        "owned": named(member.assigned, image),
+        "pending_revocation": named(member.pending_revocation, image),
+        "target": named(snapshot.target(member), image),
+    }
+
+
+def awaited(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[dict[str, Any]]:
+    """No timer: the first heartbeat from then on computes the target (KIP-1263)."""
+    if group.assignment_epoch >= group.group_epoch:
+        return
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group.group_id))
+    due_ms = group.assignment_timestamp_ms + interval_ms
+    yield {
+        "kind": "consumer-next-target",
+        "member_id": "",
+        "in_ms": max(0, due_ms - now.wall_ms),
+    }
+
+
+def identify(group: ConsumerGroup, member_id: str) -> MemberIdentity:
+    member = group.members[member_id]
+    return MemberIdentity(
+        member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.member_epoch,
+    )
+
+
+def places(group: ConsumerGroup, member_id: str) -> frozenset[Place]:
+    """By topic id. Until it has confirmed a revocation, a member may still commit."""
+    member = group.members[member_id]
+    return frozenset(
+        (topic_id, partition)
+        for holdings in (member.assigned, member.pending_revocation)
+        for topic_id, partitions in holdings.items()
+        for partition in partitions
+    )
+
+
+def _waits(
+    state: ShardState, group: ConsumerGroup, snapshot: _Snapshot, now: Instant
+) -> Iterator[Wait | None]:
+    """Not empty while the group is Assigning or Reconciling, or has something to resolve. None: a
+    stop, as much has been looked at. First the group as a whole, then each wanted partition with
+    the member that still holds it, then members that nothing else explains."""
+    group_waits = [*_target(state, group, now), *_topics(state, group, now)]
+    deadlines = _Deadlines(state, group.group_id, now)
+    # Of this moment: the rest may be read later.
+    reconciling = group.state_name() == "Reconciling"
+    epoch = group.assignment_epoch
+    return _all(snapshot, group_waits, deadlines, epoch, reconciling)
+
+
+def _all(
+    snapshot: _Snapshot, first: list[Wait], deadlines: _Deadlines, epoch: int, reconciling: bool
+) -> Iterator[Wait | None]:
+    yield from first
+    explained: set[str] = set()
+    for entry in _partitions(snapshot, deadlines):
+        if entry is not None:
+            explained |= {entry["member_id"], entry["held_by"]}
+        yield entry
+    if not reconciling:
+        return
+    for members in snapshot.parts():
+        for member in members:
+            if member.member_id not in explained and not member.is_reconciled_to(epoch):
+                yield _member(snapshot, deadlines, member, epoch)
+        yield None
+
+
+class _Deadlines:
+    def __init__(self, state: ShardState, group_id: str, now: Instant) -> None:
+        self._deadlines = state.deadlines
+        self._group_id = group_id
+        self._now = now
+
+    def left_ms(self, member_id: str, *kinds: str) -> int | None:
+        """Of the first of the kinds that is set."""
+        for kind in kinds:
+            found = due_in(self._deadlines, (kind, self._group_id, member_id), self._now)
+            if found is not None:
+                return found
+        return None
+
+
+def _target(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[Wait]:
+    group_id = group.group_id
+    waiting = state.waiting_heartbeats.get(group_id)
+    if waiting is not None:
+        left_ms = due_in(state.deadlines, (PATIENCE, group_id, ""), now)
+        count = len(waiting.by_member)
+        yield wait(f"parked heartbeats ({count}) wait for the next target", "", left_ms)
+    if not group.members or group.group_epoch <= group.assignment_epoch:
+        return
+    interval_ms = assignment_interval_ms(state.config, state.group_configs.get(group_id))
+    due_ms = group.assignment_timestamp_ms + interval_ms - now.wall_ms
+    epoch = f"the target of epoch {group.group_epoch}"
+    if deferred_target.is_under_way(group, now):
+        yield wait(f"{epoch} is being computed")
+    elif deferred_target.has_failed(group, now):
+        yield wait(f"{epoch}: the assignor has failed and is tried again", "", RETRY_MS)
+    elif 0 < due_ms <= interval_ms:
+        why = f"{epoch} is not due yet (group.consumer.assignment.interval.ms)"
+        yield wait(why, "", due_ms)
+    elif group.rejoin_epoch == group.group_epoch:
+        yield wait(f"{epoch} is computed when a member on the classic protocol rejoins")
+    elif waiting is None:
+        yield wait(f"{epoch} is computed with the next heartbeat of a member")
+
+
+def _topics(state: ShardState, group: ConsumerGroup, now: Instant) -> Iterator[Wait]:
+    if group.group_id in state.regex_tasks:
+        yield wait("regular expressions are being resolved")
+    else:
+        unresolved = [one for one in group.regex_subscribers if group.regexes.get(one) is None]
+        if unresolved:
+            early_ms = group.regexes.refreshed_at_ms + MIN_REFRESH_INTERVAL_MS - now.wall_ms
+            in_ms = early_ms if 0 < early_ms <= MIN_REFRESH_INTERVAL_MS else None
+            why = f"the next heartbeat resolves the regular expression {min(unresolved)}"
+            yield wait(why, "", in_ms)
+    if group.members and is_refresh_due(group, now):
+        changed = metadata_hash(group, state.image, TopicsChange()) != group.metadata_hash
+        if changed:
+            yield wait("topics have changed: the next heartbeat makes a new target")
+
+
+def _partitions(snapshot: _Snapshot, deadlines: _Deadlines) -> Iterator[Wait | None]:
+    holders: dict[Partition, ConsumerGroupMember] = {}
+    for found in _wanted(snapshot):
+        if found is None:
+            yield None
+            continue
+        member, topic_id, partition = found
+        if not holders:
+            for one in snapshot.parts():
+                holders.update(_held(one))
+                yield None
+        holder = holders.get((topic_id, partition))
+        if holder is None or holder is member:
+            continue
+        revoking = partition in holder.pending_revocation.get(topic_id, {})
+        topic = topic_name(topic_id, snapshot.image)
+        told = "was told to give it up and has not confirmed"
+        not_told = "hears with its next heartbeat that it is to give it up"
+        yield wait(
+            f"waits for {topic}-{partition}: {holder.member_id} {told if revoking else not_told}",
+            member.member_id,
+            deadlines.left_ms(holder.member_id, *((REBALANCE,) if revoking else ()), SESSION),
+            topic=topic,
+            partition=partition,
+            held_by=holder.member_id,
+            revoking=revoking,
+        )
+
+
+def _wanted(snapshot: _Snapshot) -> Iterator[tuple[ConsumerGroupMember, TopicId, int] | None]:
+    """What members do not have of their targets. None: a stop."""
+    for members in snapshot.parts():
+        for member in members:
+            target = snapshot.target(member)
+            for topic_id in sorted(target):
+                mine = member.assigned.get(topic_id, {})
+                for partition in target[topic_id]:
+                    if partition not in mine:
+                        yield member, topic_id, partition
+        yield None
+
+
+def _held(members: Iterable[ConsumerGroupMember]) -> dict[Partition, ConsumerGroupMember]:
+    return {
+        (topic_id, partition): member
+        for member in members
+        for holdings in (member.assigned, member.pending_revocation)
+        for topic_id, partitions in holdings.items()
+        for partition in partitions
+    }
+
+
+def _member(
+    snapshot: _Snapshot, deadlines: _Deadlines, member: ConsumerGroupMember, epoch: int
+) -> Wait:
+    member_id = member.member_id
+    kinds: tuple[str, ...] = (SESSION,)
+    if member.member_epoch == LEAVE_STATIC_EPOCH:
+        why = "left for a while: what it had is kept until its session ends"
+    elif member.state == MemberState.UNREVOKED_PARTITIONS:
+        names = [
+            f"{topic_name(topic_id, snapshot.image)}-{partition}"
+            for topic_id in sorted(member.pending_revocation)
+            for partition in sorted(member.pending_revocation[topic_id])
+        ]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        what = f"{names[0]}{more}" if names else "partitions"
+        why, kinds = f"has to confirm that it gave up {what}", (REBALANCE, JOIN, SESSION)
+    elif member.classic is not None:
+        joined = deadlines.left_ms(member_id, SYNC) is not None
+        why = "has to send SyncGroup" if joined else "has to rejoin"
+        kinds = (SYNC, SESSION) if joined else (JOIN, SESSION)
+    else:
+        why = f"hears of the target of epoch {epoch} with its next heartbeat"
+    return wait(why, member_id, deadlines.left_ms(member_id, *kinds))

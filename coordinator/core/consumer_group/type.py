@@ -1,0 +1,75 @@
+"""The consumer group type (KIP-848): ConsumerGroupHeartbeat."""
+
+from __future__ import annotations
+
+from groupd.coordinator.core.consumer_group import (
+    deferred_target,
+    describe,
+    fence,
+    heartbeat,
+    inspect,
+    log_views,
+    regex,
+    replay,
+    shared_target,
+    subscription,
+    timers,
+)
+from groupd.coordinator.core.consumer_group.group import (
+    GATHERING_KINDS,
+    REBALANCE,
+    SESSION,
+    TYPE_NAME,
+)
+from groupd.coordinator.core.group_type import GroupType, Meter
+from groupd.coordinator.core.queries import DescribeConsumerGroup
+from groupd.coordinator.core.types import EventKind
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.records.schema import (
+    ConsumerGroupCurrentMemberKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupTargetMetadataKey,
+)
+
+CONSUMER = GroupType(
+    name=TYPE_NAME,
+    group_key=ConsumerGroupMetadataKey,
+    states=("Empty", "Assigning", "Reconciling", "Stable", "Dead"),
+    meters=(
+        Meter(
+            "consumer_group_rebalance",
+            EventKind.TARGET_INSTALLED,
+            "Target assignments of consumer groups",
+        ),
+    ),
+    requests={
+        ConsumerGroupHeartbeatRequest: heartbeat.handle,
+        DescribeConsumerGroup: describe.handle,
+    },
+    replay=replay.APPLIERS,
+    deadlines={
+        SESSION: fence.expire,
+        REBALANCE: fence.expire,
+        **dict.fromkeys(GATHERING_KINDS, shared_target.expire),
+    },
+    tasks={regex.TASK_KIND: regex.complete, deferred_target.TASK_KIND: shared_target.task_done},
+    on_loaded=timers.on_loaded,
+    on_metadata=subscription.on_metadata,
+    unload=shared_target.unload,
+    inspect=inspect.inspect,
+    awaited=inspect.awaited,
+    identify=inspect.identify,
+    places=inspect.places,
+    logged={
+        ConsumerGroupMemberMetadataKey: log_views.member_metadata,
+        ConsumerGroupMetadataKey: log_views.group_metadata,
+        ConsumerGroupCurrentMemberKey: log_views.current_member,
+    },
+    epochs={
+        ConsumerGroupMetadataKey: ("group epoch", "epoch"),
+        ConsumerGroupTargetMetadataKey: ("target epoch", "assignment_epoch"),
+    },
+    record_problems={ConsumerGroupCurrentMemberKey: log_views.current_member_problems},
+    group_problems=log_views.group_problems,
+)

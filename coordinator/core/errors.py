@@ -1,0 +1,21 @@
+"""Failures of groups of any type that are not plain protocol answers."""
+
+from __future__ import annotations
+
+from groupd.protocol.errors import ApiError, ErrorCode
+
+
+class ReplayError(Exception):
+    """The log contradicts the state it built (offsets spec 5.2 "Fatal"): the shard must fail."""
+
+
+class AssignorFailed(ApiError):
+    """The assignor raised, gave an invalid target or is no longer configured.
+
+    Clients see UNKNOWN_SERVER_ERROR without a message; `fault` is for the operator.
+    """
+
+    def __init__(self, assignor: str, fault: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        self.assignor = assignor
+        self.fault = fault

@@ -1,0 +1,22 @@
+"""All group types. A new one is a folder beside `consumer_group` and a line in this list."""
+
+from __future__ import annotations
+
+from groupd.coordinator.core.classic_group.type import CLASSIC
+from groupd.coordinator.core.consumer_group.type import CONSUMER
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_type import GroupType
+from groupd.coordinator.core.interop.migration import hosting_classic_members
+
+GROUP_TYPES: list[GroupType] = [
+    CLASSIC,
+    hosting_classic_members(CONSUMER),
+]
+
+
+def type_of(group: Group) -> GroupType:
+    """Raises LookupError for a group whose type is not listed."""
+    for group_type in GROUP_TYPES:
+        if group_type.name == group.type_name:
+            return group_type
+    raise LookupError(f"no group type {group.type_name}")

@@ -1,0 +1,84 @@
+"""Where classic and consumer groups meet: the answers to what `core.migration` asks, and the
+requests of the classic protocol that consumer groups answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from groupd.coordinator.core.classic_group.group import ClassicGroup
+from groupd.coordinator.core.consumer_group.group import (
+    JOIN,
+    SYNC,
+    ConsumerGroup,
+)
+from groupd.coordinator.core.consumer_group.lookup import JoinedGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.group_type import GroupType
+from groupd.coordinator.core.interop import (
+    classic_join,
+    classic_members,
+    classic_requests,
+    downgrade,
+    upgrade,
+)
+from groupd.coordinator.core.interop.downgrade import appended
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import EventKind, Instant, Outcome
+from groupd.protocol.messages.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+
+
+def hosting_classic_members(consumer: GroupType) -> GroupType:
+    """The consumer type with members that still speak the classic protocol."""
+    return replace(
+        consumer,
+        hosted={
+            JoinGroupRequest: classic_join.handle,
+            SyncGroupRequest: classic_requests.sync,
+            HeartbeatRequest: classic_requests.heartbeat,
+            LeaveGroupRequest: classic_requests.leave,
+        },
+        deadlines={
+            **consumer.deadlines,
+            JOIN: classic_members.expire,
+            SYNC: classic_members.expire,
+        },
+        completions={**consumer.completions, downgrade.OWNER: appended},
+    )
+
+
+class OnlineMigration:
+    """The `core.migration.Migration` of every shard. Empty groups make way under any migration
+    policy; groups with members are converted if the policy allows it."""
+
+    def may_become_classic(self, group: Group) -> bool:
+        return isinstance(group, ConsumerGroup) and group.is_empty()
+
+    def joined_by_consumer(self, state: ShardState, group: Group) -> JoinedGroup | None:
+        if not isinstance(group, ClassicGroup):
+            return None
+        if group.is_empty():
+            return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
+        done = upgrade.convert(state, group)
+        return JoinedGroup(done.group, records=list(done.records), conversion=done)
+
+    def without_members(
+        self,
+        state: ShardState,
+        group: ConsumerGroup,
+        leaving: Sequence[ConsumerGroupMember],
+        kind: EventKind,
+        cause: str,
+        now: Instant,
+        causes: Mapping[str, str],
+    ) -> Outcome | None:
+        if not downgrade.permitted_without(state.config, group, leaving):
+            return None
+        return downgrade.without_members(state, group, leaving, kind, cause, now, causes)

@@ -1,0 +1,59 @@
+"""What may happen when a member of one protocol meets a group of another type.
+
+Group types do not know each other. Where one of them finds a group that is not its own, or is about
+to become another type, it asks the shard's `Migration`; `core.interop` has the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from groupd.coordinator.core.group import Group
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
+
+if TYPE_CHECKING:
+    from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+    from groupd.coordinator.core.consumer_group.lookup import JoinedGroup
+    from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
+    from groupd.coordinator.core.state import ShardState
+
+
+class Conversion(Protocol):
+    """A group that is becoming a consumer group by the records of the operation under way."""
+
+    def event(self) -> Event:
+        """Tells of the conversion."""
+        ...
+
+    def finish(self, state: ShardState, now: Instant, outcome: Outcome) -> None:
+        """Soft state, once nothing can fail any more."""
+        ...
+
+
+class Migration(Protocol):
+    """The conversions that a shard knows."""
+
+    def may_become_classic(self, group: Group) -> bool:
+        """Whether a new classic group may take the place of a group of another type."""
+        ...
+
+    def joined_by_consumer(self, state: ShardState, group: Group) -> JoinedGroup | None:
+        """The consumer group that takes the place of a group of another type when a member joins
+        it with ConsumerGroupHeartbeat; None if there is no way. Changes nothing. Raises
+        GROUP_ID_NOT_FOUND with the reason when the group must stay."""
+        ...
+
+    def without_members(
+        self,
+        state: ShardState,
+        group: ConsumerGroup,
+        leaving: Sequence[ConsumerGroupMember],
+        kind: EventKind,
+        cause: str,
+        now: Instant,
+        causes: Mapping[str, str],
+    ) -> Outcome | None:
+        """The outcome of members' leaving where the group becomes a classic one by it; None if it
+        stays a consumer group. Arguments as of `fence.fence_members`."""
+        ...

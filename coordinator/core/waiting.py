@@ -1,0 +1,42 @@
+"""What the inspection of every group type is made of: entries of `blocked`, and topics by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
+from groupd.coordinator.core.metadata_image import MetadataImage
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.messages import TopicId
+
+Wait = dict[str, Any]
+"""One entry of `blocked`: what a group waits for, in words and in numbers."""
+
+
+def wait(why: str, member_id: str = "", in_ms: int | None = None, **place: Any) -> Wait:
+    """`member_id`: the member that waits or is waited for; "" = the group as a whole. `in_ms`:
+    when the coordinator stops waiting, whatever happens; None = there is no such time."""
+    return {"member_id": member_id, **place, "why": why, "in_ms": in_ms}
+
+
+def due_in(deadlines: Deadlines, key: DeadlineKey, now: Instant) -> int | None:
+    """Milliseconds until a deadline; None if it is not set."""
+    at_ms = deadlines.due(key)
+    return None if at_ms is None else max(0, at_ms - now.monotonic_ms)
+
+
+def topic_name(topic: str | TopicId, image: MetadataImage) -> str:
+    """The name of a topic id; the id in hex for a topic that is gone. A name stays as it is."""
+    if isinstance(topic, str):
+        return topic
+    known = image.by_id.get(topic)
+    return topic.hex() if known is None else known.name
+
+
+def named(
+    partitions: Mapping[TopicId, Iterable[int]], image: MetadataImage
+) -> dict[str, list[int]]:
+    """Topic name -> partitions, both ascending."""
+    by_name = {topic_name(topic_id, image): sorted(p) for topic_id, p in partitions.items()}
+    return dict(sorted(by_name.items()))

@@ -1,0 +1,120 @@
+"""The Prometheus collectors of the daemon's parts: transactions, cleaners, event loop, telemetry.
+
+They are read from plain counters when scraped. `metrics.py` has those of the broker and its
+sockets, `group_metrics.py` those of the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from groupd.coordinator.cleaning.topic_cleaner import TopicCleaner
+from groupd.coordinator.runtime.cleaner import Cleaner
+from groupd.coordinator.runtime.loop_stalls import LoopStalls
+from groupd.coordinator.server.families import gauge, labelled, total
+from groupd.coordinator.topics.telemetry import Telemetry
+from groupd.coordinator.transactions.coordinator import TransactionCoordinator
+from groupd.coordinator.transactions.metadata import TransactionState
+
+PREFIX = "kafka_server_transaction_coordinator_metrics_"
+
+RESULTS = ("committed", "aborted", "timed_out", "expired")
+
+NEVER_AT_REST = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+
+NS_PER_S = 1_000_000_000
+
+
+class TransactionMetrics(Collector):
+    """Transactional ids, what became of transactions, and how the markers go."""
+
+    def __init__(self, transactions: TransactionCoordinator) -> None:
+        self._transactions = transactions
+
+    def collect(self) -> Iterable[Metric]:
+        state_log, markers = self._transactions.log, self._transactions.markers
+        yield gauge(
+            PREFIX + "partition_load_time_max", "Load of the transactions, ms.", state_log.load_ms
+        )
+        states = {
+            state.shown: count
+            for state, count in state_log.table.count_states().items()
+            if state not in NEVER_AT_REST
+        }
+        yield labelled("groupd_transactional_ids", "Transactional ids by state.", "state", states)
+        results = CounterMetricFamily(
+            "groupd_transactions", "What became of transactions and ids.", labels=["result"]
+        )
+        for result in RESULTS:
+            results.add_metric([result], self._transactions.counts[result])
+        yield results
+        yield total("groupd_transaction_markers", "Markers written.", markers.written)
+        yield total(
+            "groupd_transaction_marker_retries", "Rounds of markers to repeat.", markers.retries
+        )
+        records = state_log.durable_offset - state_log.start_offset
+        yield gauge("groupd_transaction_log_records", "Records in the log of ids.", records)
+
+
+class LogCollector(Collector):
+    """The cleaner of the shards, and the event loop."""
+
+    def __init__(self, cleaner: Cleaner, stalls: LoopStalls) -> None:
+        self._cleaner = cleaner
+        self._stalls = stalls
+
+    def collect(self) -> Iterable[Metric]:
+        stats = self._cleaner.stats
+        yield total("groupd_cleaner_runs", "Logs cleaned.", stats.runs)
+        yield total("groupd_cleaner_records_read", "Records the cleaner has read.", stats.read)
+        yield total("groupd_cleaner_records_dropped", "Records left out by it.", stats.dropped)
+        yield total("groupd_cleaner_failures", "Cleanings that failed.", stats.failures)
+        yield gauge(
+            "groupd_cleaner_dirty_records",
+            "Records that a start would read uncompacted.",
+            self._cleaner.dirty_records,
+        )
+        longest = self._stalls.longest_ns() / NS_PER_S
+        yield gauge("groupd_event_loop_stall_seconds", "Longest stall of the last minute.", longest)
+        yield total("groupd_event_loop_delays", "Stalls of 10 ms and more.", self._stalls.delays)
+        yield total("groupd_event_loop_stalls", "Stalls of 50 ms and more.", self._stalls.stalls)
+
+
+class TopicCleaningCollector(Collector):
+    """Of the main process: it has the topics."""
+
+    def __init__(self, cleaner: TopicCleaner) -> None:
+        self._cleaner = cleaner
+
+    def collect(self) -> Iterable[Metric]:
+        deleted, compacted = self._cleaner.retention.deleted, self._cleaner.compaction.compacted
+        yield total("groupd_retention_batches_deleted", "Batches that were too old.", deleted.rows)
+        yield total("groupd_retention_bytes_deleted", "Their bytes.", deleted.size)
+        yield total("groupd_compaction_runs", "Partitions of topics compacted.", compacted.runs)
+        yield total("groupd_compaction_records_read", "Records looked at.", compacted.read)
+        yield total("groupd_compaction_records_dropped", "Records left out.", compacted.dropped)
+        yield total(
+            "groupd_topic_cleaning_failures",
+            "Retention and compaction of topics that failed.",
+            self._cleaner.failures,
+        )
+
+
+class TelemetryCollector(Collector):
+    """What clients have pushed."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def collect(self) -> Iterable[Metric]:
+        telemetry = self._telemetry
+        yield gauge("groupd_telemetry_clients", "Clients known by telemetry.", telemetry.clients)
+        yield total("groupd_telemetry_pushes", "Pushes of clients' metrics.", telemetry.pushes)
+        yield total("groupd_telemetry_bytes", "Bytes of metrics pushed.", telemetry.bytes)
+        yield total(
+            "groupd_telemetry_refused", "Telemetry requests that were refused.", telemetry.refused
+        )

@@ -1,0 +1,5 @@
+"""An invented group type: a raffle, in which every member holds one numbered ticket until the draw.
+
+It shows what a group type consists of. A real one is such a folder under `coordinator/core`, its
+messages and records under `protocol`, and a line in `coordinator/core/group_types.py`.
+"""

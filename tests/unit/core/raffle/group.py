@@ -1,0 +1,137 @@
+"""A raffle, its records and how they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from groupd.coordinator.core.deadlines import Deadlines
+from groupd.coordinator.core.group import ExpirationBase, commit_time
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Instant
+from groupd.protocol.errors import ApiError, ErrorCode
+from groupd.protocol.messages.offsets import CommitTopic
+from groupd.protocol.records.schema import Record
+
+TYPE_NAME = "raffle"
+DRAW = "raffle-draw"
+"""Deadline of a raffle: the draw."""
+
+
+class RaffleKey(Struct, frozen=True):
+    """Type 120."""
+
+    group: str
+
+
+class RaffleValue(Struct, frozen=True):
+    """`epoch` grows with every ticket."""
+
+    epoch: int
+
+
+class TicketKey(Struct, frozen=True):
+    """Type 121."""
+
+    group: str
+    member_id: str
+
+
+class TicketValue(Struct, frozen=True):
+    client_id: str
+    number: int
+
+
+class Ticket(Struct, frozen=True):
+    """A member of the group."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    number: int
+
+
+class Raffle:
+    """Implements `coordinator.core.group.Group`."""
+
+    type_name = TYPE_NAME
+    protocol_type = TYPE_NAME
+    holds_offsets = False
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.members: dict[str, Ticket] = {}
+
+    def state_name(self) -> str:
+        return "Open" if self.members else "Empty"
+
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def awaits_members(self) -> bool:
+        return False
+
+    def check_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        topics: Sequence[CommitTopic],
+        *,
+        api_version: int,
+        transactional: bool,
+        skip_partition: Callable[[str, int], bool],
+    ) -> None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def on_offset_commit(
+        self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
+    ) -> None:
+        """Never called: no commit passes the check."""
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def check_offset_delete(self) -> None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return False
+
+    def offset_expiration_base(self) -> ExpirationBase:
+        return commit_time
+
+    def cancel_deadlines(self, deadlines: Deadlines) -> None:
+        deadlines.cancel((DRAW, self.group_id, ""))
+
+    def tombstones(self) -> list[Record]:
+        return [Record(RaffleKey(self.group_id))]
+
+
+def replay_raffle(state: ShardState, key: RaffleKey, value: RaffleValue | None) -> None:
+    if value is None:
+        state.groups.pop(key.group, None)
+    else:
+        raffle_of(state, key.group).epoch = value.epoch
+
+
+def replay_ticket(state: ShardState, key: TicketKey, value: TicketValue | None) -> None:
+    members = raffle_of(state, key.group).members
+    if value is None:
+        members.pop(key.member_id, None)
+    else:
+        members[key.member_id] = Ticket(key.member_id, value.client_id, "/127.0.0.1", value.number)
+
+
+def raffle_of(state: ShardState, group_id: str) -> Raffle:
+    """The group, made if there is none."""
+    group = state.groups.get(group_id)
+    if not isinstance(group, Raffle):
+        group = state.groups[group_id] = Raffle(group_id)
+    return group

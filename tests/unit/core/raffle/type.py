@@ -1,0 +1,158 @@
+"""The type: requests, deadline, views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from groupd.coordinator.core.deadlines import DeadlineKey
+from groupd.coordinator.core.group_type import (
+    GroupType,
+    LoggedEvent,
+    LoggedEventKind,
+    MemberIdentity,
+    Meter,
+    Place,
+)
+from groupd.coordinator.core.metadata_image import MetadataDelta
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext, Task
+from groupd.coordinator.core.waiting import due_in, wait
+from groupd.protocol.records.schema import Record
+from tests.unit.core.raffle.group import (
+    DRAW,
+    TYPE_NAME,
+    Raffle,
+    RaffleKey,
+    RaffleValue,
+    TicketKey,
+    TicketValue,
+    raffle_of,
+    replay_raffle,
+    replay_ticket,
+)
+
+DRAW_MS = 60_000
+
+
+class BuyTicket(Struct, frozen=True):
+    """The request by which a member joins; answered with its number."""
+
+    group_id: str
+    member_id: str
+
+
+class DescribeRaffle(Struct, frozen=True):
+    """Answered with the numbers by member id."""
+
+    group_id: str
+
+
+def buy(state: ShardState, context: RequestContext, request: BuyTicket, now: Instant) -> Outcome:
+    group = state.groups.get(request.group_id) or Raffle(request.group_id)
+    assert isinstance(group, Raffle)
+    epoch = group.epoch + 1
+    state.deadlines.set((DRAW, request.group_id, ""), now.monotonic_ms + DRAW_MS)
+    return Outcome(
+        records=[
+            Record(
+                TicketKey(request.group_id, request.member_id),
+                TicketValue(context.client_id, epoch),
+            ),
+            Record(RaffleKey(request.group_id), RaffleValue(epoch)),
+        ],
+        replies=[(context.token, epoch)],
+        gate=request.group_id,
+        events=[Event(EventKind.MEMBER_JOINED, request.group_id, request.member_id, epoch)],
+        tasks=[Task("raffle-shuffle", request.group_id, lambda: epoch)],
+    )
+
+
+def describe(
+    state: ShardState, context: RequestContext, request: DescribeRaffle, now: Instant
+) -> Outcome:
+    members = raffle_of(state, request.group_id).members
+    shown = {member_id: ticket.number for member_id, ticket in members.items()}
+    return Outcome(replies=[(context.token, shown)], gate=request.group_id)
+
+
+def draw(state: ShardState, key: DeadlineKey, now: Instant) -> Outcome:
+    """All tickets go."""
+    group = raffle_of(state, key[1])
+    return Outcome(
+        records=[Record(TicketKey(group.group_id, member_id)) for member_id in group.members],
+        events=[Event(EventKind.REBALANCE_COMPLETED, group.group_id)],
+    )
+
+
+def shuffled(state: ShardState, task: Task, result: Any, now: Instant) -> Outcome:
+    return Outcome(records=[Record(RaffleKey(task.group_id), RaffleValue(result + 1))])
+
+
+def on_loaded(state: ShardState, now: Instant) -> Outcome:
+    for group in state.groups.values():
+        if isinstance(group, Raffle):
+            state.deadlines.set((DRAW, group.group_id, ""), now.monotonic_ms + DRAW_MS)
+    return Outcome()
+
+
+def on_metadata(state: ShardState, delta: MetadataDelta) -> None:
+    """A topic that is created opens a raffle of its name."""
+    for name in delta.created:
+        raffle_of(state, name)
+
+
+def unload(state: ShardState) -> Outcome:
+    return Outcome(urgent=[(7, "closed")])
+
+
+def inspect(state: ShardState, group: Raffle, now: Instant) -> dict[str, Any]:
+    left_ms = due_in(state.deadlines, (DRAW, group.group_id, ""), now)
+    return {
+        "epoch": group.epoch,
+        "members": [{"member_id": one.member_id} for one in group.members.values()],
+        "blocked": [wait("the draw is still to come", "", left_ms)],
+    }
+
+
+def identify(group: Raffle, member_id: str) -> MemberIdentity:
+    ticket = group.members[member_id]
+    return MemberIdentity(member_id, None, ticket.client_id, ticket.client_host, group.epoch)
+
+
+def places(group: Raffle, member_id: str) -> frozenset[Place]:
+    """The number is a partition of the topic "prizes"."""
+    return frozenset({("prizes", group.members[member_id].number)})
+
+
+def bought(before: Any, key: TicketKey, value: TicketValue | None) -> Iterator[LoggedEvent]:
+    joined = LoggedEventKind.MEMBER_LEFT if value is None else LoggedEventKind.MEMBER_JOINED
+    yield joined, key.member_id, -1, {}
+
+
+def problems(group: Raffle) -> Iterator[str]:
+    if any(ticket.number > group.epoch for ticket in group.members.values()):
+        yield f"raffle {group.group_id} has a ticket from the future"
+
+
+RAFFLE = GroupType(
+    name=TYPE_NAME,
+    group_key=RaffleKey,
+    states=("Empty", "Open"),
+    meters=(Meter("raffle_draw", EventKind.REBALANCE_COMPLETED, "Draws of raffles"),),
+    requests={BuyTicket: buy, DescribeRaffle: describe},
+    replay={RaffleKey: replay_raffle, TicketKey: replay_ticket},
+    deadlines={DRAW: draw},
+    tasks={"raffle-shuffle": shuffled},
+    on_loaded=on_loaded,
+    on_metadata=on_metadata,
+    unload=unload,
+    inspect=inspect,
+    identify=identify,
+    places=places,
+    logged={TicketKey: bought},
+    epochs={RaffleKey: ("raffle epoch", "epoch")},
+    group_problems=problems,
+)

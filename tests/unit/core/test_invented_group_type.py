@@ -1,0 +1,189 @@
+"""A group type is a folder and a line: the invented one in `raffle` joins, persists, is described,
+listed, inspected and measured, tells its history, and is dumped and verified by the log tools,
+without a change anywhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from prometheus_client.exposition import generate_latest
+
+from groupd.coordinator.core import inspection
+from groupd.coordinator.core.group_types import GROUP_TYPES
+from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
+from groupd.coordinator.core.shard import GroupCoordinatorShard
+from groupd.coordinator.core.state import ShardState
+from groupd.coordinator.core.types import AppliedAt, Instant, RequestContext, Task
+from groupd.coordinator.history.authors import Authors
+from groupd.coordinator.history.changes import LoggedGroupEvent
+from groupd.coordinator.history.ledger import GroupLedger
+from groupd.coordinator.history.stream import GroupStream
+from groupd.coordinator.logtools.dump import json_line, text_line
+from groupd.coordinator.logtools.entries import entries_of
+from groupd.coordinator.logtools.findings import Counts
+from groupd.coordinator.logtools.record_json import record_of
+from groupd.coordinator.logtools.replay_checks import ReplayChecks
+from groupd.coordinator.server.connection_stats import ConnectionStats
+from groupd.coordinator.server.metrics import make_registry
+from groupd.protocol.errors import ErrorCode
+from groupd.protocol.messages.classic_group import JoinGroupRequest, JoinProtocol
+from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from groupd.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    ListedGroup,
+    ListGroupsRequest,
+)
+from groupd.protocol.records import codec
+from groupd.protocol.records.batch import iter_batches
+from tests.unit.core.raffle.group import DRAW, RaffleKey, RaffleValue
+from tests.unit.core.raffle.records import RECORDS
+from tests.unit.core.raffle.type import RAFFLE, BuyTicket, DescribeRaffle
+from tests.unit.history.harness import LoggedShard
+from tests.unit.runtime.harness import Bench
+
+NOW = Instant(1_000, 1_700_000_000_000)
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """The line in the table; the layouts of its records go with those of `protocol/records`."""
+    by_prefix = {one.number.to_bytes(2, "big"): one for one in RECORDS}
+    by_key = {one.key: one for one in RECORDS}
+    with patch.dict(codec.TYPES_BY_PREFIX, by_prefix), patch.dict(codec.TYPES_BY_KEY, by_key):
+        GROUP_TYPES.append(RAFFLE)
+        yield
+        GROUP_TYPES.remove(RAFFLE)
+
+
+@pytest.fixture
+def log() -> LoggedShard:
+    """Two tickets of raffle "r"."""
+    log = LoggedShard()
+    assert [log.request(BuyTicket("r", member_id)) for member_id in ("m1", "m2")] == [1, 2]
+    return log
+
+
+def replayed(log: LoggedShard) -> GroupCoordinatorShard:
+    """A shard that has read the batches, as a loader does."""
+    shard = GroupCoordinatorShard(ShardState(log.shard.state.config, lambda: "id", {}))
+    for payload in log.batches:
+        for entry in GroupStream("r").entries(payload):
+            assert entry.record is not None
+            shard.replay(entry.record, AppliedAt(entry.offset))
+    return shard
+
+
+def test_it_joins_is_described_and_listed(log: LoggedShard) -> None:
+    assert log.request(DescribeRaffle("r")) == {"m1": 1, "m2": 2}
+    reply = log.request(ListGroupsRequest(types_filter=("Raffle",)))
+    assert reply.groups == (ListedGroup("r", "raffle", "Open", "raffle"),)
+
+
+def test_it_persists(log: LoggedShard) -> None:
+    assert vars(replayed(log).state.groups["r"]) == vars(log.shard.state.groups["r"])
+
+
+def test_its_timer_runs_also_after_a_load(log: LoggedShard) -> None:
+    for shard in (log.shard, loaded := replayed(log)):
+        if shard is loaded:
+            shard.on_loaded(NOW)
+        outcome = shard.expire((DRAW, "r", ""), NOW)
+        assert [record.key.member_id for record in outcome.records] == ["m1", "m2"]  # type: ignore[union-attr]
+
+
+def test_its_tasks_metadata_and_parked_requests_reach_it(log: LoggedShard) -> None:
+    done = log.shard.task_done(Task("raffle-shuffle", "r", lambda: 2), 2, NOW)
+    assert [record.value for record in done.records] == [RaffleValue(3)]
+    log.shard.on_metadata(MetadataDelta(MetadataImage(), frozenset({"new"})), NOW)
+    assert log.shard.state.groups["new"].state_name() == "Empty"
+    assert log.shard.unload().urgent == [(7, "closed")]
+
+
+def test_it_is_inspected(log: LoggedShard) -> None:
+    state = log.shard.state
+    shown = inspection.inspect_group(state, "r", log.now)
+    assert shown is not None
+    assert (shown["type"], shown["state"], shown["epoch"]) == ("raffle", "Open", 2)
+    assert [one["kind"] for one in shown["deadlines"]] == [DRAW]
+    assert inspection.list_group_summaries(state) == [
+        {"group_id": "r", "type": "raffle", "state": "Open"}
+    ]
+    offsets = inspection.inspect_offsets(state, log.shard.offsets.store, "r", {}, log.now)
+    assert offsets is not None
+    owners = [(one["topic"], one["partition"], one["member_id"]) for one in offsets["partitions"]]
+    assert owners == [("prizes", 1, "m1"), ("prizes", 2, "m2")]
+
+
+async def test_it_is_measured(log: LoggedShard) -> None:
+    def with_raffle(shard: GroupCoordinatorShard) -> None:
+        shard.state.groups.update(log.shard.state.groups)
+
+    bench = await Bench(change=with_raffle).start()
+    lines = generate_latest(make_registry(bench.broker, ConnectionStats(), None)).decode()
+    prefix = "kafka_server_group_coordinator_metrics_"
+    assert f'{prefix}group_count{{protocol="raffle"}} 1.0' in lines
+    assert f'{prefix}raffle_group_count{{state="Open"}} 1.0' in lines
+    assert f'{prefix}raffle_group_count{{state="Empty"}} 0.0' in lines
+    assert f"{prefix}raffle_draw_rate 0.0" in lines
+    await bench.broker.close()
+
+
+def test_it_has_a_history(log: LoggedShard) -> None:
+    ledger, stream = GroupLedger("r"), GroupStream("r")
+    changes: list[Any] = []
+    for payload in log.batches:
+        changes += ledger.apply(list(stream.entries(payload)))
+    assert [one.member_id for one in changes if isinstance(one, LoggedGroupEvent)] == ["m1", "m2"]
+    assert ledger.group is not None
+    authors = Authors()
+    authors.group_changed(ledger.group, RaffleKey("r"))
+    author = authors.of(ledger.group, "prizes", b"p" * 16, 2)
+    assert (author.member_id, author.epoch) == ("m2", 2)
+
+
+def test_it_is_dumped_and_its_json_is_read_back(log: LoggedShard) -> None:
+    (batch,) = iter_batches(log.batches[0])
+    ticket, raffle = entries_of(batch)
+    shown = json.loads(json_line("log", 0, ticket))
+    assert shown["key"] == {"type": 121, "data": {"groupId": "r", "memberId": "m1"}}
+    assert shown["value"]["data"] == {"clientId": "", "number": 1}
+    assert record_of(shown["key"], shown["value"]) == ticket.record
+    assert " type-120 groupId=r -> epoch=1" in text_line("log", raffle)
+
+
+def test_it_is_verified(log: LoggedShard) -> None:
+    checks = ReplayChecks(0, None)
+    log.write([])
+    found = []
+    for payload in log.batches:
+        (batch,) = iter_batches(payload)
+        for entry in entries_of(batch):
+            found += checks.add(entry)
+    assert (found, list(checks.end(Counts()))) == ([], [])
+
+
+def test_other_types_keep_out_of_it(log: LoggedShard) -> None:
+    context = RequestContext(7, 9)
+    joining = JoinGroupRequest("r", 10_000, 10_000, "", "consumer", (JoinProtocol("x", b""),))
+    refused = log.shard.handle(context, joining, NOW).replies[0][1]
+    assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    heartbeat = ConsumerGroupHeartbeatRequest("r", "m", 0, rebalance_timeout_ms=1000)
+    with pytest.raises(Exception, match="is not a consumer group"):
+        log.shard.handle(context, heartbeat, NOW)
+
+
+def test_it_is_deleted_when_it_is_empty(log: LoggedShard) -> None:
+    def delete() -> ErrorCode:
+        outcome = log.shard.handle(RequestContext(7, 2), DeleteGroupsRequest(("r",)), NOW)
+        log.write(outcome.records)
+        code: ErrorCode = outcome.replies[0][1].results[0].error
+        return code
+
+    assert delete() is ErrorCode.NON_EMPTY_GROUP
+    log.write(log.shard.expire((DRAW, "r", ""), NOW).records)
+    assert delete() is ErrorCode.NONE
+    assert "r" not in log.shard.state.groups
