@@ -34,13 +34,6 @@ class BadBytes(ValueError):
     """The bytes do not hold what the format says."""
 
 
-class UnknownVersion(BadBytes):
-    """A value has a version that is not known."""
-
-    def __init__(self, version: int) -> None:
-        super().__init__(f"unknown value version {version}")
-
-
 READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
 """What a Reader raises on bytes that are cut or wrong."""
 
@@ -58,8 +51,7 @@ def uvarint(value: int) -> bytes:
 
 
 class Reader:
-    """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of the API or the
-    record value, for the fields that depend on it."""
+    """Takes primitives off `data` from `at` on; raises READ_ERRORS. `version`: of API or record."""
 
     __slots__ = ("_end", "at", "data", "flexible", "version")
 
@@ -107,16 +99,15 @@ class Reader:
 
     def uvarint(self) -> int:
         """Unsigned varint of at most five bytes."""
-        at = self.at
-        value = self.data[at]
-        at += 1
+        at = self.at + 1
+        value = self.data[at - 1]
         if value >= 0x80:
             value &= 0x7F
             shift = 7
             while True:
                 byte = self.data[at]
-                at += 1
                 value |= (byte & 0x7F) << shift
+                at += 1
                 if byte < 0x80:
                     break
                 if shift == _VARINT_SHIFT_MAX:
@@ -174,8 +165,6 @@ class Reader:
         self.at = end
         return self.data[at:end]
 
-    # Arrays -------------------------------------------------------------------------------
-
     def length(self) -> int:
         """The length of an array, or of bytes; -1 for null."""
         if self.flexible:
@@ -209,8 +198,8 @@ class Reader:
         return _present(self.nullable_structs(item))
 
     def _array_length(self) -> int:
+        """Every item takes at least one byte, so a larger count is a lie."""
         length = self.length()
-        # Every item takes at least one byte, so a larger count is a lie.
         if length > len(self.data) - self.at:
             raise BadBytes(f"array of {length}, {len(self.data) - self.at} bytes left")
         return length
@@ -227,13 +216,13 @@ class Reader:
         if end > len(data):
             raise BadBytes(f"array of {length} structs, {len(data) - at} bytes left")
         rows = list(layout.iter_unpack(data[at:end]))
+        self.at = end
         if not self.flexible:
-            self.at = end
             return rows
         # The last byte of each is the number of its tagged fields, nearly always none.
         if not any(row[-1] for row in rows):
-            self.at = end
             return [row[:-1] for row in rows]
+        self.at = at
         layout, rows = _layout(fields, False), []
         for _ in range(length):
             rows.append(self.unpack(layout))
@@ -252,8 +241,6 @@ class Reader:
 
     def int32_array(self) -> tuple[int, ...]:
         return _present(self.nullable_int32_array())
-
-    # Ends ---------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Ends a struct: skips tagged fields in the flexible encoding, nothing in the older."""
@@ -298,7 +285,7 @@ def _layout(fields: str, flexible: bool) -> Struct:
 
 
 class Writer:
-    """Appends primitives to `buffer`. `version`: of the API, for the fields that depend on it."""
+    """Appends primitives to `buffer`. `version`: of the API or the record value."""
 
     __slots__ = ("_tagged", "buffer", "flexible", "version")
 
@@ -325,9 +312,6 @@ class Writer:
 
     def int64(self, value: int) -> None:
         self.buffer += _INT64.pack(value)
-
-    def uvarint(self, value: int) -> None:
-        self.buffer += uvarint(value)
 
     def uuid(self, value: bytes) -> None:
         self.buffer += value
@@ -358,8 +342,6 @@ class Writer:
             self.null_array()
         else:
             self.bytes_(value)
-
-    # Arrays -------------------------------------------------------------------------------
 
     def array_length(self, length: int) -> None:
         self.buffer += uvarint(length + 1) if self.flexible else _INT32.pack(length)
@@ -399,14 +381,10 @@ class Writer:
     def int32_array(self, values: Iterable[int]) -> None:
         items = tuple(values)
         self.array_length(len(items))
-        # The function keeps compiled formats; a Struct of its own costs 0.5 us a call.
         self.buffer += pack(f">{len(items)}i", *items)
 
-    # Ends ---------------------------------------------------------------------------------
-
     def end(self) -> None:
-        """Ends a struct: with its tagged fields in the flexible encoding, nothing in the older
-        one."""
+        """Ends a struct: with tagged fields in the flexible encoding, nothing in the older one."""
         if not self.flexible:
             return
         if not self._tagged:

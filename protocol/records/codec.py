@@ -15,9 +15,10 @@ from struct import Struct
 from sys import intern
 from typing import Any, NamedTuple
 
-from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, UnknownVersion, Writer
+from groupd.protocol.primitives import READ_ERRORS, BadBytes, Reader, Writer
 from groupd.protocol.records import classic_records, consumer_records, offset_records
 from groupd.protocol.records.batch_builder import KeyValue
+from groupd.protocol.records.offset_records import UnknownVersion
 from groupd.protocol.records.schema import (
     ConsumerGroupCurrentMemberKey,
     ConsumerGroupMemberMetadataKey,

@@ -87,7 +87,7 @@ def write_member_metadata(writer: Writer, value: ConsumerGroupMemberMetadataValu
 def _encode_classic(classic: ClassicMemberMetadata) -> bytes:
     writer = Writer(flexible=True)
     # A nullable struct inside a tag starts with an unsigned varint: 1 present, 0 null.
-    writer.uvarint(1)
+    writer.int8(1)
     writer.int32(classic.session_timeout_ms)
     for protocol in writer.structs(classic.supported_protocols):
         writer.string(protocol.name)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct
 
 from groupd.protocol.messages import NO_TOPIC_ID, shared_topic_id
-from groupd.protocol.primitives import BadBytes, Reader, UnknownVersion, Writer
+from groupd.protocol.primitives import BadBytes, Reader, Writer
 from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 TOPIC_ID_TAG = 0
@@ -30,6 +30,13 @@ _TAGS_AT = _BARE.size - 1
 _EMPTY = 1
 _UUID_BYTES = 16
 _TOPIC_ID_FIELD = bytes((1, TOPIC_ID_TAG, _UUID_BYTES))
+
+
+class UnknownVersion(BadBytes):
+    """A value has a version that is not known."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"unknown value version {version}")
 
 
 def encode_key(key: OffsetCommitKey) -> bytes:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupd.coordinator.core.offsets.replay import apply_marker, apply_offset
+from groupd.coordinator.core.offsets.replay import apply_marker, replay_offset
 from groupd.coordinator.core.offsets.store import OffsetStore
+from groupd.coordinator.core.types import AppliedAt
 from groupd.protocol.records.batch import (
     DELETE_HORIZON,
     HEADER_BYTES,
@@ -142,8 +143,8 @@ def state(batches: Sequence[bytes]) -> dict[str, Any]:
                 assert isinstance(key, OffsetCommitKey)
                 assert value is None or isinstance(value, OffsetCommitValue)
                 producer_id = header.producer_id if header.is_transactional else -1
-                place = (key.group, key.topic, key.partition)
-                apply_offset(store, {}, lambda _: None, place, value, raw.offset, producer_id)  # type: ignore[arg-type, return-value]
+                at = AppliedAt(raw.offset, producer_id)
+                replay_offset(store, {}, lambda _: None, key, value, at)  # type: ignore[arg-type, return-value]
     committed = {p: s for t in store.topics("g").values() for p, s in t.items()}
     pending = {
         place: sorted(v.offset for v in store.all_pending("g", *place))
