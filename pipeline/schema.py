@@ -2,8 +2,9 @@
 
 `ENTRIES` is the log, one row a record, the same from every input (a store, a Kafka topic, raw
 segment files, a Parquet copy). What a record says stands in the struct column of its type; the
-others are null. Names are those of the record types of `__consumer_offsets` (spec: offsets and
-log, section 5.1). Times are UTC instants. Topic ids are UUID text, null for the zero id.
+others are null. Names are those of the record types of `__consumer_offsets`
+(docs/spec/offsets-and-log.md#5.1). Times are UTC instants. Topic ids are UUID text, null for the
+zero id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of commits that were part of a transaction (spec: offsets and log, section 3.4).
+"""What became of commits that were part of a transaction (docs/spec/offsets-and-log.md#3.4).
 
 Such a commit waits for the next marker of its producer in its log partition; the producer's epoch
 plays no part. A commit outside of transactions counts where it stands. A source that leaves

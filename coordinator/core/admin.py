@@ -1,4 +1,5 @@
-"""ListGroups and DeleteGroups for the groups of one shard (classic spec 6, offsets spec 3.3)."""
+"""ListGroups and DeleteGroups for the groups of one shard (docs/spec/classic-group.md#6,
+docs/spec/offsets-and-log.md#3.3)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from groupd.protocol.errors import ApiError, ErrorCode
 
 
 class ReplayError(Exception):
-    """The log contradicts the state it built (offsets spec 5.2 "Fatal"): the shard must fail."""
+    """The log contradicts the state it built (docs/spec/offsets-and-log.md#5.2 "Fatal"): the
+    shard must fail."""
 
 
 class AssignorFailed(ApiError):

@@ -20,7 +20,8 @@ def commit_time(commit_timestamp_ms: int) -> int | None:
 
 
 class Group(Protocol):
-    """A group of any type. The checks raise `ApiError` with the code of the spec's tables."""
+    """A group of any type. The checks raise `ApiError` with the error code of
+    docs/spec/offsets-and-log.md#3."""
 
     @property
     def group_id(self) -> str: ...
@@ -73,8 +74,8 @@ class Group(Protocol):
         transactional: bool,
         skip_partition: Callable[[str, int], bool],
     ) -> None:
-        """Offsets spec 3.1 from "Then, first match" on. `skip_partition(topic, partition)`:
-        partitions already refused on their own, which rule 7 leaves out."""
+        """docs/spec/offsets-and-log.md#3.1 from "Then, first match" on. `skip_partition(topic,
+        partition)`: partitions already refused on their own, which rule 7 leaves out."""
         ...
 
     def on_offset_commit(
@@ -82,15 +83,15 @@ class Group(Protocol):
     ) -> None:
         """A plain (not transactional) commit of this group has passed all checks. Soft state
         only: a classic group in Stable or PreparingRebalance restarts the member's session
-        timer (offsets spec 3.1, classic rule 6); other types do nothing."""
+        timer (docs/spec/offsets-and-log.md#3.1, classic rule 6); other types do nothing."""
         ...
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Offsets spec 3.2."""
+        """docs/spec/offsets-and-log.md#3.2."""
         ...
 
     def check_offset_delete(self) -> None:
-        """Offsets spec 3.3, the group's part (NON_EMPTY_GROUP)."""
+        """docs/spec/offsets-and-log.md#3.3, the group's part (NON_EMPTY_GROUP)."""
         ...
 
     def check_delete(self) -> None:
@@ -98,11 +99,11 @@ class Group(Protocol):
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Offsets spec 3.3 "Subscribed"."""
+        """docs/spec/offsets-and-log.md#3.3 "Subscribed"."""
         ...
 
     def offset_expiration_base(self) -> ExpirationBase:
-        """Offsets spec 4, the table of base times."""
+        """docs/spec/offsets-and-log.md#4, the table of base times."""
         ...
 
     def cancel_deadlines(self, deadlines: Deadlines) -> None:
@@ -110,7 +111,8 @@ class Group(Protocol):
         ...
 
     def tombstones(self) -> list[Record]:
-        """The group's own tombstones in the order of offsets spec 5.2, without offsets'."""
+        """The group's own tombstones in the order of docs/spec/offsets-and-log.md#5.2, without
+        offsets'."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 Pure functions. Overrides are kept as given, by Kafka name; values outside later broker bounds are
 clamped when read, so that changing the broker never makes a stored override an error. They take
-effect at the group's next heartbeat, and the group need not exist (spec: consumer groups, 7).
+effect at the group's next heartbeat, and the group need not exist (docs/spec/consumer-group.md#7).
 """
 
 from __future__ import annotations

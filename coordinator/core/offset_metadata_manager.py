@@ -45,14 +45,14 @@ class OffsetMetadataManager:
         self._state.deadlines.set(SWEEP_DEADLINE, now.monotonic_ms + interval_ms)
 
     def fetch(self, context: RequestContext, request: OffsetFetchGroup, now: Instant) -> Outcome:
-        """Spec 3.2. Reply FetchedGroup."""
+        """docs/spec/offsets-and-log.md#3.2. Reply FetchedGroup."""
         fetched = fetch_offsets(self._state, self.store, request)
         return Outcome(replies=[(context.token, fetched)], gate=request.group_id)
 
     def delete(
         self, context: RequestContext, request: OffsetDeleteRequest, now: Instant
     ) -> Outcome:
-        """Spec 3.3. Reply OffsetDeleteReply."""
+        """docs/spec/offsets-and-log.md#3.3. Reply OffsetDeleteReply."""
         return delete_offsets(self._state, self.store, context, request)
 
     def group_tombstones(self, group_id: str) -> list[Record]:
@@ -60,7 +60,7 @@ class OffsetMetadataManager:
         return all_tombstones(self.store, group_id)
 
     def sweep(self, now: Instant) -> Outcome:
-        """A slice of spec 4; arms the next slice or sweep."""
+        """A slice of docs/spec/offsets-and-log.md#4; arms the next slice or sweep."""
         sweep = self._sweep or Sweep(self._state)
         outcome = sweep.slice(self._state, self.store, now)
         if sweep.done:

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group id belongs to (offsets spec, section 1).
+"""Which partition of `__consumer_offsets` a group id belongs to (docs/spec/offsets-and-log.md#1).
 
 Kafka's rule: Java's `String.hashCode` over UTF-16 code units, absolute value (-2^31 counts as 0),
 modulo the number of partitions. Clients never compute it, but tools and other brokers do.

@@ -1,6 +1,6 @@
 """What a log says in the end: the newest record per key, with transactions resolved.
 
-The same rules as the coordinator's replay and compaction (spec, offsets and log, 3.4 and 8): a
+The same rules as the coordinator's replay and compaction (docs/spec/offsets-and-log.md#3.4, #8): a
 record inside a transaction counts from its COMMIT on, and only if no later record has its key; an
 ABORT drops it; a tombstone of an offset also drops what is pending on it. What is left, in the
 order of the log, brings a fresh coordinator into the same state.

@@ -2,9 +2,9 @@
 
 `submit` takes a decoded request. Its route (`groupd.coordinator.runtime.routes`) says what is
 checked and who answers: the shard of a group, several shards, or nobody, because the answer is
-there already. Requests without a route run as tasks of the data plane. Checks come in the order of
-the specs: authorisation and shape first, then whether this coordinator serves at all, then the
-shard's own state.
+there already. Requests without a route run as tasks of the data plane. Checks come in Kafka's
+order: authorisation and shape first, then whether this coordinator serves at all, then the shard's
+own state.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The group coordinator's metrics under the names that Kafka's JMX exporter gives them (spec:
-offsets and log, section 9), as far as this design has what they measure.
+"""The group coordinator's metrics under the names that Kafka's JMX exporter gives them
+(docs/spec/offsets-and-log.md#9), as far as this design has what they measure.
 
 Not there: what measures threads and buffers that groupd has not (`background-*`,
 `event-queue-time`, `batch-buffer-cache-*`).

@@ -1,7 +1,8 @@
 """Prometheus metrics, read from plain counters when scraped.
 
-Group-coordinator metrics bear the names that Kafka's JMX exporter gives them (spec: offsets and
-log, section 9); groupd's own start with `groupd_`. `docs/metrics.md` lists all of them.
+Group-coordinator metrics bear the names that Kafka's JMX exporter gives them
+(docs/spec/offsets-and-log.md#9); groupd's own start with `groupd_`. `docs/metrics.md` lists all of
+them.
 """
 
 from __future__ import annotations

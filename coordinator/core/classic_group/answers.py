@@ -1,10 +1,10 @@
 """Replies of the classic group protocol, with the echoes that clients expect.
 
-Which member id stands in a JoinGroup error is part of the protocol (classic spec, J1-J19). A check
-of the front end or of a classic group answers with the id that was asked with (`join_refusal`).
-Every other error carries an empty id (`join_failure`): the request was denied, did not reach the
-coordinator, failed, or was refused by a consumer group. All replies to errors are built here, by
-the handlers and by the front end alike.
+Which member id stands in a JoinGroup error is part of the protocol (docs/spec/classic-group.md#J1
+to #J19). A check of the front end or of a classic group answers with the id that was asked with
+(`join_refusal`). Every other error carries an empty id (`join_failure`): the request was denied,
+did not reach the coordinator, failed, or was refused by a consumer group. All replies to errors are
+built here, by the handlers and by the front end alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What happens once the records of a classic handler are durable, or have failed.
 
 Kafka calls it the append callback. Memory has changed before the append, so a failure is mended
-here and not rolled back (classic spec, section 5, last column). A failed PreparingRebalance ->
+here and not rolled back (docs/spec/classic-group.md#5, last column). A failed PreparingRebalance ->
 Empty record needs nothing: memory keeps the new generation, and the shell answers a waiting
 LeaveGroup with the error.
 """

@@ -1,4 +1,4 @@
-"""DescribeGroups (15), one group at a time (classic spec, section 6).
+"""DescribeGroups (15), one group at a time (docs/spec/classic-group.md#6).
 
 The caller lets the reply wait for the group's pending records, so that what is shown is durable.
 """

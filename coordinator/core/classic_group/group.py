@@ -6,7 +6,8 @@ counts (parked Joins, supporters of a protocol) so that no request costs a walk 
 members, protocols and parked tokens are therefore only changed through its methods.
 
 A group that only holds offsets ("simple" group) is a ClassicGroup too: Empty, no protocol type,
-generation 0, no record of its own. Source: classic spec, sections 2-5; offsets spec, 3 and 4.
+generation 0, no record of its own. Source: docs/spec/classic-group.md#2 to #5;
+docs/spec/offsets-and-log.md#3, #4.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class ClassicGroup:
         return [self.members[member_id] for member_id in sorted(self.members)]
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """Classic spec J15. A static member may omit its instance id.
+        """docs/spec/classic-group.md#J15. A static member may omit its instance id.
 
         Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
         """
@@ -232,7 +233,7 @@ class ClassicGroup:
     # Choices
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Classic spec, "Protocol rule"."""
+        """docs/spec/classic-group.md#2.1, "Protocol rule"."""
         if self.state is State.EMPTY:
             return protocol_type != "" and any(True for _ in names)
         size = len(self.members)
@@ -283,7 +284,8 @@ class ClassicGroup:
         self.refresh_subscription()
 
     def refresh_subscription(self) -> None:
-        """Offsets spec 3.3: the union of the subscriptions at this generation, if readable."""
+        """docs/spec/offsets-and-log.md#3.3: the union of the subscriptions at this generation,
+        if readable."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return
@@ -324,8 +326,8 @@ class ClassicGroup:
         transactional: bool,
         skip_partition: Callable[[str, int], bool],
     ) -> None:
-        """Offsets spec 3.1, "Classic". An accepted plain commit also restarts the session:
-        `on_offset_commit`."""
+        """docs/spec/offsets-and-log.md#3.1, "Classic". An accepted plain commit also restarts
+        the session: `on_offset_commit`."""
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and self.state is State.EMPTY:
@@ -342,8 +344,8 @@ class ClassicGroup:
     def on_offset_commit(
         self, member_id: str, instance_id: str | None, now: Instant, deadlines: Deadlines
     ) -> None:
-        """A plain commit is a sign of life in Stable and PreparingRebalance (offsets spec 3.1).
-        An unknown or empty member id does nothing."""
+        """A plain commit is a sign of life in Stable and PreparingRebalance
+        (docs/spec/offsets-and-log.md#3.1). An unknown or empty member id does nothing."""
         member = self.members.get(member_id)
         if member is not None and self.state in (State.STABLE, State.PREPARING_REBALANCE):
             key = (SESSION, self.group_id, member_id)

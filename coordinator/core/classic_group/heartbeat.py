@@ -1,4 +1,4 @@
-"""Heartbeat (12), classic spec 2.3, after the front end's checks.
+"""Heartbeat (12), docs/spec/classic-group.md#2.3, after the front end's checks.
 
 A heartbeat changes nothing but the session's deadline. In CompletingRebalance it succeeds: the
 member is to send its Sync, not to join again.

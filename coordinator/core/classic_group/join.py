@@ -1,4 +1,4 @@
-"""JoinGroup (11), classic spec 2.1: the rules J6-J19 in their order.
+"""JoinGroup (11), docs/spec/classic-group.md#2.1: the rules J6-J19 in their order.
 
 J1-J5 are the front end's. A Join is answered at once, or parked until the join phase ends. Errors
 of a request that created its group do not undo the group: its record is written, and the answer
@@ -78,7 +78,7 @@ def _decide(
 
 
 def _has_room(op: GroupOperation, member_id: str) -> bool:
-    """Classic spec, "Capacity"."""
+    """docs/spec/classic-group.md#2.1, "Capacity"."""
     group, most = op.group, op.state.config.group_max_size
     if group.state is State.PREPARING_REBALANCE:
         member = group.members.get(member_id)

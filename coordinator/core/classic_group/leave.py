@@ -1,4 +1,4 @@
-"""LeaveGroup (13), classic spec 2.4, after the front end's checks.
+"""LeaveGroup (13), docs/spec/classic-group.md#2.4, after the front end's checks.
 
 Each entry is judged by itself; one rebalance follows for all of them. When the last member goes,
 the reply waits for the record of the empty group.

@@ -1,9 +1,10 @@
 """Which classic group a request of the classic protocol means.
 
 A consumer group with members never gets here: `coordinator.core.interop` answers for it. An *empty*
-one has nothing but its records to lose and becomes a classic one when a new member joins. Groups
-of other types (share, streams) refuse the classic protocol: JoinGroup gets
-INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (classic spec, J6, S5).
+one has nothing but its records to lose and becomes a classic one when a new member joins. Groups of
+other types (share, streams) refuse the classic protocol: JoinGroup gets
+INCONSISTENT_GROUP_PROTOCOL, every other request UNKNOWN_MEMBER_ID (docs/spec/classic-group.md#J6,
+#S5).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ class ClassicGroupMember:
     """`join_token`, `sync_token`: the parked request, None if there is none.
 
     `is_new`: has not been through a completed join phase yet; such a member is never exempt from
-    its session timer (classic spec, section 3).
+    its session timer (docs/spec/classic-group.md#3).
     """
 
     __slots__ = (

@@ -5,10 +5,11 @@
     complete_join  -> CompletingRebalance with members, -> Empty without
 
 An initial rebalance (of a group that was Empty) waits for `group.initial.rebalance.delay.ms`, and
-again as long as members keep arriving, up to the first member's rebalance timeout. Source: classic
-spec, section 2 and "Initial delay" in section 3. A member that was given an id is about to join:
-with a delay of 0 the phase waits for it too, but for `LINGER_ROUNDS` at most. A member that is left
-behind would cause another rebalance, of which the others learn a heartbeat later.
+again as long as members keep arriving, up to the first member's rebalance timeout. Source:
+docs/spec/classic-group.md#2 and "Initial delay" in section 3. A member that was given an id is
+about to join: with a delay of 0 the phase waits for it too, but for `LINGER_ROUNDS` at most. A
+member that is left behind would cause another rebalance, of which the others learn a heartbeat
+later.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The record holds what the last assigned generation looked like, with the chosen protocol's
 metadata only. Pending ids, parked requests and who still had to sync are not in it: after a load
 they are gone and clients find out by UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or a closed connection.
-Source: classic spec, section 5; offsets spec, 5.1 and 5.2.
+Source: docs/spec/classic-group.md#5; docs/spec/offsets-and-log.md#5.1, #5.2.
 """
 
 from __future__ import annotations

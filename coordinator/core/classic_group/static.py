@@ -1,9 +1,9 @@
 """Static members (KIP-345): a restarted instance takes over its slot under a new member id.
 
 While the group is Stable and its choice of protocol stays, this costs no rebalance: a record with
-the new id is written and the Join is answered once it is durable; with another protocol, or while
-a rebalance is under way, the Join is part of a rebalance. Source: classic spec, section 4; KIP-814
-for `skip_assignment`.
+the new id is written and the Join is answered once it is durable; with another protocol, or while a
+rebalance is under way, the Join is part of a rebalance. Source: docs/spec/classic-group.md#4;
+KIP-814 for `skip_assignment`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Both are in the older, non-flexible encoding behind an int16 version:
 
 Each version only appends, so a reader takes the fields it knows and ignores the rest; a version
 above 3 is read as 3. For offsets (which topics does the group use?) the v0 prefix is enough, so
-that future versions stay readable. Source: classic spec, section 1; KIP-429, KIP-792, KIP-881.
+that future versions stay readable. Source: docs/spec/classic-group.md#1; KIP-429, KIP-792, KIP-881.
 """
 
 from __future__ import annotations

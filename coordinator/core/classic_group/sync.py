@@ -1,4 +1,5 @@
-"""SyncGroup (14), classic spec 2.2: the rules S5-S13 in their order; S1-S4 are the front end's.
+"""SyncGroup (14), docs/spec/classic-group.md#2.2: the rules S5-S13 in their order; S1-S4 are the
+front end's.
 
 The leader's Sync makes the generation durable; every Sync of the generation waits for that record
 and is answered when it is. If the group has moved on by then, those Syncs were answered

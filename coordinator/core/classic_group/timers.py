@@ -1,4 +1,4 @@
-"""What the timers of a classic group do when they fire (classic spec, section 3).
+"""What the timers of a classic group do when they fire (docs/spec/classic-group.md#3).
 
     session   per member or pending id: it is gone, unless it waits for us
     join      the join phase is over, or an initial rebalance waits on

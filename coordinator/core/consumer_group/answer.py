@@ -1,5 +1,5 @@
-"""The end of a ConsumerGroupHeartbeat (spec 4, steps 8 and 9): timers, which are soft state, and
-the reply."""
+"""The end of a ConsumerGroupHeartbeat (docs/spec/consumer-group.md#4, steps 8 and 9): timers,
+which are soft state, and the reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe of one group (spec 9).
+"""ConsumerGroupDescribe of one group (docs/spec/consumer-group.md#9).
 
 Reads the state as it stands; the shell lets the reply wait for the group's pending records, so
 that no client learns of what may still be lost.

@@ -37,7 +37,8 @@ def fence_members(
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
     """As `remove_members`, unless only members on the classic protocol stay and the group may
-    become a classic one (spec 8 "Downgrade" (a)). The caller adds replies."""
+    become a classic one (docs/spec/consumer-group.md#8 "Downgrade" (a)). The caller adds
+    replies."""
     if members and state.migration is not None:
         converted = state.migration.without_members(state, group, members, kind, cause, now, causes)
         if converted is not None:
@@ -56,8 +57,8 @@ def remove_members(
     cause: str,
     causes: Mapping[str, str] = NO_CAUSES,
 ) -> Outcome:
-    """Spec 4 "Leave -1": T8, T7, T5 of each, T16 of expressions that no member uses any more, one
-    R3, R6 when the group becomes empty. No target is computed now.
+    """docs/spec/consumer-group.md#4 "Leave -1": T8, T7, T5 of each, T16 of expressions that no
+    member uses any more, one R3, R6 when the group becomes empty. No target is computed now.
 
     `members`: distinct members of the group; none = nothing happens. `kind`: MEMBER_LEFT or
     MEMBER_FENCED. `causes`: by member id, of those that have one of their own. The caller adds

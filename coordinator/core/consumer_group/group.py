@@ -56,7 +56,7 @@ INITIAL_EPOCH = 1
 
 
 class ConsumerGroup:
-    """Spec 3 "Group"; implements `coordinator.core.group.Group`.
+    """docs/spec/consumer-group.md#3 "Group"; implements `coordinator.core.group.Group`.
 
     `targets`, `members`, `static_members` (instance id -> member id) and the counts are read by
     handlers and must not be changed by them.
@@ -160,7 +160,8 @@ class ConsumerGroup:
         transactional: bool,
         skip_partition: Callable[[str, int], bool],
     ) -> None:
-        """Offsets spec 3.1 "Consumer"; an instance id does not count as an owner here."""
+        """docs/spec/offsets-and-log.md#3.1 "Consumer"; an instance id does not count as an owner
+        here."""
         if generation_or_epoch < 0 and not self.members:
             return
         anonymous = generation_or_epoch == -1 and member_id == "" and instance_id is None

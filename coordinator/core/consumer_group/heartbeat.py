@@ -1,4 +1,5 @@
-"""ConsumerGroupHeartbeat (spec 2 rows 11-19, 4; KIP-848): the heart of the coordinator.
+"""ConsumerGroupHeartbeat (docs/spec/consumer-group.md#V11 to #V19, #4; KIP-848): the heart of the
+coordinator.
 
 Three steps: create or update the member, perhaps bumping the group epoch; compute a target
 assignment if the group epoch is ahead of it; reconcile the member with its target. Every decision

@@ -1,4 +1,4 @@
-"""Finding the group of a request (spec 2 rule 11, 4 step 1)."""
+"""Finding the group of a request (docs/spec/consumer-group.md#V11, #4 step 1)."""
 
 from __future__ import annotations
 

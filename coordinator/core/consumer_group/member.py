@@ -48,8 +48,8 @@ _STATES = {int(state): state for state in MemberState}
 
 
 class ConsumerGroupMember(Struct):
-    """Spec 3 "Member". `subscribed_topic_names`: sorted, each once; `subscribed_topic_regex`: ""
-    for none; `classic`: None = on the consumer protocol."""
+    """docs/spec/consumer-group.md#3 "Member". `subscribed_topic_names`: sorted, each once;
+    `subscribed_topic_regex`: "" for none; `classic`: None = on the consumer protocol."""
 
     member_id: str
     member_epoch: int = 0

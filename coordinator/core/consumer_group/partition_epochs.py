@@ -1,4 +1,4 @@
-"""Which member epoch holds each partition (spec 3 "Partition-epoch map").
+"""Which member epoch holds each partition (docs/spec/consumer-group.md#3 "Partition-epoch map").
 
 Kept by replay alone; it is what keeps a partition from having two owners. A group holds nearly all
 partitions of its topics, so their epochs stand in an array, at the number of the partition: four

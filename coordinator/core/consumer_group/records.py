@@ -1,4 +1,5 @@
-"""Builders of the records of consumer groups (spec 3): R5 = type 5, T5 = its tombstone.
+"""Builders of the records of consumer groups (docs/spec/consumer-group.md#3): R5 = type 5, T5 = its
+tombstone.
 
 Rule: everything inside a record is sorted, so that equal states give equal bytes.
 """

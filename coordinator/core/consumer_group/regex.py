@@ -1,4 +1,5 @@
-"""Regular expressions of a group (spec 4.1): checking, scheduling, resolving, completing.
+"""Regular expressions of a group (docs/spec/consumer-group.md#4.1): checking, scheduling,
+resolving, completing.
 
 RE2 syntax over whole topic names. One resolution per group is under way at a time; it covers all
 expressions of the group with the rights of the member whose heartbeat caused it, and its result

@@ -1,4 +1,5 @@
-"""What members subscribe to, and what that makes of the group (spec 3, 4, 6).
+"""What members subscribe to, and what that makes of the group (docs/spec/consumer-group.md#3, #4,
+#6).
 
 Effective subscription of a member = its names united with the topics of its resolved regular
 expression; an unresolved one stands for nothing. All functions are pure and see the state before

@@ -1,4 +1,4 @@
-"""Deadlines of consumer groups (spec 7): session and rebalance timeouts.
+"""Deadlines of consumer groups (docs/spec/consumer-group.md#7): session and rebalance timeouts.
 
 Rules: setting a deadline is soft state, done last; a deadline whose member or group is gone does
 nothing; expiry fences like a leave and is an ordinary outcome with records.

@@ -1,4 +1,4 @@
-"""Online migration between classic and consumer groups (KIP-848; consumer group spec, section 8).
+"""Online migration between classic and consumer groups (KIP-848; docs/spec/consumer-group.md#8).
 
 A classic group becomes a consumer group when a member joins it with ConsumerGroupHeartbeat
 (`upgrade`). Its other members go on with JoinGroup, SyncGroup, Heartbeat and LeaveGroup, which

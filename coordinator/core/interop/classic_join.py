@@ -1,4 +1,4 @@
-"""JoinGroup on a consumer group with members (spec 8).
+"""JoinGroup on a consumer group with members (docs/spec/consumer-group.md#8).
 
 The member takes part in the consumer group as any other: its subscription is that of its first
 protocol, the coordinator computes the assignment, and the answer comes at once, with the member
@@ -166,7 +166,7 @@ def _downgraded(
     now: Instant,
     outcome: Outcome,
 ) -> ConsumerGroupMember | None:
-    """Spec 8 "Downgrade" (b); None if it is not one.
+    """docs/spec/consumer-group.md#8 "Downgrade" (b); None if it is not one.
 
     The classic group stays Stable only if its assignment, the stored target, is what everybody
     has: at the group epoch, and reached by all others. Otherwise a partition of the target would

@@ -37,7 +37,7 @@ def classic_member(
     """The member that sends a SyncGroup or Heartbeat.
 
     Raises UNKNOWN_MEMBER_ID (also for one on the consumer protocol), FENCED_INSTANCE_ID or
-    ILLEGAL_GENERATION, in the order of spec 8.
+    ILLEGAL_GENERATION, in the order of docs/spec/consumer-group.md#8.
     """
     if instance_id is None:
         found = group.members.get(member_id)

@@ -1,4 +1,4 @@
-"""A consumer group becomes a classic group again (spec 8 "Downgrade").
+"""A consumer group becomes a classic group again (docs/spec/consumer-group.md#8 "Downgrade").
 
 (a) Members go and only members on the classic protocol stay: `without_members`.
 (b) A static member on the classic protocol takes the place of the only one on the consumer

@@ -1,4 +1,4 @@
-"""A classic group becomes a consumer group (spec 8 "Upgrade").
+"""A classic group becomes a consumer group (docs/spec/consumer-group.md#8 "Upgrade").
 
 The conversion is records: the classic tombstone and everything that builds the consumer group, in
 the same write as what the joining member adds. Until they are replayed the handler works with a

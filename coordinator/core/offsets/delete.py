@@ -1,4 +1,4 @@
-"""OffsetDelete, and the offsets' part of DeleteGroups (spec 3.3)."""
+"""OffsetDelete, and the offsets' part of DeleteGroups (docs/spec/offsets-and-log.md#3.3)."""
 
 from __future__ import annotations
 

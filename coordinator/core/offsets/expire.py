@@ -1,4 +1,4 @@
-"""Retention sweep and the effect of topic deletion (spec, section 4).
+"""Retention sweep and the effect of topic deletion (docs/spec/offsets-and-log.md#4).
 
 An offset expires when its topic is not subscribed, nothing is pending on it, and its time is up:
 its own expire timestamp where the commit set one, else the retention time counted from the

@@ -1,5 +1,6 @@
-"""OffsetFetch for one group (spec 3.2). Reads the latest state: the shell holds the answer back
-until what the group has pending is durable, for plain and for stable readers alike.
+"""OffsetFetch for one group (docs/spec/offsets-and-log.md#3.2). Reads the latest state: the shell
+holds the answer back until what the group has pending is durable, for plain and for stable readers
+alike.
 """
 
 from __future__ import annotations

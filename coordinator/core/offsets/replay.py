@@ -1,4 +1,5 @@
-"""Applies offset records to the store, live and at load (offsets spec, 3.4 and 5.2)."""
+"""Applies offset records to the store, live and at load (docs/spec/offsets-and-log.md#3.4,
+#5.2)."""
 
 from __future__ import annotations
 

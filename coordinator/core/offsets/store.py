@@ -1,8 +1,9 @@
 """Committed and pending offsets of one shard: hard state, written by replay only.
 
-Committed offsets stand by group, topic and partition together with the log offset of their
-record; a transaction's offsets wait by producer id (the epoch plays no part) until its marker
-(offsets spec, section 3.4). An index tells which partitions of a group have something pending.
+Committed offsets stand by group, topic and partition together with the log offset of their record;
+a transaction's offsets wait by producer id (the epoch plays no part) until its marker
+(docs/spec/offsets-and-log.md#3.4). An index tells which partitions of a group have something
+pending.
 """
 
 from __future__ import annotations

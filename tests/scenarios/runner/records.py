@@ -1,4 +1,4 @@
-"""Records and events of the core as lines: the facts that the spec speaks of."""
+"""Records and events of the core as lines: the facts that the rules speak of."""
 
 from __future__ import annotations
 

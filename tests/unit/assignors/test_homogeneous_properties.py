@@ -1,4 +1,4 @@
-"""`uniform` of one subscription against section 4 of the assignors spec, word for word: groups in
+"""`uniform` of one subscription against docs/spec/assignors.md#4, word for word: groups in
 which most members keep all they have, with nothing free, some or all."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The quick assignors against the spec word for word, over groups of up to forty members."""
+"""The quick assignors against docs/spec/assignors.md#3 to #7, word for word, over groups of up
+to forty members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariants of the built-in assignors (spec section 10) over generated groups."""
+"""Invariants of the built-in assignors (docs/spec/assignors.md#10) over generated groups."""
 
 from __future__ import annotations
 

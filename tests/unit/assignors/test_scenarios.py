@@ -1,5 +1,6 @@
-"""Scenarios AS-01..AS-56 in the spec's notation, written out: topics `T1=3`; members
-`NAME SUBSCRIPTION[@instance] [: prior]` with `*` = all topics; result `NAME assignment`."""
+"""Scenarios AS-01..AS-56 in the notation of docs/spec/assignors.md#9, written out: topics
+`T1=3`; members `NAME SUBSCRIPTION[@instance] [: prior]` with `*` = all topics; result `NAME
+assignment`."""
 
 from __future__ import annotations
 

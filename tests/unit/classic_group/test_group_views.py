@@ -1,4 +1,5 @@
-"""What offsets and administration see of a classic group (CL-67 to CL-70, CL-75; offsets spec)."""
+"""What offsets and administration see of a classic group (CL-67 to CL-70, CL-75;
+docs/spec/offsets-and-log.md#3)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ APPEND_ERRORS = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_E
 
 
 class Client:
-    """A consumer as section 9 of the spec describes it, one request at a time."""
+    """A consumer as docs/spec/classic-group.md#9 describes it, one request at a time."""
 
     def __init__(self, name: str, instance: str | None, version: int) -> None:
         self.name, self.instance, self.version = name, instance, version

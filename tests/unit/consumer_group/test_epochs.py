@@ -1,4 +1,4 @@
-"""Spec 11 "Epochs and idempotency" (CG-29 to CG-33)."""
+"""docs/spec/consumer-group.md#11 "Epochs and idempotency" (CG-29 to CG-33)."""
 
 from __future__ import annotations
 

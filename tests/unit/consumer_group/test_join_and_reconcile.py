@@ -1,4 +1,4 @@
-"""Spec 11 "Joining and reconciliation" (CG-14 to CG-28)."""
+"""docs/spec/consumer-group.md#11 "Joining and reconciliation" (CG-14 to CG-28)."""
 
 from __future__ import annotations
 

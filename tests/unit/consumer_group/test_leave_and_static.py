@@ -1,4 +1,4 @@
-"""Spec 11 "Leaving, static members, size" (CG-54 to CG-63)."""
+"""docs/spec/consumer-group.md#11 "Leaving, static members, size" (CG-54 to CG-63)."""
 
 from __future__ import annotations
 

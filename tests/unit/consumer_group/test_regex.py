@@ -1,4 +1,4 @@
-"""Spec 11 "Regex" (CG-45 to CG-53)."""
+"""docs/spec/consumer-group.md#11 "Regex" (CG-45 to CG-53)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Replay: spec 3 "Replay" and offsets spec 5.2, with the fatal cases."""
+"""Replay: docs/spec/consumer-group.md#3 "Replay" and docs/spec/offsets-and-log.md#5.2, with the
+fatal cases."""
 
 from __future__ import annotations
 

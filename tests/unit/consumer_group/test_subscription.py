@@ -1,4 +1,4 @@
-"""Spec 11 "Subscription and metadata" (CG-34 to CG-44)."""
+"""docs/spec/consumer-group.md#11 "Subscription and metadata" (CG-34 to CG-44)."""
 
 from __future__ import annotations
 

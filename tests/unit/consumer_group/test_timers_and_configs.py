@@ -1,4 +1,4 @@
-"""Spec 11 "Timers and configs" (CG-64 to CG-68)."""
+"""docs/spec/consumer-group.md#11 "Timers and configs" (CG-64 to CG-68)."""
 
 from __future__ import annotations
 

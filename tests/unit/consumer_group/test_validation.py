@@ -1,4 +1,5 @@
-"""Spec 11 "Gating and validation" (CG-01 to CG-13); front-end rows in their order."""
+"""docs/spec/consumer-group.md#11 "Gating and validation" (CG-01 to CG-13); front-end rows in
+their order."""
 
 from __future__ import annotations
 

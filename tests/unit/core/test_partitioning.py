@@ -1,4 +1,5 @@
-"""Kafka's string hash: LG-03 and the examples of both specs."""
+"""Kafka's string hash: LG-03 and the examples of docs/spec/offsets-and-log.md#1 and
+docs/spec/classic-group.md#7."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ async def changes(log: LoggedShard, group: str) -> list[Change]:
 def compacted(
     batches: Sequence[bytes], below: int, *, drop_tombstones: bool = False
 ) -> list[bytes]:
-    """What compaction leaves (spec: offsets and log, section 8): below an offset, and below the
+    """What compaction leaves (docs/spec/offsets-and-log.md#8): below an offset, and below the
     first transaction that is open there, only the newest record of each key, at its place. What
     was aborted goes. Batches that become empty go too, but the last keeps its header."""
     outcomes, below = _transactions(batches, below)

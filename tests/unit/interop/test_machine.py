@@ -191,7 +191,7 @@ class Migration(RuleBasedStateMachine):
         live, logged = hard_state(self.bench.state), hard_state(self.bench.replayed())
         group = self.bench.state.groups.get(GROUP)
         if isinstance(group, ClassicGroup) and group.state not in (State.STABLE, State.EMPTY):
-            # In a rebalance memory is ahead of the log (classic spec 5).
+            # In a rebalance memory is ahead of the log (docs/spec/classic-group.md#5).
             assert logged[GROUP]["generation"] <= group.generation
             return
         assert live == logged

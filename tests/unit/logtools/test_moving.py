@@ -133,7 +133,8 @@ BATCHES = [
 
 
 async def test_an_export_is_the_log_byte_by_byte(tmp_path: Path) -> None:
-    """The worked examples of spec 5.3 are such batches; see tests/unit/records."""
+    """The worked examples of docs/spec/offsets-and-log.md#5.3 are such batches; see
+    tests/unit/records."""
     await make_store(tmp_path / "a", {HOME: BATCHES})
     done = await export(tmp_path / "a", tmp_path / "out", keep_ids=True)
     assert (done.partitions, done.batches, done.records) == (1, 5, 10)

@@ -348,8 +348,8 @@ async def test_a_group_in_the_wrong_partition_is_found_once(tmp_path: Path) -> N
 async def test_lg_21_a_fatal_tombstone_is_found_and_the_rest_is_still_checked(
     tmp_path: Path,
 ) -> None:
-    """Spec 5.2: the group's tombstone while a member lives. The group's later records would fail
-    too and are passed over; another group's are not."""
+    """docs/spec/offsets-and-log.md#5.2: the group's tombstone while a member lives. The group's
+    later records would fail too and are passed over; another group's are not."""
     other = next(id_ for id_ in map(str, range(99)) if partition_for(id_, PARTITIONS) == HOME)
     found = await reasons(
         tmp_path,
@@ -382,7 +382,7 @@ TOMBSTONES = {
 async def test_tombstones_in_the_wrong_order_are_found(
     tmp_path: Path, records: list[Record], reason: str
 ) -> None:
-    """Spec 5.2."""
+    """docs/spec/offsets-and-log.md#5.2."""
     tombstones = [gone(record) for record in records]
     ((offset, found),) = await reasons(tmp_path, batch(0, *consumer()), batch(5, *tombstones))
     assert offset == 4 + len(tombstones)

@@ -1,4 +1,4 @@
-"""What the cleaner leaves of a log (spec: offsets and log, section 8)."""
+"""What the cleaner leaves of a log (docs/spec/offsets-and-log.md#8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Faults of the log by the numbers of the specification, and logs that somebody else wrote."""
+"""Faults of the log by the numbers of docs/spec/offsets-and-log.md#11, and logs that somebody
+else wrote."""
 
 from __future__ import annotations
 

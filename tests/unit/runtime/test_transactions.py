@@ -409,7 +409,7 @@ async def test_without_a_transaction_coordinator_nothing_is_in_a_transaction() -
 
 
 def test_the_bytes_of_a_marker() -> None:
-    """The worked example of the specification, section 5.3."""
+    """The worked example of docs/spec/offsets-and-log.md#5.3."""
     journal = Journal(9, 1 << 20)
     journal.accept_marker(Marker(1000, 0, True, 3, 1), ["g"], [], 0)
     (taken,) = journal.take(1_700_000_000_000)
