@@ -167,6 +167,8 @@ async def test_host_as_an_option_and_without_the_driver_in_the_scheme(
     store = create_store(f"postgresql:///{database}?{options}", ".")
     await store.start()
     assert len(await store.cluster_id()) == 22
+    await store.open("a")
+    assert await store.read("a", 0, 100) == []
     rows = postgres.execute(
         database, "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'groupd %'"
     )
