@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from groupd.coordinator.logtools.entries import Entry, entry_of
+from groupd.coordinator.logtools.entries import LogEntry, entry_of
 from groupd.coordinator.logtools.record_types import MARKER, TYPE_NAMES, group_of, type_name
 from groupd.pipeline.columns import COMMIT, EntryColumns
 from groupd.pipeline.schema import ENTRIES, VALUE_COLUMNS
@@ -309,7 +309,7 @@ class EntryRows:
             **told,
         )
 
-    def _entry(self, raw: BatchRecord) -> Entry | None:
+    def _entry(self, raw: BatchRecord) -> LogEntry | None:
         """None when it is not wanted, which is mostly told by the key."""
         wanted = self._wanted
         if not self._all and raw.key is not None and len(raw.key) >= 2:

@@ -22,7 +22,7 @@ from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.files import exists
 from groupd.pipeline.generator.sinks import END_OFFSETS_FILE
 from groupd.pipeline.job import Inputs
-from groupd.pipeline.kafka import KafkaCluster, kafka_entries
+from groupd.pipeline.kafka import KafkaSource, kafka_entries
 from groupd.pipeline.quarantine import split_quarantine
 from groupd.pipeline.schema import END_OFFSETS, ENTRIES, TOPICS
 from groupd.pipeline.source import FORMAT, GroupdDataSource
@@ -179,7 +179,7 @@ def _catalogue(spark: SparkSession, origin: Origin) -> Sequence[tuple[str | None
         with StoreLogs(origin.store) as logs:
             return [(topic_id_text(t.topic_id), t.name, t.partitions) for t in logs.topics()]
     if origin.kafka is not None:
-        with KafkaCluster(spark, origin.kafka, origin.kafka_options) as cluster:
+        with KafkaSource(spark, origin.kafka, origin.kafka_options) as cluster:
             return cluster.topics()
     return []
 
@@ -200,7 +200,7 @@ def read_end_offsets(
             if step is not None:
                 ends += _ends_over_time(logs, step)
     elif origin.kafka is not None:
-        with KafkaCluster(spark, origin.kafka, origin.kafka_options) as cluster:
+        with KafkaSource(spark, origin.kafka, origin.kafka_options) as cluster:
             ends = [(*end, None) for end in cluster.ends()]
     elif origin.segments is not None and step is not None:
         beside = Path(origin.segments) / END_OFFSETS_FILE

@@ -46,7 +46,7 @@ def kafka_entries(
 ) -> DataFrame:
     """Rows of `schema.ENTRIES`. `options`: those of Spark's Kafka source, also `kafka.*` for TLS
     and SASL. Raises PipelineError when that source is not there."""
-    with KafkaCluster(spark, bootstrap, options) as cluster:
+    with KafkaSource(spark, bootstrap, options) as cluster:
         partitions = cluster.partitions(topic)
     # Spark leaves internal topics out, except where it asks a consumer and not the admin client.
     spark.conf.set(_BY_CONSUMER, "true")
@@ -108,7 +108,7 @@ def _decoder(
     return decode
 
 
-class KafkaCluster:
+class KafkaSource:
     """What the cluster itself says of its topics, through the client that the source brings along;
     context manager. Raises PipelineError when it does not answer."""
 
@@ -131,7 +131,7 @@ class KafkaCluster:
             raise _missing(spark) from error
         self._bootstrap = bootstrap
 
-    def __enter__(self) -> KafkaCluster:
+    def __enter__(self) -> KafkaSource:
         return self
 
     def __exit__(self, *_: object) -> None:

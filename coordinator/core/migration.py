@@ -7,16 +7,15 @@ to become another type, it asks the shard's `Migration`; `core.interop` has the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from msgspec import Struct, field
+
+from groupd.coordinator.core.consumer_group.group import ConsumerGroup
+from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome
-
-if TYPE_CHECKING:
-    from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-    from groupd.coordinator.core.consumer_group.lookup import JoinedGroup
-    from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
-    from groupd.coordinator.core.state import ShardState
+from groupd.protocol.records.schema import Record
 
 
 class Conversion(Protocol):
@@ -26,19 +25,29 @@ class Conversion(Protocol):
         """Tells of the conversion."""
         ...
 
-    def finish(self, state: ShardState, now: Instant, outcome: Outcome) -> None:
+    def finish(self, now: Instant, outcome: Outcome) -> None:
         """Soft state, once nothing can fail any more."""
         ...
 
 
+class JoinedGroup(Struct, frozen=True):
+    """The consumer group that a heartbeat means. `is_new`: there was none, or an empty classic one;
+    `records`: what makes room for it; `conversion`: it was a group of another type with members."""
+
+    group: ConsumerGroup
+    is_new: bool = False
+    records: list[Record] = field(default_factory=list)
+    conversion: Conversion | None = None
+
+
 class Migration(Protocol):
-    """The conversions that a shard knows."""
+    """The conversions that a shard knows; an object of one shard."""
 
     def may_become_classic(self, group: Group) -> bool:
         """Whether a new classic group may take the place of a group of another type."""
         ...
 
-    def joined_by_consumer(self, state: ShardState, group: Group) -> JoinedGroup | None:
+    def joined_by_consumer(self, group: Group) -> JoinedGroup | None:
         """The consumer group that takes the place of a group of another type when a member joins
         it with ConsumerGroupHeartbeat; None if there is no way. Changes nothing. Raises
         GROUP_ID_NOT_FOUND with the reason when the group must stay."""
@@ -46,7 +55,6 @@ class Migration(Protocol):
 
     def without_members(
         self,
-        state: ShardState,
         group: ConsumerGroup,
         leaving: Sequence[ConsumerGroupMember],
         kind: EventKind,

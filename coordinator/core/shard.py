@@ -48,7 +48,7 @@ class GroupCoordinatorShard:
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
-        state.migration = OnlineMigration()
+        state.migration = OnlineMigration(state)
         self.offsets = OffsetMetadataManager(state, ClassicGroup.simple)
         self._types = tuple(GROUP_TYPES)
         self._handlers = self._request_handlers()

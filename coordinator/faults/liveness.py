@@ -23,7 +23,7 @@ from groupd.coordinator.core.group_configs import (
     session_timeout_ms,
 )
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.server.slot import Client
 
 MemberKey = tuple[str, str]
@@ -75,7 +75,7 @@ class Liveness:
     def _renew(broker: Broker, key: MemberKey, now_ms: int) -> None:
         group_id, member_id = key
         runtime = broker.own_shard_of(group_id)
-        if runtime.state is not ShardState.ACTIVE:
+        if runtime.state is not CoordinatorState.ACTIVE:
             return
         state = runtime.shard.state
         session = _session(state.groups.get(group_id), member_id)

@@ -13,12 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from groupd.coordinator.logtools.entries import Entry, entry_of
+from groupd.coordinator.logtools.entries import LogEntry, entry_of
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.latest import Kept, LatestRecords, Tally
 from groupd.coordinator.logtools.record_json import BadJson, record_of
 from groupd.coordinator.logtools.record_types import MARKER
-from groupd.protocol.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchRecord, Marker
+from groupd.protocol.records.batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    BatchRecord,
+    MarkerRecord,
+)
 from groupd.protocol.records.batch_builder import new_header
 from groupd.protocol.records.codec import encode_key, encode_value
 from groupd.protocol.records.schema import GroupMetadataValue, OffsetCommitValue, Record
@@ -48,14 +54,14 @@ def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kep
     return [one for latest in logs.values() for one in latest.kept()]
 
 
-def _entry(found: dict[str, Any], number: int) -> Entry:
+def _entry(found: dict[str, Any], number: int) -> LogEntry:
     """`number` stands in for the offset when the object has none."""
     offset = found.get("offset", number)
     if found.get("type") == MARKER:
         header = _header(found, offset, int(found["timestamp"]), CONTROL | TRANSACTIONAL)
-        marker = Marker(found["marker"] == "commit", found["coordinatorEpoch"])
+        marker = MarkerRecord(found["marker"] == "commit", found["coordinatorEpoch"])
         raw = BatchRecord(offset, header.max_timestamp_ms, None, None)
-        return Entry(header, raw, MARKER, marker=marker)
+        return LogEntry(header, raw, MARKER, marker=marker)
     key, value = _encoded(found)
     time_ms = int(found["timestamp"]) if "timestamp" in found else _time_of(found)
     header = _header(found, offset, time_ms, TRANSACTIONAL if found.get("transactional") else 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from groupd.coordinator.logtools.entries import Entry, entries_of
+from groupd.coordinator.logtools.entries import LogEntry, entries_of
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.record_json import key_json, value_json
 from groupd.coordinator.logtools.record_types import CHOICES, MARKER
@@ -76,10 +76,10 @@ class Selection(Struct):
             return True
         return header.max_timestamp_ms >= self.from_ms
 
-    def of(self, entries: Iterable[Entry]) -> Iterable[Entry]:
+    def of(self, entries: Iterable[LogEntry]) -> Iterable[LogEntry]:
         return (entry for entry in entries if self._wants(entry))
 
-    def _wants(self, entry: Entry) -> bool:
+    def _wants(self, entry: LogEntry) -> bool:
         if self.groups and not self._of_group(entry):
             return False
         if self.types and entry.kind not in self.types:
@@ -89,7 +89,7 @@ class Selection(Struct):
             return False
         return self.to_ms is None or time_ms < self.to_ms
 
-    def _of_group(self, entry: Entry) -> bool:
+    def _of_group(self, entry: LogEntry) -> bool:
         producer_id = entry.header.producer_id
         if entry.kind == MARKER:
             found = producer_id in self._producers
@@ -102,7 +102,7 @@ class Selection(Struct):
         return True
 
 
-def json_line(log: str, partition: int, entry: Entry) -> str:
+def json_line(log: str, partition: int, entry: LogEntry) -> str:
     """One object: where and when, then key and value in the shape of Kafka's formatters. What is
     not decoded stands as base64 under `raw`."""
     raw = entry.raw
@@ -138,7 +138,7 @@ def json_line(log: str, partition: int, entry: Entry) -> str:
     return json.dumps(line, ensure_ascii=False)
 
 
-def text_line(log: str, entry: Entry) -> str:
+def text_line(log: str, entry: LogEntry) -> str:
     """`log@offset time type key=... -> value=...` with the fields' names in Kafka's schemas."""
     raw = entry.raw
     parts = [f"{log}@{raw.offset}", time_quoted(raw.timestamp_ms), entry.kind]

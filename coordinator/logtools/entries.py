@@ -11,7 +11,7 @@ from groupd.protocol.records.batch import (
     Batch,
     BatchHeader,
     BatchRecord,
-    Marker,
+    MarkerRecord,
     decode_marker,
     iter_records,
 )
@@ -27,7 +27,7 @@ UNREADABLE = "unreadable"
 """Kind of a record whose key is missing or too short to name a type."""
 
 
-class Entry(Struct, frozen=True):
+class LogEntry(Struct, frozen=True):
     """One record and where it stands. `kind`: its type's name, or `marker`. `record`: None for
     markers, types that are not held here, and what does not decode (`error` says why)."""
 
@@ -37,7 +37,7 @@ class Entry(Struct, frozen=True):
     number: int | None = None
     group: str | None = None
     record: Record | None = None
-    marker: Marker | None = None
+    marker: MarkerRecord | None = None
     error: str | None = None
 
     @property
@@ -48,28 +48,28 @@ class Entry(Struct, frozen=True):
         return self.header.producer_id, self.header.producer_epoch
 
 
-def entries_of(batch: Batch) -> Iterator[Entry]:
+def entries_of(batch: Batch) -> Iterator[LogEntry]:
     """Raises CorruptBatch and UnsupportedCodec; records that do not decode are entries too."""
     for raw in iter_records(batch):
         if batch.header.is_control:
-            yield Entry(batch.header, raw, MARKER, marker=decode_marker(raw))
+            yield LogEntry(batch.header, raw, MARKER, marker=decode_marker(raw))
         else:
             yield entry_of(batch.header, raw)
 
 
-def entry_of(header: BatchHeader, raw: BatchRecord) -> Entry:
+def entry_of(header: BatchHeader, raw: BatchRecord) -> LogEntry:
     """The entry of a record that is no control record."""
     if raw.key is None:
-        return Entry(header, raw, UNREADABLE, error="a record without a key")
+        return LogEntry(header, raw, UNREADABLE, error="a record without a key")
     try:
         number = record_type(raw.key)
     except CorruptRecord as corrupt:
-        return Entry(header, raw, UNREADABLE, error=str(corrupt))
+        return LogEntry(header, raw, UNREADABLE, error=str(corrupt))
     kind, group = type_name(number), group_of(raw.key)
     try:
         record = decode_record(raw.key, raw.value)
     except UnknownRecordType:
-        return Entry(header, raw, kind, number, group)
+        return LogEntry(header, raw, kind, number, group)
     except CorruptRecord as corrupt:
-        return Entry(header, raw, kind, number, group, error=str(corrupt))
-    return Entry(header, raw, kind, number, group, record)
+        return LogEntry(header, raw, kind, number, group, error=str(corrupt))
+    return LogEntry(header, raw, kind, number, group, record)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from groupd.coordinator.logtools.entries import Entry, entries_of
+from groupd.coordinator.logtools.entries import LogEntry, entries_of
 from groupd.coordinator.logtools.errors import LogToolError
 from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
 from groupd.coordinator.logtools.sources import LogSource, log_name
@@ -79,7 +79,7 @@ class LatestRecords:
         except (CorruptBatch, UnsupportedCodec) as error:
             raise LogToolError(f"{where}: {error}") from error
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LogEntry) -> None:
         if entry.kind == MARKER:
             if entry.marker is not None:
                 self._end(entry.header.producer_id, committed=entry.marker.committed)
@@ -107,7 +107,7 @@ class LatestRecords:
         else:
             self._newest[key] = found
 
-    def _count_unheld(self, entry: Entry) -> None:
+    def _count_unheld(self, entry: LogEntry) -> None:
         if entry.group is not None and entry.number in UNHELD_TYPES:
             if not self._groups or entry.group in self._groups:
                 self._tally.other_groups.add(entry.group)

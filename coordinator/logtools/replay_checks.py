@@ -14,7 +14,7 @@ from groupd.coordinator.core.errors import ReplayError
 from groupd.coordinator.core.group_types import GROUP_TYPES, type_of
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.types import AppliedAt
-from groupd.coordinator.logtools.entries import Entry
+from groupd.coordinator.logtools.entries import LogEntry
 from groupd.coordinator.logtools.findings import Counts
 from groupd.coordinator.logtools.import_plan import fresh_shard
 from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
@@ -42,7 +42,7 @@ class ReplayChecks:
         }
         self._open: set[int] = set()
 
-    def add(self, entry: Entry) -> Iterator[Problem]:
+    def add(self, entry: LogEntry) -> Iterator[Problem]:
         offset, header = entry.raw.offset, entry.header
         if entry.kind == MARKER:
             self._open.discard(header.producer_id)
@@ -114,7 +114,7 @@ class ReplayChecks:
         if epoch < before:
             yield offset, f"the {name} of group {group} falls from {before} to {epoch}"
 
-    def _apply(self, entry: Entry, record: Record, producer_id: int) -> None:
+    def _apply(self, entry: LogEntry, record: Record, producer_id: int) -> None:
         """Raises one of APPLY_ERRORS. Another type of group counts its epochs from the start."""
         groups, group_id = self._shard.state.groups, entry.group or ""
         before = groups.get(group_id)

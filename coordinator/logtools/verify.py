@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from groupd.coordinator.logtools.entries import Entry, entry_of
+from groupd.coordinator.logtools.entries import LogEntry, entry_of
 from groupd.coordinator.logtools.findings import Counts, Finding, record_problems, whole_batch
 from groupd.coordinator.logtools.importing import partitions_of
 from groupd.coordinator.logtools.record_types import MARKER
@@ -74,7 +74,7 @@ class LogChecks:
                 entry = entry_of(header, raw)
             else:
                 try:
-                    entry = Entry(header, raw, MARKER, marker=decode_marker(raw))
+                    entry = LogEntry(header, raw, MARKER, marker=decode_marker(raw))
                 except CorruptBatch:
                     continue  # told above
             for offset_or_none, reason in self._replay.add(entry):

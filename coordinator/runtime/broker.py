@@ -22,7 +22,7 @@ from groupd.coordinator.core.assignors.api import PartitionAssignor
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage
 from groupd.coordinator.core.partitioning import partition_for
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.state import ShardState as CoreState
+from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import DataHandler, Event, EventKind, RequestContext
 from groupd.coordinator.producers.transactions import NoTransactions, TransactionVerifier
 from groupd.coordinator.runtime.clock import Clock
@@ -30,7 +30,7 @@ from groupd.coordinator.runtime.event_log import log_event
 from groupd.coordinator.runtime.producer_expiry import ProducerExpiry
 from groupd.coordinator.runtime.shard_log import open_shard_logs
 from groupd.coordinator.runtime.shard_runtime import ShardRuntime
-from groupd.coordinator.runtime.shard_state import ForeignShard, ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState, ForeignShard
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.timeline import Timeline
 from groupd.coordinator.runtime.waiting import Failure, Part, Waiter, WaitingRequests
@@ -86,7 +86,7 @@ def shard_maker(
         image: MetadataImage, overrides: Mapping[str, Mapping[str, str]]
     ) -> GroupCoordinatorShard:
         return GroupCoordinatorShard(
-            CoreState(
+            ShardState(
                 config=config,
                 new_id=new_id,
                 assignors=assignors,
@@ -188,19 +188,19 @@ class Broker:
     @property
     def loading(self) -> int:
         """Shards that do not serve yet."""
-        return sum(shard.state is not ShardState.ACTIVE for shard in self.shards)
+        return sum(shard.state is not CoordinatorState.ACTIVE for shard in self.shards)
 
     @property
     def idle(self) -> bool:
         """Nothing waits for the log, and no data request but long polls is under way."""
         if self.writer.busy or len(self._tasks) > len(self._reads):
             return False
-        return all(shard.state is not ShardState.LOADING for shard in self.shards)
+        return all(shard.state is not CoordinatorState.LOADING for shard in self.shards)
 
     @property
     def failed(self) -> list[str]:
         """Names of the logs whose shards could not be loaded."""
-        return [shard.log_name for shard in self.shards if shard.state is ShardState.FAILED]
+        return [shard.log_name for shard in self.shards if shard.state is CoordinatorState.FAILED]
 
     async def close(self) -> None:
         """Refuse what is new, make durable and answer what is under way, then stop."""

@@ -20,7 +20,7 @@ from groupd.coordinator.config import CoordinatorConfig
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.log_cleaning import KEYS_BYTES_MAX, LogCleaning
 from groupd.coordinator.runtime.shard_log import OwnedLog, ShardLog
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.turns import Sleep, Turns
 from groupd.protocol.records.batch import CorruptBatch
 from groupd.protocol.records.compaction import NOWHERE, Rules, offsets_identity
@@ -41,7 +41,7 @@ class CleanableShard(Protocol):
     """What the cleaner sees of a shard."""
 
     @property
-    def state(self) -> ShardState: ...
+    def state(self) -> CoordinatorState: ...
     @property
     def log(self) -> ShardLog | None: ...
     @property
@@ -49,7 +49,7 @@ class CleanableShard(Protocol):
 
 
 def _serving(shard: CleanableShard) -> ShardLog | None:
-    return shard.log if shard.state is ShardState.ACTIVE else None
+    return shard.log if shard.state is CoordinatorState.ACTIVE else None
 
 
 class CleanerStats:

@@ -13,16 +13,16 @@ from typing import Protocol
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Steady
 from groupd.coordinator.runtime.clock import Clock
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 
-_ACTIVE = ShardState.ACTIVE
+_ACTIVE = CoordinatorState.ACTIVE
 
 
 class LeaseHolder(Protocol):
     """The shard runtime, as far as a lease asks it."""
 
     shard: GroupCoordinatorShard
-    state: ShardState
+    state: CoordinatorState
     clock: Clock
 
 

@@ -6,7 +6,8 @@ import asyncio
 
 from groupd.coordinator.producers.producer_state import ProducerStates
 from groupd.coordinator.runtime.broker import Broker
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 
 
 class OffsetsView:
@@ -26,7 +27,7 @@ class OffsetsView:
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the shard does not serve here."""
         shard = self._shard(partition)
-        if shard is None or shard.state is not ShardState.ACTIVE:
+        if shard is None or shard.state is not CoordinatorState.ACTIVE:
             return None
         return shard.start_offset, shard.durable_offset
 

@@ -11,7 +11,7 @@ import structlog
 
 from groupd.coordinator.runtime.clock import Clock, pause
 from groupd.coordinator.runtime.loader import LoadFailed
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.storage.log import LogCorrupt, LogError
 
 BACKOFF_MS = 500
@@ -23,7 +23,7 @@ Load = Callable[[], Awaitable[None]]
 class Loadable(Protocol):
     """What is loaded from a log."""
 
-    state: ShardState
+    state: CoordinatorState
     loaded_records: int
 
     async def load(self) -> None:
@@ -70,7 +70,7 @@ class Reload:
     async def _run(self, delay_ms: int) -> None:
         while True:
             await pause(self._clock, delay_ms)
-            self._owner.state = ShardState.LOADING
+            self._owner.state = CoordinatorState.LOADING
             try:
                 if await self._try(self._owner.load):
                     records = self._owner.loaded_records
@@ -85,8 +85,8 @@ class Reload:
         try:
             await load()
         except (LoadFailed, LogError) as error:
-            if self._owner.state is not ShardState.CLOSED:
-                self._owner.state = ShardState.FAILED
+            if self._owner.state is not CoordinatorState.CLOSED:
+                self._owner.state = CoordinatorState.FAILED
             self._log.error(f"{self._kind} cannot be loaded", **self._where, reason=str(error))
             if isinstance(error, LogError) and not isinstance(error, LogCorrupt):
                 raise

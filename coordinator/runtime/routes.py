@@ -19,7 +19,7 @@ from groupd.coordinator.core.offsets.refusals import refuse_fetch
 from groupd.coordinator.core.queries import DescribeClassicGroup, DescribeConsumerGroup
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.runtime.broker import Broker, Route, no_reply
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.transactions import txn_offset_commit
 from groupd.coordinator.runtime.waiting import Failure, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
@@ -183,10 +183,10 @@ def _list_groups(broker: Broker, context: RequestContext, request: ListGroupsReq
     if not broker.started:
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
-    if any(shard.state is ShardState.LOADING for shard in broker.shards):
+    if any(shard.state is CoordinatorState.LOADING for shard in broker.shards):
         waiter.answer(ListGroupsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
-    serving = [shard for shard in broker.shards if shard.state is ShardState.ACTIVE]
+    serving = [shard for shard in broker.shards if shard.state is CoordinatorState.ACTIVE]
     gather = Gather(waiter, len(serving), _listed)
 
     def ask(index: int) -> int:

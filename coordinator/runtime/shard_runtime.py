@@ -40,7 +40,7 @@ from groupd.coordinator.runtime.lease import ShardLease
 from groupd.coordinator.runtime.loader import load_anew
 from groupd.coordinator.runtime.reload import Reload
 from groupd.coordinator.runtime.shard_log import ShardLog, open_shard_log
-from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
 from groupd.coordinator.runtime.shard_timers import CommitTimeout, ShardDeadlines
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.waiting import Replies, Waiter, answer_all, refuse
@@ -50,7 +50,7 @@ from groupd.protocol.messages import TopicId
 from groupd.protocol.records.schema import Record
 from groupd.storage.log import Append, LogError, PartitionLogs
 
-__all__ = ["ShardRuntime", "ShardState"]
+__all__ = ["ShardRuntime", "CoordinatorState"]
 
 log = structlog.get_logger("groupd.shard")
 
@@ -74,7 +74,7 @@ class ShardRuntime:
         self.partition = partition
         self.log_name = offsets_log_name(partition)
         self.log: ShardLog | None = None
-        self.state = ShardState.LOADING
+        self.state = CoordinatorState.LOADING
         self.shard = make_shard()
         self.start_offset = self.durable_offset = self.load_ms = self.loaded_records = 0
         self.producers = ProducerStates()
@@ -108,7 +108,7 @@ class ShardRuntime:
         loaded = await load_anew(
             self._make_shard, self._bring_up_to_date, self._logs, opened, self.clock
         )
-        if self.state is ShardState.CLOSED:
+        if self.state is CoordinatorState.CLOSED:
             return
         self.shard.discard()
         shard = self.shard = loaded.shard
@@ -118,7 +118,7 @@ class ShardRuntime:
         self._owner_epoch = opened.history.owner_epoch
         self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
         self.load_ms = self.clock.now().monotonic_ms - started.monotonic_ms
-        self.state = ShardState.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self._take_in(loaded.outcome)
         missed, self._missed = self._missed, []
         if missed:
@@ -132,8 +132,8 @@ class ShardRuntime:
     def close(self) -> None:
         """Refuse everything from now on; parked requests get NOT_COORDINATOR. What is in the
         journal may still become durable and is answered then."""
-        was_active = self.state is ShardState.ACTIVE
-        self.state = ShardState.CLOSED
+        was_active = self.state is CoordinatorState.ACTIVE
+        self.state = CoordinatorState.CLOSED
         self._deadlines.cancel()
         self._commit_timeout.cancel()
         self._reload.cancel()
@@ -150,7 +150,7 @@ class ShardRuntime:
     def handle(self, context: RequestContext, request: Any) -> None:
         """A request for a group of this shard; `context.token` is answered, now or later."""
         waiter: Waiter = context.token
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             waiter.fail(REFUSALS[self.state])
             return
         started_ns = elapsed_ns()
@@ -174,7 +174,7 @@ class ShardRuntime:
     def input(self, make_outcome: Callable[[], Outcome]) -> bool:
         """An input that is no request: new metadata, a task's result, a deadline. False if it
         failed, which is a bug of ours: it is logged and goes no further."""
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             return True
         try:
             self._take_in(make_outcome())
@@ -187,7 +187,7 @@ class ShardRuntime:
     def on_metadata(self, delta: MetadataDelta, now: Instant) -> None:
         """The new image. A shard that is loading gets it when it is made (`make_shard`), and
         forgets the offsets of deleted topics once it is loaded."""
-        if self.state in (ShardState.LOADING, ShardState.FAILED):
+        if self.state in (CoordinatorState.LOADING, CoordinatorState.FAILED):
             self._missed.extend(delta.deleted)
         self.input(lambda: self.shard.on_metadata(delta, now))
 
@@ -206,7 +206,7 @@ class ShardRuntime:
                 self._answer_gated(outcome.gate, outcome.replies)
             if outcome.completion is not None:
                 self._complete(outcome.completion, None)
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             refuse(outcome.urgent, ErrorCode.NOT_COORDINATOR)
             return
         if outcome.urgent:
@@ -221,7 +221,7 @@ class ShardRuntime:
 
     def rests(self, group_id: str) -> bool:
         """Whether the shard serves and nothing of the group waits for the log."""
-        return self.state is ShardState.ACTIVE and group_id not in self._journal.pending
+        return self.state is CoordinatorState.ACTIVE and group_id not in self._journal.pending
 
     def _write(self, outcome: Outcome, waiter: Waiter | None) -> bool:
         """Replay the records and put them into the journal; False if they were refused."""
@@ -274,7 +274,7 @@ class ShardRuntime:
         """The end of a transaction: its pending offsets are decided at once, and `waiter` is
         answered with NONE when the marker is durable, or with the code that says why not. Whoever
         reads one of the groups concerned waits for the marker too."""
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             waiter.fail(REFUSALS[self.state])
             return
         now, journal, producer_id = self.clock.now(), self._journal, marker.producer_id
@@ -322,7 +322,7 @@ class ShardRuntime:
     # The writer's side --------------------------------------------------------------------
 
     def take(self) -> list[Append]:
-        if self.state is ShardState.FAILED:
+        if self.state is CoordinatorState.FAILED:
             return []
         self._taken_from = self._journal
         return [
@@ -335,7 +335,7 @@ class ShardRuntime:
             return  # settled by the reload that replaced the journal
         if error is not None:
             log.error("append failed", shard=self.partition, reason=str(error))
-            if self.state is ShardState.ACTIVE:
+            if self.state is CoordinatorState.ACTIVE:
                 self._fail(ErrorCode.NOT_COORDINATOR)
             else:
                 self._lose_writes(ErrorCode.NOT_COORDINATOR)
@@ -353,9 +353,9 @@ class ShardRuntime:
     # Failure ------------------------------------------------------------------------------
 
     def _fail(self, code: ErrorCode) -> None:
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             return
-        self.state = ShardState.FAILED
+        self.state = CoordinatorState.FAILED
         self._deadlines.cancel()
         self._commit_timeout.cancel()
         self._reload.start(0)

@@ -13,7 +13,7 @@ from groupd.coordinator.runtime.waiting import Waiter
 from groupd.protocol.errors import ErrorCode
 
 
-class ShardState(Enum):
+class CoordinatorState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
@@ -21,9 +21,9 @@ class ShardState(Enum):
 
 
 REFUSALS = {
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
-    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
+    CoordinatorState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    CoordinatorState.FAILED: ErrorCode.NOT_COORDINATOR,
+    CoordinatorState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 
 
@@ -31,7 +31,7 @@ class ForeignShard:
     """A shard that another node of the cluster serves. It stands where a `ShardRuntime` would and
     refuses everything with NOT_COORDINATOR, so that clients look for the coordinator again."""
 
-    state = ShardState.CLOSED
+    state = CoordinatorState.CLOSED
 
     def __init__(self, partition: int) -> None:
         self.partition = partition

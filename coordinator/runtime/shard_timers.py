@@ -12,7 +12,7 @@ from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
 from groupd.coordinator.runtime.clock import Alarm, Clock
 from groupd.coordinator.runtime.journal import Journal
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import time_out
 
 log = structlog.get_logger("groupd.shard")
@@ -30,7 +30,7 @@ class Serving(Protocol):
     """The shard runtime, as far as its timer needs it."""
 
     shard: GroupCoordinatorShard
-    state: ShardState
+    state: CoordinatorState
 
 
 class ShardDeadlines:
@@ -53,7 +53,7 @@ class ShardDeadlines:
         return self._alarm.at_ms
 
     def arm(self) -> None:
-        if self._serving.state is not ShardState.ACTIVE:
+        if self._serving.state is not CoordinatorState.ACTIVE:
             return
         at_ms = self._serving.shard.next_deadline()
         if at_ms is not None:
@@ -63,7 +63,7 @@ class ShardDeadlines:
         self._alarm.cancel()
 
     def _on_due(self) -> None:
-        if self._serving.state is not ShardState.ACTIVE:
+        if self._serving.state is not CoordinatorState.ACTIVE:
             return
         shard, now = self._serving.shard, self._clock.now()
         for key in shard.pop_due(now.monotonic_ms, EXPIRED_AT_ONCE):

@@ -17,7 +17,7 @@ from groupd.coordinator.core.offsets.refusals import refuse_txn_commit
 from groupd.coordinator.core.types import RequestContext
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.broker import Broker, Shard
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.offsets import TxnOffsetCommitReply, TxnOffsetCommitRequest
@@ -87,7 +87,7 @@ def _refuse(
 def _must_verify(
     broker: Broker, shard: Shard, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> bool:
-    if shard.state is not ShardState.ACTIVE:
+    if shard.state is not CoordinatorState.ACTIVE:
         return False  # refused anyway
     enforced = broker.config.transaction_partition_verification_enable
     if not enforced and context.api_version < ADDS_FROM:

@@ -8,7 +8,8 @@ from typing import Any
 from groupd.coordinator.core.inspection import inspect_offsets, is_long, list_group_summaries
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.inspecting import inspect, inspect_lazily
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.turns import Turns
 from groupd.coordinator.server.admin_http import JSON, HttpReply, HttpRequest, as_json, text
 from groupd.coordinator.server.group_lag import Ends, add_lag, owned_since
@@ -49,7 +50,7 @@ class GroupRoutes:
         turns = Turns(SLICE_MS, 0)
         groups: list[dict[str, Any]] = []
         for shard in self._broker.shards:
-            if shard.state is ShardState.ACTIVE:
+            if shard.state is CoordinatorState.ACTIVE:
                 groups += list_group_summaries(shard.shard.state)
                 if turns.over:
                     await turns.pause()
@@ -58,7 +59,7 @@ class GroupRoutes:
 
     def _offsets(self, group_id: str) -> HttpReply:
         shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not ShardState.ACTIVE:
+        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
             return text(f"the shard of group {group_id} is {shard.state.value}", 503)
         state, store = shard.shard.state, shard.shard.offsets.store
         members = getattr(state.groups.get(group_id), "members", ())
@@ -72,7 +73,7 @@ class GroupRoutes:
 
     async def _show(self, group_id: str) -> HttpReply:
         shard = self._broker.shard_of(group_id)
-        if not isinstance(shard, ShardRuntime) or shard.state is not ShardState.ACTIVE:
+        if not isinstance(shard, ShardRuntime) or shard.state is not CoordinatorState.ACTIVE:
             return text(f"the shard of group {group_id} is {shard.state.value}", 503)
         now = self._broker.clock.now()
         if not is_long(shard.shard.state, group_id):

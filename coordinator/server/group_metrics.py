@@ -20,7 +20,7 @@ from groupd.coordinator.core.slices import chunks, run_through
 from groupd.coordinator.core.types import EventKind
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import thread_cpu_s
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.stats import Durations
 from groupd.coordinator.runtime.turns import Turns
 from groupd.coordinator.server.families import gauge, labelled, untyped
@@ -71,7 +71,7 @@ class GroupMetrics(Collector):
     def _shards(self) -> Iterable[Metric]:
         states = dict.fromkeys(("loading", "active", "failed"), 0)
         for shard in self._broker.shards:
-            if shard.state is not ShardState.CLOSED:
+            if shard.state is not CoordinatorState.CLOSED:
                 states[shard.state.value] += 1
         yield labelled(PREFIX + "num_partitions", "Shards by state.", "state", states)
         times = [shard.load_ms for shard in self._broker.shards] or [0]

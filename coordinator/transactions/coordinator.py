@@ -20,7 +20,7 @@ from groupd.coordinator.producers.transactions import (
     TransactionalWrite,
 )
 from groupd.coordinator.runtime.clock import Alarm, Clock
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.transactions.markers import MarkerSender
 from groupd.coordinator.transactions.metadata import (
@@ -100,7 +100,7 @@ class TransactionCoordinator:
 
     @property
     def active(self) -> bool:
-        return self.log.state is ShardState.ACTIVE
+        return self.log.state is CoordinatorState.ACTIVE
 
     def now_ms(self) -> int:
         """Wall clock: what is persisted is counted by it."""

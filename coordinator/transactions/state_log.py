@@ -25,7 +25,7 @@ from groupd.coordinator.runtime.journal import (
 )
 from groupd.coordinator.runtime.loader import LoadFailed, check_batches
 from groupd.coordinator.runtime.reload import Reload
-from groupd.coordinator.runtime.shard_state import REFUSALS, ShardState
+from groupd.coordinator.runtime.shard_state import REFUSALS, CoordinatorState
 from groupd.coordinator.runtime.writer import LogWriter
 from groupd.coordinator.topics.names import TRANSACTIONS_LOG
 from groupd.coordinator.transactions.log_records import from_value, to_record
@@ -61,7 +61,7 @@ class StateLog:
         on_loaded: Callable[[], None],
         on_applied: Callable[[Change], None],
     ) -> None:
-        self.state = ShardState.LOADING
+        self.state = CoordinatorState.LOADING
         self.table = TransactionTable(config)
         self._owner_epoch = _FIRST_OWNER_EPOCH
         self.start_offset = 0
@@ -92,13 +92,13 @@ class StateLog:
 
     def serving(self) -> TransactionTable:
         """Raises ApiError while the table cannot be asked."""
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             raise ApiError(REFUSALS[self.state])
         return self.table
 
     def serves(self, table: TransactionTable) -> bool:
         """Whether `table` is still in use. Work that began with another table is to end."""
-        return self.table is table and self.state is ShardState.ACTIVE
+        return self.table is table and self.state is CoordinatorState.ACTIVE
 
     # Loading ------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class StateLog:
         opened: LogState = await self._logs.open(LOG_NAME)
         table = TransactionTable(self._config)
         loaded = await _load_table(table, self._logs, opened)
-        if self.state is ShardState.CLOSED:
+        if self.state is CoordinatorState.CLOSED:
             return
         self.table = table
         self.loaded_records = loaded
@@ -121,13 +121,13 @@ class StateLog:
         self._owner_epoch = opened.owner_epoch
         self._journal = Journal(opened.next_offset, self._config.message_max_bytes)
         self.load_ms = self._clock.now().monotonic_ms - started_ms
-        self.state = ShardState.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self._wake()
         self._on_loaded()
 
     def close(self) -> None:
         """Refuse everything from now on. What was accepted may still become durable."""
-        self.state = ShardState.CLOSED
+        self.state = CoordinatorState.CLOSED
         self._reload.cancel()
         self._wake()
 
@@ -187,7 +187,7 @@ class StateLog:
         self._writer.mark(self)
 
     def take(self) -> list[Append]:
-        if self.state is ShardState.FAILED:
+        if self.state is CoordinatorState.FAILED:
             return []
         self._taken_from = self._journal
         return [
@@ -212,8 +212,8 @@ class StateLog:
 
     def _fail(self, error: LogError) -> None:
         log.error("append failed", log=LOG_NAME, reason=str(error))
-        if self.state is ShardState.ACTIVE:
-            self.state = ShardState.FAILED
+        if self.state is CoordinatorState.ACTIVE:
+            self.state = CoordinatorState.FAILED
             self._reload.start(0)
         for batch in self._journal.failed():
             for completion in batch.completions:
@@ -283,7 +283,7 @@ class StateLogView:
 
     def state(self, partition: int) -> tuple[int, int] | None:
         """(start offset, high watermark); None while the log is not served."""
-        active = self._log.state is ShardState.ACTIVE
+        active = self._log.state is CoordinatorState.ACTIVE
         return (self._log.start_offset, self._log.durable_offset) if active else None
 
     def clean_offsets(self, partition: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from groupd.coordinator.profiles import PROFILES
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import SystemClock
 from groupd.coordinator.runtime.inspecting import inspect
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.coordinator.server.connection import Requests
 from groupd.coordinator.suggest import did_you_mean
@@ -203,14 +203,14 @@ class Engine:
     def group(self, group_id: str) -> Group | None:
         """The live group; None also while its shard does not serve."""
         shard = self.broker.own_shard_of(group_id)
-        if shard.state is not ShardState.ACTIVE:
+        if shard.state is not CoordinatorState.ACTIVE:
             return None
         return shard.shard.state.groups.get(group_id)
 
     def describe(self, group_id: str) -> GroupDescription | None:
         """As `/groups/{id}` of the admin port."""
         shard = self.broker.own_shard_of(group_id)
-        if shard.state is not ShardState.ACTIVE:
+        if shard.state is not CoordinatorState.ACTIVE:
             return None
         found = inspect(shard, group_id, self.clock.now())
         return cast("GroupDescription | None", found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groupd.coordinator.core.inspection import list_group_summaries
 from groupd.coordinator.faults.errors import NotFound
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.suggest import did_you_mean, there_are
 from groupd.coordinator.topics.catalogue import Topic
 from groupd.testing.engine import Engine
@@ -31,7 +31,7 @@ def group_names(engine: Engine) -> set[str]:
     live = {
         str(summary["group_id"])
         for shard in engine.broker.shards
-        if shard.state is ShardState.ACTIVE
+        if shard.state is CoordinatorState.ACTIVE
         for summary in list_group_summaries(shard.shard.state)
     }
     return live | {group for group, _, _ in engine.offsets}

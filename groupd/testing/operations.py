@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from groupd.coordinator.core.inspection import list_group_summaries
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.timeline import timeline_text
 from groupd.testing.answers import GroupDescription, GroupEvent, GroupSummary
 from groupd.testing.client_settings import CLASSIC, GroupProtocol, Role, client_config
@@ -39,7 +39,7 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
         found = [
             summary
             for shard in self._engine.broker.shards
-            if shard.state is ShardState.ACTIVE
+            if shard.state is CoordinatorState.ACTIVE
             for summary in list_group_summaries(shard.shard.state)
         ]
         return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))

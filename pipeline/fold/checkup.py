@@ -9,13 +9,13 @@ from groupd.pipeline.fold.balance import deviation
 from groupd.pipeline.fold.facts import Row
 from groupd.pipeline.fold.findings import MANY, duration, finding, iso, times
 from groupd.pipeline.fold.offsets import Committed, NamedPlace, Offsets
-from groupd.pipeline.fold.state import CLASSIC, GroupState
+from groupd.pipeline.fold.state import CLASSIC, FoldedGroup
 from groupd.pipeline.fold.thresholds import EMPTY_LAG, EXPIRY, IDLE, SKEW, STUCK, Thresholds
 
 
 def checkup(
     group_id: str,
-    group: GroupState | None,
+    group: FoldedGroup | None,
     offsets: Offsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
@@ -31,7 +31,7 @@ def checkup(
 
 
 def _stuck(
-    group: GroupState,
+    group: FoldedGroup,
     offsets: Offsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
@@ -65,7 +65,7 @@ def _stuck(
         )
 
 
-def _skew(group: GroupState, limits: Thresholds, now_ms: int) -> Iterator[Row]:
+def _skew(group: FoldedGroup, limits: Thresholds, now_ms: int) -> Iterator[Row]:
     """Of members that subscribe to the same; by number of partitions."""
     if not group.is_homogeneous() or not group.target or len(group.members) < 2:
         return
@@ -116,7 +116,7 @@ def _skew(group: GroupState, limits: Thresholds, now_ms: int) -> Iterator[Row]:
 
 def _empty_with_lag(
     group_id: str,
-    group: GroupState | None,
+    group: FoldedGroup | None,
     offsets: Offsets,
     limits: Thresholds,
     ends: Mapping[NamedPlace, int],
@@ -150,7 +150,7 @@ def _empty_with_lag(
 
 
 def _expiry(
-    group_id: str, group: GroupState | None, offsets: Offsets, limits: Thresholds, now_ms: int
+    group_id: str, group: FoldedGroup | None, offsets: Offsets, limits: Thresholds, now_ms: int
 ) -> Iterator[Row]:
     """As the coordinator's sweep would decide, see docs/pipeline-jobs.md."""
     subscribed = None if group is None or not group.members else _subscribed(group)
@@ -186,7 +186,7 @@ def _expiry(
     )
 
 
-def _expires_ms(group: GroupState | None, committed: Committed, limits: Thresholds) -> int:
+def _expires_ms(group: FoldedGroup | None, committed: Committed, limits: Thresholds) -> int:
     if committed.expire_ms is not None:
         return committed.expire_ms
     base_ms = committed.commit_ms
@@ -195,7 +195,7 @@ def _expires_ms(group: GroupState | None, committed: Committed, limits: Threshol
     return base_ms + limits.expiry_retention_ms
 
 
-def _subscribed(group: GroupState) -> frozenset[str] | None:
+def _subscribed(group: FoldedGroup) -> frozenset[str] | None:
     """Topics that somebody subscribes to; None if that is not known (a client's own format)."""
     if group.protocol == CLASSIC and group.protocol_type != "consumer":
         return None

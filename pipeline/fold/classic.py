@@ -22,7 +22,7 @@ from groupd.coordinator.core.classic_group.subscription import (
 from groupd.pipeline.fold import rebalances
 from groupd.pipeline.fold.endings import CONVERTED
 from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.state import STABLE, GroupState, Life, Place
+from groupd.pipeline.fold.state import STABLE, FoldedGroup, Life, Place
 from groupd.pipeline.fold.tracker import Tracker
 
 
@@ -35,7 +35,7 @@ class _Change(Struct):
     protocol: bool = False
 
 
-def apply(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def apply(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     """A value of the group's record."""
     value = entry.value or {}
     generation, before = int(value["generation"]), group.epoch
@@ -60,7 +60,7 @@ def apply(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
 
 
 def _members(
-    tracker: Tracker, group: GroupState, entry: FoldEntry, now: Mapping[str, Mapping[str, Any]]
+    tracker: Tracker, group: FoldedGroup, entry: FoldEntry, now: Mapping[str, Mapping[str, Any]]
 ) -> _Change:
     change = _Change()
     generation = int((entry.value or {})["generation"])
@@ -86,7 +86,7 @@ def _members(
 
 def _newcomer(
     tracker: Tracker,
-    group: GroupState,
+    group: FoldedGroup,
     entry: FoldEntry,
     value: Mapping[str, Any],
     converting: bool,
@@ -121,7 +121,9 @@ def _describe(life: Life, value: Mapping[str, Any], change: _Change) -> None:
     life.session_timeout_ms = value["session_timeout_ms"]
 
 
-def _assignments(tracker: Tracker, group: GroupState, now: Mapping[str, Mapping[str, Any]]) -> None:
+def _assignments(
+    tracker: Tracker, group: FoldedGroup, now: Mapping[str, Mapping[str, Any]]
+) -> None:
     """The new target, and the owners before of what changed."""
     before, group.target, group.target_of = group.target, {}, {}
     for member_id in sorted(now):
@@ -135,7 +137,7 @@ def _assignments(tracker: Tracker, group: GroupState, now: Mapping[str, Mapping[
             group.changed[place] = before.get(place)
 
 
-def _places(group: GroupState, value: Mapping[str, Any]) -> set[Place]:
+def _places(group: FoldedGroup, value: Mapping[str, Any]) -> set[Place]:
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE or not value["assignment"]:
         return set()
     try:
@@ -147,7 +149,7 @@ def _places(group: GroupState, value: Mapping[str, Any]) -> set[Place]:
 
 def _rebalanced(
     tracker: Tracker,
-    group: GroupState,
+    group: FoldedGroup,
     entry: FoldEntry,
     change: _Change,
     before: int,
@@ -179,7 +181,7 @@ def _rebalanced(
     rebalance.target_ms = joined_ms if joined_ms and joined_ms > 0 else entry.at_ms
 
 
-def _causes(group: GroupState, change: _Change) -> list[tuple[str, str]]:
+def _causes(group: FoldedGroup, change: _Change) -> list[tuple[str, str]]:
     """Triggers, each with a member or ""."""
     causes = [(cause.trigger, cause.member_id) for cause in group.causes]
     if group.converted_ms is not None:
@@ -196,7 +198,7 @@ def _causes(group: GroupState, change: _Change) -> list[tuple[str, str]]:
     return [("follow-up" if group.released else "unknown", "")]
 
 
-def _hold(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _hold(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     """Everybody has what the generation gives. A partition that goes straight from one to the
     other was given up at a time that is not in the log."""
     for member_id in sorted(group.members):

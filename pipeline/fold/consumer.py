@@ -27,7 +27,7 @@ from groupd.pipeline.fold.state import (
     STABLE,
     WAITING,
     Cause,
-    GroupState,
+    FoldedGroup,
     Life,
     Place,
 )
@@ -40,13 +40,13 @@ _LEAVE_STATIC_EPOCH = -2
 _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
 
 
-def apply(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def apply(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     """One record of a consumer group but the group's tombstone, which is the caller's."""
     assert entry.kind is not None
     _APPLIERS[entry.kind](tracker, group, entry)
 
 
-def forget(group: GroupState) -> None:
+def forget(group: FoldedGroup) -> None:
     """The group's tombstone: what comes next under its id is another group."""
     group.target.clear()
     group.target_of.clear()
@@ -59,7 +59,7 @@ def forget(group: GroupState) -> None:
     group.complete = True
 
 
-def _group_epoch(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     value = entry.value or {}
     tracker.flush(group)
     causes = [cause for cause in group.causes if cause.at_ms == entry.at_ms]
@@ -91,7 +91,7 @@ def _group_epoch(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
     rebalance.complete = group.complete and before in (-1, epoch - 1)
 
 
-def _note_joined(group: GroupState, causes: Iterable[Cause]) -> None:
+def _note_joined(group: FoldedGroup, causes: Iterable[Cause]) -> None:
     """Members of which it was not clear yet whether they joined or were there before."""
     joined = {cause.member_id for cause in causes if cause.trigger == "join"}
     for member_id, life in group.members.items():
@@ -100,7 +100,7 @@ def _note_joined(group: GroupState, causes: Iterable[Cause]) -> None:
             group.joined_since.append(member_id)
 
 
-def _member_metadata(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _member_metadata(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     if entry.value is None:
         tracker.depart(group, entry.member, entry.at_ms)
         return
@@ -124,7 +124,7 @@ def _member_metadata(tracker: Tracker, group: GroupState, entry: FoldEntry) -> N
 
 
 def _newcomer(
-    tracker: Tracker, group: GroupState, entry: FoldEntry, instance_id: str | None
+    tracker: Tracker, group: FoldedGroup, entry: FoldEntry, instance_id: str | None
 ) -> Life:
     departed = group.departing.pop(entry.member, None)
     if departed is not None:
@@ -149,7 +149,7 @@ def _inherit(life: Life, old: Life) -> None:
 
 
 def _note_changes(
-    group: GroupState, life: Life, entry: FoldEntry, value: Mapping[str, Any]
+    group: FoldedGroup, life: Life, entry: FoldEntry, value: Mapping[str, Any]
 ) -> None:
     if any(cause.trigger == "join" and cause.member_id == entry.member for cause in group.causes):
         return
@@ -166,7 +166,7 @@ def _note_changes(
             group.causes.append(Cause(entry.at_ms, trigger, entry.member))
 
 
-def _target_metadata(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _target_metadata(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     if entry.value is None:
         return
     rebalances.install(tracker, group, entry.at_ms)
@@ -176,7 +176,7 @@ def _target_metadata(tracker: Tracker, group: GroupState, entry: FoldEntry) -> N
         group.released.clear()
 
 
-def _target_member(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _target_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     life = group.members.get(entry.member) or group.departing.get(entry.member)
     if life is None and entry.value is not None:
         life = tracker.begin(group, entry, entry.member, None)
@@ -195,7 +195,7 @@ def _target_member(tracker: Tracker, group: GroupState, entry: FoldEntry) -> Non
         group.target_of[entry.member] = after
 
 
-def _current_member(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _current_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     value = entry.value
     if value is None:
         return  # its metadata goes next, and tells more
@@ -223,7 +223,7 @@ def _current_member(tracker: Tracker, group: GroupState, entry: FoldEntry) -> No
     rebalances.complete_if_stable(tracker, group, entry.at_ms)
 
 
-def _regex(tracker: Tracker, group: GroupState, entry: FoldEntry) -> None:
+def _regex(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     value = entry.value
     if value is None or entry.tombstone:
         return  # nobody has it any more; the change of its last member is the cause
@@ -240,7 +240,7 @@ def _places(topics: Iterable[Mapping[str, Any]] | None) -> set[Place]:
     return {(one["topic_id"], number) for one in topics or () for number in one["partitions"] or ()}
 
 
-_APPLIERS: dict[int, Callable[[Tracker, GroupState, FoldEntry], None]] = {
+_APPLIERS: dict[int, Callable[[Tracker, FoldedGroup, FoldEntry], None]] = {
     CONSUMER_GROUP: _group_epoch,
     MEMBER_METADATA: _member_metadata,
     TARGET_METADATA: _target_metadata,

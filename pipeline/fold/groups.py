@@ -8,7 +8,7 @@ from groupd.pipeline.fold import classic, consumer, rebalances
 from groupd.pipeline.fold.entry import CLASSIC_GROUP, CONSUMER_GROUP, KINDS, OFFSET_KINDS, FoldEntry
 from groupd.pipeline.fold.facts import Facts
 from groupd.pipeline.fold.observer import FoldObserver
-from groupd.pipeline.fold.state import CLASSIC, CONSUMER, GroupState, Life, Place, Settings
+from groupd.pipeline.fold.state import CLASSIC, CONSUMER, FoldedGroup, Life, Place, Settings
 from groupd.pipeline.fold.topics import Topics
 from groupd.pipeline.fold.tracker import Tracker
 
@@ -24,7 +24,7 @@ class GroupsFold:
         settings: Settings | None = None,
         observers: Sequence[FoldObserver] = (),
     ) -> None:
-        self.groups: dict[str, GroupState] = {}
+        self.groups: dict[str, FoldedGroup] = {}
         self._tracker = Tracker(facts, topics, settings or Settings(), observers)
 
     def feed(self, entry: FoldEntry) -> None:
@@ -58,7 +58,7 @@ class GroupsFold:
         for observer in self._tracker.observers:
             observer.committed(group, entry, holder)
 
-    def _holder(self, group: GroupState, entry: FoldEntry, topic_id: str | None) -> Life | None:
+    def _holder(self, group: FoldedGroup, entry: FoldEntry, topic_id: str | None) -> Life | None:
         place = place_of(group.protocol, self._tracker.topics, entry, topic_id)
         holding = None if place is None else group.holders.get(place)
         return None if holding is None else group.members.get(holding.owner.member_id)
@@ -73,7 +73,7 @@ class GroupsFold:
         if group is None:
             if entry.tombstone:
                 return
-            group = self.groups[entry.group] = GroupState(
+            group = self.groups[entry.group] = FoldedGroup(
                 entry.group, entry.log_partition, protocol
             )
         group.last_ms = entry.at_ms
@@ -87,7 +87,7 @@ class GroupsFold:
             consumer.apply(self._tracker, group, entry)
         _note_emptiness(group, entry.at_ms)
 
-    def _deleted(self, group: GroupState, entry: FoldEntry) -> None:
+    def _deleted(self, group: FoldedGroup, entry: FoldEntry) -> None:
         """A tombstone: the end of the group, or the first half of a conversion."""
         group.last_ms = entry.at_ms
         for member_id in sorted(group.members):
@@ -101,12 +101,12 @@ class GroupsFold:
             for observer in self._tracker.observers:
                 observer.group_deleted(group.group_id)
 
-    def _converted(self, group: GroupState, entry: FoldEntry, protocol: str) -> GroupState:
+    def _converted(self, group: FoldedGroup, entry: FoldEntry, protocol: str) -> FoldedGroup:
         """The group goes on in the other protocol, with the members that come along."""
         for member_id in sorted(group.members):
             self._tracker.depart(group, member_id, entry.at_ms)
         rebalances.close(self._tracker, group)
-        converted = self.groups[entry.group] = GroupState(
+        converted = self.groups[entry.group] = FoldedGroup(
             entry.group, entry.log_partition, protocol
         )
         converted.departing, converted.departing_ms = group.departing, entry.at_ms
@@ -127,7 +127,7 @@ def place_of(protocol: str, topics: Topics, entry: FoldEntry, topic_id: str | No
     return None if topic_id is None else (topic_id, entry.partition)
 
 
-def _note_emptiness(group: GroupState, at_ms: int) -> None:
+def _note_emptiness(group: FoldedGroup, at_ms: int) -> None:
     if group.members:
         group.empty_since_ms = None
     elif group.empty_since_ms is None:

@@ -17,7 +17,7 @@ from groupd.pipeline.fold.findings import MANY, duration, finding, times
 from groupd.pipeline.fold.groups import place_of
 from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.offsets import NamedPlace, Offsets
-from groupd.pipeline.fold.state import GroupState, Life, Place, Rebalance
+from groupd.pipeline.fold.state import FoldedGroup, Life, Place, Rebalance
 from groupd.pipeline.fold.storms import Storms
 from groupd.pipeline.fold.thresholds import (
     CONFLICT,
@@ -59,7 +59,7 @@ class HealthFold(FoldObserver):
         self._offsets = Offsets()
         self._watches: dict[str, _Watch] = {}
 
-    def committed(self, group: GroupState | None, entry: FoldEntry, holder: Life | None) -> None:
+    def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
         self._offsets.apply(entry)
         if group is None or entry.value is None or holder is not None:
             return
@@ -73,7 +73,7 @@ class HealthFold(FoldObserver):
         episode.recent = episode.recent[:1]
         episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
 
-    def _zombie_kind(self, group: GroupState, place: Place, at_ms: int) -> tuple[str, str] | None:
+    def _zombie_kind(self, group: FoldedGroup, place: Place, at_ms: int) -> tuple[str, str] | None:
         """What is wrong with a commit for a place that nobody holds, and who held it before."""
         grace_ms = self._limits.zombie_grace_ms
         if not group.members:
@@ -91,7 +91,7 @@ class HealthFold(FoldObserver):
     def transaction_ended(self, entry: FoldEntry) -> None:
         self._offsets.end(entry)
 
-    def life_ended(self, group: GroupState, life: Life, at_ms: int, ending: Ending) -> None:
+    def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
         watch = self._watch(group)
         watch.storms.life_ended(life, at_ms, ending)
         if ending.by != REPLACED or life.instance_id is None:
@@ -104,7 +104,7 @@ class HealthFold(FoldObserver):
             episode = conflicts[life.instance_id] = Episode()
         episode.note(at_ms, window_ms, life.member_id)
 
-    def rebalance_opened(self, group: GroupState, rebalance: Rebalance) -> None:
+    def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         watch, at_ms = self._watch(group), rebalance.written_ms
         watch.storms.rebalance_opened(group, rebalance)
         for client in rebalance.flapping:
@@ -114,7 +114,7 @@ class HealthFold(FoldObserver):
                 episode = watch.flapping[client] = Episode()
             episode.note(at_ms, self._limits.flapping_window_ms, rebalance.epoch)
 
-    def rebalance_over(self, group: GroupState, rebalance: Rebalance) -> None:
+    def rebalance_over(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         self._unowned(group, rebalance)
         if rebalance.status == "unfinished":
             self._unfinished(group, rebalance)
@@ -124,7 +124,7 @@ class HealthFold(FoldObserver):
         if watch is not None:
             self._report(group_id, watch)
 
-    def finished(self, groups: dict[str, GroupState]) -> None:
+    def finished(self, groups: dict[str, FoldedGroup]) -> None:
         for group_id in sorted(self._watches):
             self._report(group_id, self._watches[group_id])
         for group_id in sorted(groups.keys() | self._offsets.by_group.keys()):
@@ -134,7 +134,7 @@ class HealthFold(FoldObserver):
                 self._found(row)
             self._facts.add("group_states", _state(group_id, group, self._offsets))
 
-    def _watch(self, group: GroupState) -> _Watch:
+    def _watch(self, group: FoldedGroup) -> _Watch:
         watch = self._watches.get(group.group_id)
         if watch is None:
             storms = Storms(group.group_id, self._limits, self._found)
@@ -219,7 +219,7 @@ class HealthFold(FoldObserver):
         )
         self._found(row)
 
-    def _unowned(self, group: GroupState, rebalance: Rebalance) -> None:
+    def _unowned(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         limit_ms = self._limits.unowned_after_ms
         long = [
             (one.unowned_ms, one)
@@ -246,7 +246,7 @@ class HealthFold(FoldObserver):
         )
         self._found(row)
 
-    def _unfinished(self, group: GroupState, rebalance: Rebalance) -> None:
+    def _unfinished(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         limits, since_ms = self._limits, rebalance.written_ms
         if self._now_ms - since_ms < limits.unfinished_after_ms:
             return
@@ -271,7 +271,7 @@ class HealthFold(FoldObserver):
         self._found(row)
 
 
-def _state(group_id: str, group: GroupState | None, offsets: Offsets) -> dict[str, object]:
+def _state(group_id: str, group: FoldedGroup | None, offsets: Offsets) -> dict[str, object]:
     """A row of `group_states`."""
     last_ms = max(group.last_ms if group else 0, offsets.last_ms.get(group_id, 0))
     state = "Offsets"

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from groupd.pipeline.fold.endings import Ending
 from groupd.pipeline.fold.entry import FoldEntry
-from groupd.pipeline.fold.state import GroupState, Life, Rebalance
+from groupd.pipeline.fold.state import FoldedGroup, Life, Rebalance
 
 
 class FoldObserver:
     """Base whose methods do nothing. Groups are shown as they are at that point, not to change."""
 
-    def life_ended(self, group: GroupState, life: Life, at_ms: int, ending: Ending) -> None:
+    def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
         """`life` is not among the members any more."""
 
-    def baseline(self, group: GroupState) -> None:
+    def baseline(self, group: FoldedGroup) -> None:
         """A target is there that no rebalance is known of: the history begins with it."""
 
-    def rebalance_opened(self, group: GroupState, rebalance: Rebalance) -> None:
+    def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         """It begins; its triggers and members are known."""
 
-    def target_installed(self, group: GroupState, rebalance: Rebalance) -> None:
+    def target_installed(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         """`group.target` is the new one, `group.changed` the owners before."""
 
-    def rebalance_over(self, group: GroupState, rebalance: Rebalance) -> None:
+    def rebalance_over(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         """Its row is written."""
 
-    def committed(self, group: GroupState | None, entry: FoldEntry, holder: Life | None) -> None:
+    def committed(self, group: FoldedGroup | None, entry: FoldEntry, holder: Life | None) -> None:
         """An offset record of any kind; `holder`: whose partition it is, by the log."""
 
     def transaction_ended(self, entry: FoldEntry) -> None:
@@ -34,5 +34,5 @@ class FoldObserver:
     def group_deleted(self, group_id: str) -> None:
         """The group's own tombstone."""
 
-    def finished(self, groups: dict[str, GroupState]) -> None:
+    def finished(self, groups: dict[str, FoldedGroup]) -> None:
         """The log partition is over."""

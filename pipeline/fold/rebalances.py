@@ -14,7 +14,7 @@ from groupd.pipeline.fold.state import (
     AWAY,
     CLASSIC,
     REVOKING,
-    GroupState,
+    FoldedGroup,
     Life,
     Move,
     Owner,
@@ -65,7 +65,7 @@ _UNIFORM = UniformAssignor()
 
 def open_rebalance(
     tracker: Tracker,
-    group: GroupState,
+    group: FoldedGroup,
     entry: FoldEntry,
     epoch: int,
     causes: Iterable[tuple[str, str]],
@@ -114,7 +114,7 @@ def _why(causes: Iterable[tuple[str, str]]) -> str:
     return "; ".join(parts)
 
 
-def _flapping(tracker: Tracker, group: GroupState, at_ms: int) -> tuple[str, ...]:
+def _flapping(tracker: Tracker, group: FoldedGroup, at_ms: int) -> tuple[str, ...]:
     settings = tracker.settings
     horizon = at_ms - settings.flap_window_ms
     return tuple(
@@ -126,7 +126,7 @@ def _flapping(tracker: Tracker, group: GroupState, at_ms: int) -> tuple[str, ...
     )
 
 
-def install(tracker: Tracker, group: GroupState, at_ms: int) -> None:
+def install(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
     """The new target is complete: take down what it moves. `group.changed` has the owners
     before. Without an open rebalance (the beginning of a history, a conversion) it is a
     baseline."""
@@ -150,7 +150,7 @@ def install(tracker: Tracker, group: GroupState, at_ms: int) -> None:
     group.changed.clear()
 
 
-def _move(tracker: Tracker, group: GroupState, place: Place, now: dict[str, Life]) -> Move | None:
+def _move(tracker: Tracker, group: FoldedGroup, place: Place, now: dict[str, Life]) -> Move | None:
     before, after = group.changed[place], group.target.get(place)
     if before is not None and after is not None and before.key == after.key:
         return None  # a static member under a new id
@@ -161,14 +161,14 @@ def _move(tracker: Tracker, group: GroupState, place: Place, now: dict[str, Life
     return Move(place, kind, before, after, forced)
 
 
-def _could_keep(tracker: Tracker, group: GroupState, place: Place, life: Life | None) -> bool:
+def _could_keep(tracker: Tracker, group: FoldedGroup, place: Place, life: Life | None) -> bool:
     if life is None:
         return False
     name = place[0] if group.protocol == CLASSIC else tracker.topics.name(place[0])
     return name is None or name in group.subscription_of(life)
 
 
-def _await(tracker: Tracker, group: GroupState, rebalance: Rebalance, move: Move) -> None:
+def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> None:
     """From now on `Tracker.hold` notes when the new owner gets it."""
     earlier = group.awaiting.pop(move.place, None)
     if earlier is not None:
@@ -182,7 +182,7 @@ def _await(tracker: Tracker, group: GroupState, rebalance: Rebalance, move: Move
     rebalance.untaken += 1
 
 
-def taken(tracker: Tracker, group: GroupState, places: set[Place]) -> None:
+def taken(tracker: Tracker, group: FoldedGroup, places: set[Place]) -> None:
     """Members have got these places: moves that waited for it are done."""
     for place in places:
         found = group.awaiting.get(place)
@@ -191,14 +191,14 @@ def taken(tracker: Tracker, group: GroupState, places: set[Place]) -> None:
             _taken(tracker, group, found[0])
 
 
-def _taken(tracker: Tracker, group: GroupState, rebalance: Rebalance) -> None:
+def _taken(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance) -> None:
     rebalance.untaken -= 1
     if rebalance.untaken == 0 and rebalance.status != "open":
         _write(tracker, group, rebalance)
 
 
 def _measure(
-    tracker: Tracker, group: GroupState, rebalance: Rebalance, now: dict[str, Life]
+    tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, Life]
 ) -> None:
     """The least that a balanced result would have moved."""
     loads = {key: len(group.target_of.get(one.member_id, ())) for key, one in now.items()}
@@ -217,7 +217,7 @@ def _measure(
 
 
 def _moves_of_uniform(
-    tracker: Tracker, group: GroupState, rebalance: Rebalance, now: dict[str, Life]
+    tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, Life]
 ) -> int | None:
     prior = {member_id: set(places) for member_id, places in group.target_of.items()}
     before: dict[Place, Owner] = dict(group.target)
@@ -242,7 +242,7 @@ def _moves_of_uniform(
     )
 
 
-def complete_if_stable(tracker: Tracker, group: GroupState, at_ms: int) -> None:
+def complete_if_stable(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
     """Everybody who is there is at the group epoch with nothing to give up or to wait for."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is None:
@@ -253,14 +253,14 @@ def complete_if_stable(tracker: Tracker, group: GroupState, at_ms: int) -> None:
     over(tracker, group, rebalance, "completed" if group.members else "emptied")
 
 
-def _is_late(group: GroupState, life: Life, rebalance: Rebalance) -> bool:
+def _is_late(group: FoldedGroup, life: Life, rebalance: Rebalance) -> bool:
     """It has not heard of the rebalance yet, or is giving partitions up."""
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
 
 
-def over(tracker: Tracker, group: GroupState, rebalance: Rebalance, status: str) -> None:
+def over(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, status: str) -> None:
     """It ends. A superseded one's row waits until its partitions have been taken, or moved on."""
     rebalance.status = status
     if group.rebalance is rebalance:
@@ -277,7 +277,7 @@ def over(tracker: Tracker, group: GroupState, rebalance: Rebalance, status: str)
     _write(tracker, group, rebalance)
 
 
-def close(tracker: Tracker, group: GroupState) -> None:
+def close(tracker: Tracker, group: FoldedGroup) -> None:
     """The end of the log."""
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "unfinished")
@@ -287,7 +287,7 @@ def close(tracker: Tracker, group: GroupState) -> None:
         _write(tracker, group, rebalance)
 
 
-def _write(tracker: Tracker, group: GroupState, rebalance: Rebalance) -> None:
+def _write(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance) -> None:
     tracker.facts.add("rebalances", _row(group, rebalance))
     for move in rebalance.moves:
         tracker.facts.add("rebalance_moves", _move_row(tracker, group, rebalance, move))
@@ -295,7 +295,7 @@ def _write(tracker: Tracker, group: GroupState, rebalance: Rebalance) -> None:
         observer.rebalance_over(group, rebalance)
 
 
-def _row(group: GroupState, rebalance: Rebalance) -> Row:
+def _row(group: FoldedGroup, rebalance: Rebalance) -> Row:
     moved = rebalance.count("moved")
     unowned = rebalance.unowned()
     started, stable = rebalance.started_ms, rebalance.stable_ms
@@ -339,7 +339,7 @@ def _row(group: GroupState, rebalance: Rebalance) -> Row:
     }
 
 
-def _move_row(tracker: Tracker, group: GroupState, rebalance: Rebalance, move: Move) -> Row:
+def _move_row(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Move) -> Row:
     return {
         "group": group.group_id,
         "epoch": rebalance.epoch,

@@ -19,7 +19,7 @@ from groupd.coordinator.core.assignors.api import (
     SubscriptionType,
 )
 from groupd.coordinator.core.assignors.spec import AssignmentSpec
-from groupd.pipeline.fold.state import CLASSIC, GroupState, Life, Place
+from groupd.pipeline.fold.state import CLASSIC, FoldedGroup, Life, Place
 from groupd.pipeline.fold.topics import Topics
 
 
@@ -50,7 +50,7 @@ def universe_of(places: Iterable[Place], protocol: str, topics: Topics) -> Unive
     )
 
 
-def subscriptions(group: GroupState, universe: Universe) -> dict[str, frozenset[bytes]]:
+def subscriptions(group: FoldedGroup, universe: Universe) -> dict[str, frozenset[bytes]]:
     """Topic ids by member. A topic whose name is not known counts as subscribed by everybody if
     all subscriptions are the same, else by those that the target gives some of it."""
     homogeneous = group.is_homogeneous()
@@ -73,7 +73,7 @@ def subscriptions(group: GroupState, universe: Universe) -> dict[str, frozenset[
 
 def assign(
     assignor: PartitionAssignor,
-    group: GroupState,
+    group: FoldedGroup,
     prior: Mapping[str, Iterable[Place]],
     universe: Universe,
 ) -> dict[str, set[Place]]:
@@ -96,7 +96,10 @@ def assign(
 
 
 def _spec(
-    group: GroupState, life: Life, topic_ids: frozenset[bytes], prior: Mapping[str, Iterable[Place]]
+    group: FoldedGroup,
+    life: Life,
+    topic_ids: frozenset[bytes],
+    prior: Mapping[str, Iterable[Place]],
 ) -> MemberSpec:
     assigned: dict[bytes, list[int]] = {}
     for topic, partition in sorted(prior.get(life.member_id, ())):

@@ -173,7 +173,7 @@ class Cause(Struct):
     member_id: str
 
 
-class GroupState(Struct):
+class FoldedGroup(Struct):
     """`complete`: its history is known from its creation, or from a time it was empty.
 
     `settled`: members at the group epoch with nothing to give up or to wait for; `away`: static

@@ -17,7 +17,7 @@ from groupd.pipeline.fold.endings import Ending
 from groupd.pipeline.fold.episodes import Episode
 from groupd.pipeline.fold.facts import Row
 from groupd.pipeline.fold.findings import MANY, duration, finding, times
-from groupd.pipeline.fold.state import GroupState, Life, Rebalance
+from groupd.pipeline.fold.state import FoldedGroup, Life, Rebalance
 from groupd.pipeline.fold.thresholds import STORM, Thresholds
 
 _GONE = "gone"
@@ -98,7 +98,7 @@ class Storms:
             client.gone_ms = at_ms
             self._gone = [*self._gone[1 - _GONE_MAX :], client]
 
-    def rebalance_opened(self, group: GroupState, rebalance: Rebalance) -> None:
+    def rebalance_opened(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         limits, at_ms = self._limits, rebalance.written_ms
         window_ms = limits.storm_window_ms
         if self._episode.is_over(at_ms, window_ms):
@@ -127,7 +127,7 @@ class Storms:
         if limit and episode.peak >= limit:
             self._report(self._finding(episode, culprits.most_common()))
 
-    def _client(self, group: GroupState, trigger: str, member_id: str, at_ms: int) -> _Client:
+    def _client(self, group: FoldedGroup, trigger: str, member_id: str, at_ms: int) -> _Client:
         if not member_id:
             return self._without_member
         if trigger != "join" and self._ended_ms == at_ms and member_id in self._ended:

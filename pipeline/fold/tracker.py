@@ -14,7 +14,7 @@ from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.state import (
     AWAY,
     Cause,
-    GroupState,
+    FoldedGroup,
     Holding,
     Life,
     Owner,
@@ -38,7 +38,7 @@ class Tracker:
     # Members
 
     def begin(
-        self, group: GroupState, entry: FoldEntry, member_id: str, began_by: str | None
+        self, group: FoldedGroup, entry: FoldEntry, member_id: str, began_by: str | None
     ) -> Life:
         life = Life(
             member_id,
@@ -54,7 +54,7 @@ class Tracker:
         return life
 
     def enter(
-        self, group: GroupState, life: Life, entry: FoldEntry, epoch: int, state: str
+        self, group: FoldedGroup, life: Life, entry: FoldEntry, epoch: int, state: str
     ) -> None:
         """A member has an epoch and a state, maybe the same ones."""
         if (life.epoch, life.state) == (epoch, state):
@@ -68,7 +68,7 @@ class Tracker:
         life.epoch, life.state = epoch, state
         life.state_since_ms, life.state_offset = entry.at_ms, entry.offset
 
-    def depart(self, group: GroupState, member_id: str, at_ms: int) -> None:
+    def depart(self, group: FoldedGroup, member_id: str, at_ms: int) -> None:
         """Its records are gone; `flush` or a successor will end it."""
         life = group.members.pop(member_id, None)
         if life is not None:
@@ -77,13 +77,13 @@ class Tracker:
             group.departing[member_id] = life
             group.departing_ms = at_ms
 
-    def flush(self, group: GroupState) -> None:
+    def flush(self, group: FoldedGroup) -> None:
         """The operation is over in which members departed: end them."""
         for life in group.departing.values():
             self.end(group, life, group.departing_ms, None)
         group.departing.clear()
 
-    def end(self, group: GroupState, life: Life, at_ms: int, ending: Ending | None) -> None:
+    def end(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending | None) -> None:
         """`ending` None: found out here."""
         ending = ending or ending_of(life, at_ms, self.settings)
         by = "removed" if ending.successor is None else ending.by
@@ -100,7 +100,7 @@ class Tracker:
             observer.life_ended(group, life, at_ms, ending)
 
     def succeed(
-        self, group: GroupState, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
+        self, group: FoldedGroup, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
     ) -> Life:
         """Another life in the place of a departed one; it holds nothing yet."""
         words = f"instance {old.instance_id} came back as another member"
@@ -111,7 +111,7 @@ class Tracker:
         life.replaces = old.member_id if by == REPLACED else None
         return life
 
-    def _note_flapping(self, group: GroupState, life: Life, at_ms: int) -> None:
+    def _note_flapping(self, group: FoldedGroup, life: Life, at_ms: int) -> None:
         settings = self.settings
         if life.began_by != "joined" or at_ms - life.joined_ms > settings.flap_life_ms:
             return
@@ -123,7 +123,7 @@ class Tracker:
 
     # Partitions
 
-    def hold(self, group: GroupState, place: Place, life: Life, entry: FoldEntry) -> None:
+    def hold(self, group: FoldedGroup, place: Place, life: Life, entry: FoldEntry) -> None:
         before = group.holders.get(place)
         if before is not None:
             # Only a client-side assignor gives a partition to two: the later one counts.
@@ -138,7 +138,7 @@ class Tracker:
             move.taken_ms = entry.at_ms
         group.released.pop(place, None)
 
-    def release(self, group: GroupState, place: Place, life: Life, at_ms: int, by: str) -> None:
+    def release(self, group: FoldedGroup, place: Place, life: Life, at_ms: int, by: str) -> None:
         holding = group.holders.get(place)
         if holding is not None and holding.owner.member_id == life.member_id:
             self._ownership_row(group, place, holding, life, at_ms, by)
@@ -148,7 +148,7 @@ class Tracker:
 
     def set_held(
         self,
-        group: GroupState,
+        group: FoldedGroup,
         life: Life,
         entry: FoldEntry,
         assigned: set[Place],
@@ -169,7 +169,7 @@ class Tracker:
 
     # Rows
 
-    def close(self, group: GroupState) -> None:
+    def close(self, group: FoldedGroup) -> None:
         """The end of the log: what is still going on, with open ends."""
         self.flush(group)
         for member_id in sorted(group.members):
@@ -182,7 +182,7 @@ class Tracker:
             holder = group.members.get(holding.owner.member_id)
             self._ownership_row(group, place, holding, holder, None, None)
 
-    def _epoch_row(self, group: GroupState, life: Life, until_ms: int | None) -> None:
+    def _epoch_row(self, group: FoldedGroup, life: Life, until_ms: int | None) -> None:
         if life.state == AWAY and until_ms is not None:
             life.away_ms += until_ms - life.state_since_ms
         if until_ms == life.state_since_ms:
@@ -208,7 +208,7 @@ class Tracker:
 
     def _ownership_row(
         self,
-        group: GroupState,
+        group: FoldedGroup,
         place: Place,
         holding: Holding,
         life: Life | None,
@@ -233,7 +233,7 @@ class Tracker:
         self.facts.add("ownership", row)
 
     def _member_row(
-        self, group: GroupState, life: Life, at_ms: int | None, ending: Ending | None
+        self, group: FoldedGroup, life: Life, at_ms: int | None, ending: Ending | None
     ) -> Row:
         now_away = at_ms is None and life.state == AWAY
         return {

@@ -20,7 +20,7 @@ from groupd.pipeline.fold.balance import deviation, minimal_moves
 from groupd.pipeline.fold.facts import Facts, Row
 from groupd.pipeline.fold.observer import FoldObserver
 from groupd.pipeline.fold.simulate import assign, universe_of
-from groupd.pipeline.fold.state import GroupState, Place, Rebalance
+from groupd.pipeline.fold.state import FoldedGroup, Place, Rebalance
 from groupd.pipeline.fold.topics import Topics
 
 OK = "ok"
@@ -47,11 +47,11 @@ class WhatIf(FoldObserver):
         self._default_ms = default_ms
         self._replays: dict[str, _Replay] = {}
 
-    def baseline(self, group: GroupState) -> None:
+    def baseline(self, group: FoldedGroup) -> None:
         replay = self._replays.setdefault(group.group_id, _Replay())
         replay.owners = {place: owner.key for place, owner in group.target.items()}
 
-    def target_installed(self, group: GroupState, rebalance: Rebalance) -> None:
+    def target_installed(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         replay = self._replays.setdefault(group.group_id, _Replay())
         if not group.members:
             replay.owners.clear()
@@ -74,7 +74,7 @@ class WhatIf(FoldObserver):
             row["status"] = f"failed: {error}"
         replay.waiting[id(rebalance)] = row
 
-    def rebalance_over(self, group: GroupState, rebalance: Rebalance) -> None:
+    def rebalance_over(self, group: FoldedGroup, rebalance: Rebalance) -> None:
         replay = self._replays.get(group.group_id)
         row = None if replay is None else replay.waiting.pop(id(rebalance), None)
         if replay is None or row is None:
@@ -98,7 +98,7 @@ class WhatIf(FoldObserver):
         self._replays.pop(group_id, None)
 
 
-def _by_member(group: GroupState, owners: Mapping[Place, str]) -> dict[str, set[Place]]:
+def _by_member(group: FoldedGroup, owners: Mapping[Place, str]) -> dict[str, set[Place]]:
     ids = {life.key: member_id for member_id, life in group.members.items()}
     found: dict[str, set[Place]] = {}
     for place, key in owners.items():
@@ -107,7 +107,7 @@ def _by_member(group: GroupState, owners: Mapping[Place, str]) -> dict[str, set[
     return found
 
 
-def _recorded(group: GroupState, rebalance: Rebalance, assignor: str) -> Row:
+def _recorded(group: FoldedGroup, rebalance: Rebalance, assignor: str) -> Row:
     loads = [len(group.target_of.get(member_id, ())) for member_id in group.members]
     return {
         "group": group.group_id,
@@ -139,7 +139,7 @@ def _recorded(group: GroupState, rebalance: Rebalance, assignor: str) -> Row:
 
 
 def _simulated(
-    group: GroupState, before: Mapping[Place, str], given: Mapping[str, set[Place]]
+    group: FoldedGroup, before: Mapping[Place, str], given: Mapping[str, set[Place]]
 ) -> Row:
     loads = [len(given[member_id]) for member_id in group.members]
     after = {

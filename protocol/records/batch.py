@@ -131,14 +131,14 @@ RawRecord = tuple[int, int, bytes | None, bytes | None, int, int, int]
 in the uncompressed records it starts, where its headers start and where it ends."""
 
 
-class Marker(NamedTuple):
+class MarkerRecord(NamedTuple):
     """The end of a transaction, as a control record says it."""
 
     committed: bool
     coordinator_epoch: int
 
 
-def decode_marker(record: BatchRecord) -> Marker | None:
+def decode_marker(record: BatchRecord) -> MarkerRecord | None:
     """None for control records of other kinds, which readers pass over. Raises CorruptBatch."""
     try:
         _, kind = _MARKER_KEY.unpack_from(record.key or b"")
@@ -147,7 +147,7 @@ def decode_marker(record: BatchRecord) -> Marker | None:
         _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value or b"")
     except struct.error as error:
         raise CorruptBatch(f"control record at {record.offset}: {error}") from error
-    return Marker(kind == COMMIT_MARKER, coordinator_epoch)
+    return MarkerRecord(kind == COMMIT_MARKER, coordinator_epoch)
 
 
 def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:

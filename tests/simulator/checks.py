@@ -14,7 +14,8 @@ from groupd.coordinator.core.consumer_group.group import (
 )
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember, MemberState
 from groupd.coordinator.core.deadlines import Deadlines
-from groupd.coordinator.runtime.shard_runtime import ShardRuntime, ShardState
+from groupd.coordinator.runtime.shard_runtime import ShardRuntime
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
 from tests.simulator.classic_client import ClassicClient
@@ -79,7 +80,7 @@ class Checks:
         if client.tainted or not client.running or process is None or not process.alive:
             return
         runtime = process.shard_of(client.group_id)
-        if runtime.state is not ShardState.ACTIVE:
+        if runtime.state is not CoordinatorState.ACTIVE:
             return
         group = runtime.shard.state.groups.get(client.group_id)
         if isinstance(group, ConsumerGroup) and isinstance(client, ConsumerClient):
@@ -103,7 +104,7 @@ class Checks:
             progress = (runtime.state, runtime.shard, journal.next_offset, journal.durable_offset)
             if self._seen.get(runtime) != progress:
                 self._seen[runtime] = progress
-                if runtime.state is ShardState.ACTIVE:
+                if runtime.state is CoordinatorState.ACTIVE:
                     self.look(runtime)
 
     def look(self, runtime: ShardRuntime) -> None:

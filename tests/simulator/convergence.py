@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.messages.classic_group import JoinGroupRequest, SyncGroupRequest
 from tests.simulator.client import Client
 
@@ -21,7 +21,7 @@ def unsettled(simulation: Simulation) -> str:
     if process is None or not process.alive:
         return "the process is down"
     for runtime in process.broker.shards:
-        if runtime.state is not ShardState.ACTIVE:
+        if runtime.state is not CoordinatorState.ACTIVE:
             return f"shard {runtime.partition} is {runtime.state.value}"
     for group_id in simulation.group_ids:
         running = [one for one in simulation.clients if one.group_id == group_id and one.running]

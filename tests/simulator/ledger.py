@@ -14,7 +14,7 @@ from groupd.coordinator.core.classic_group.group import ClassicGroup
 from groupd.coordinator.core.consumer_group.group import ConsumerGroup
 from groupd.coordinator.core.consumer_group.member import LEAVE_STATIC_EPOCH
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import (
     JoinGroupReply,
@@ -216,7 +216,7 @@ class Ledger:
         then it owns nothing but what it was given. Nobody takes an instance that is in use."""
         runtime = call.connection.process.shard_of(request.group_id)
         group = runtime.shard.state.groups.get(request.group_id)
-        if runtime.state is not ShardState.ACTIVE or not isinstance(group, ConsumerGroup):
+        if runtime.state is not CoordinatorState.ACTIVE or not isinstance(group, ConsumerGroup):
             return None
         if request.member_epoch == 0:
             owner = group.static_member(request.instance_id) if request.instance_id else None

@@ -40,7 +40,7 @@ def fence_members(
     become a classic one (docs/spec/consumer-group.md#8 "Downgrade" (a)). The caller adds
     replies."""
     if members and state.migration is not None:
-        converted = state.migration.without_members(state, group, members, kind, cause, now, causes)
+        converted = state.migration.without_members(group, members, kind, cause, now, causes)
         if converted is not None:
             return converted
     outcome = remove_members(state, group, members, kind, cause, causes)

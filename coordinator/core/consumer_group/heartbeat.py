@@ -22,7 +22,6 @@ from groupd.coordinator.core.consumer_group.group import (
     unknown_member,
 )
 from groupd.coordinator.core.consumer_group.lookup import (
-    JoinedGroup,
     check_instance,
     check_size,
     existing_group,
@@ -42,6 +41,7 @@ from groupd.coordinator.core.errors import AssignorFailed
 from groupd.coordinator.core.group_configs import (
     session_timeout_ms,
 )
+from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Event, EventKind, Instant, Outcome, RequestContext
 from groupd.protocol.messages.consumer_group import (
@@ -114,7 +114,7 @@ def _regular(
     # Soft state, now that nothing can fail any more.
     step.note(state, group, now, outcome)
     if joined.conversion is not None:
-        joined.conversion.finish(state, now, outcome)
+        joined.conversion.finish(now, outcome)
     if after is not updated:
         set_rebalance_timer(state, group, after, now)
     answer(state, context, group, request, before, after, now, outcome)

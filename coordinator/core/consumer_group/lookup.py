@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from groupd.coordinator.core.consumer_group import records
@@ -16,21 +16,11 @@ from groupd.coordinator.core.consumer_group.member import (
 )
 from groupd.coordinator.core.consumer_group.target_assignment import current_target
 from groupd.coordinator.core.group import Group
-from groupd.coordinator.core.migration import Conversion
+from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest, TopicPartitions
 from groupd.protocol.records.schema import Record
-
-
-class JoinedGroup(Struct, frozen=True):
-    """The group that a heartbeat means. `is_new`: there was none, or an empty classic one;
-    `records`: what makes room for it; `conversion`: it was a group of another type with members."""
-
-    group: ConsumerGroup
-    is_new: bool = False
-    records: list[Record] = field(default_factory=list)
-    conversion: Conversion | None = None
 
 
 def existing_group(state: ShardState, group_id: str) -> ConsumerGroup:
@@ -53,7 +43,7 @@ def joined_group(state: ShardState, group_id: str) -> JoinedGroup:
         return JoinedGroup(ConsumerGroup(group_id), is_new=True)
     joined = None
     if state.migration is not None:
-        joined = state.migration.joined_by_consumer(state, group)
+        joined = state.migration.joined_by_consumer(group)
     if joined is None:
         raise _not_consumer(group)
     return joined

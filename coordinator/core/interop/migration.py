@@ -13,7 +13,6 @@ from groupd.coordinator.core.consumer_group.group import (
     SYNC,
     ConsumerGroup,
 )
-from groupd.coordinator.core.consumer_group.lookup import JoinedGroup
 from groupd.coordinator.core.consumer_group.member import ConsumerGroupMember
 from groupd.coordinator.core.group import Group
 from groupd.coordinator.core.group_type import GroupType
@@ -25,6 +24,7 @@ from groupd.coordinator.core.interop import (
     upgrade,
 )
 from groupd.coordinator.core.interop.downgrade import appended
+from groupd.coordinator.core.migration import JoinedGroup
 from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import EventKind, Instant, Outcome
 from groupd.protocol.messages.classic_group import (
@@ -55,23 +55,25 @@ def hosting_classic_members(consumer: GroupType) -> GroupType:
 
 
 class OnlineMigration:
-    """The `core.migration.Migration` of every shard. Empty groups make way under any migration
+    """The `core.migration.Migration` of a shard. Empty groups make way under any migration
     policy; groups with members are converted if the policy allows it."""
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
 
     def may_become_classic(self, group: Group) -> bool:
         return isinstance(group, ConsumerGroup) and group.is_empty()
 
-    def joined_by_consumer(self, state: ShardState, group: Group) -> JoinedGroup | None:
+    def joined_by_consumer(self, group: Group) -> JoinedGroup | None:
         if not isinstance(group, ClassicGroup):
             return None
         if group.is_empty():
             return JoinedGroup(ConsumerGroup(group.group_id), True, group.tombstones())
-        done = upgrade.convert(state, group)
+        done = upgrade.convert(self._state, group)
         return JoinedGroup(done.group, records=list(done.records), conversion=done)
 
     def without_members(
         self,
-        state: ShardState,
         group: ConsumerGroup,
         leaving: Sequence[ConsumerGroupMember],
         kind: EventKind,
@@ -79,6 +81,6 @@ class OnlineMigration:
         now: Instant,
         causes: Mapping[str, str],
     ) -> Outcome | None:
-        if not downgrade.permitted_without(state.config, group, leaving):
+        if not downgrade.permitted_without(self._state.config, group, leaving):
             return None
-        return downgrade.without_members(state, group, leaving, kind, cause, now, causes)
+        return downgrade.without_members(self._state, group, leaving, kind, cause, now, causes)

@@ -59,8 +59,9 @@ _CUSTOM_ASSIGNOR = (
 
 
 class Upgrade(Struct, frozen=True):
-    """`group`: what `records` will make of `classic`."""
+    """`group`: what `records` will make of `classic`, a group of the shard with this `state`."""
 
+    state: ShardState
     classic: ClassicGroup
     group: ConsumerGroup
     records: tuple[Record, ...]
@@ -75,15 +76,15 @@ class Upgrade(Struct, frozen=True):
             details={"from": "classic", "to": "consumer", "members": len(self.group.members)},
         )
 
-    def finish(self, state: ShardState, now: Instant, outcome: Outcome) -> None:
+    def finish(self, now: Instant, outcome: Outcome) -> None:
         """Soft state: members that wait in the classic group are told to rejoin, and every member
         gets a session of its own length."""
         again = ErrorCode.REBALANCE_IN_PROGRESS
-        op = GroupOperation(state, self.classic, now)
+        op = GroupOperation(self.state, self.classic, now)
         for member in self.classic.sorted_members():
             op.answer_join(member, JoinGroupReply(again, member_id=member.member_id))
             op.answer_sync(member, SyncGroupReply(again))
-            state.deadlines.set(
+            self.state.deadlines.set(
                 (SESSION, self.group.group_id, member.member_id),
                 now.monotonic_ms + member.session_timeout_ms,
             )
@@ -198,7 +199,7 @@ def _built(state: ShardState, classic: ClassicGroup, members: list[ConsumerGroup
     rest.append(records.target_epoch(group_id, epoch, 0))
     rest += [records.current_member(group_id, one) for one in members]
     _replay(scratch, rest)
-    return Upgrade(classic, group, (*classic.tombstones(), *metadata, *rest))
+    return Upgrade(state, classic, group, (*classic.tombstones(), *metadata, *rest))
 
 
 def _target(member: ConsumerGroupMember) -> Assignment:

@@ -21,12 +21,12 @@ from groupd.coordinator.core.assignors.api import (
 from groupd.coordinator.core.assignors.loader import load_assignors
 from groupd.coordinator.core.metadata_image import MetadataDelta, MetadataImage, TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
-from groupd.coordinator.core.state import ShardState as CoreState
+from groupd.coordinator.core.state import ShardState
 from groupd.coordinator.core.types import Operation, RequestContext, Resource
 from groupd.coordinator.runtime.broker import Broker
 from groupd.coordinator.runtime.clock import Clock
 from groupd.coordinator.runtime.routes import ROUTES
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.messages.cluster import Node
@@ -97,7 +97,7 @@ class CoreBackend:
         self, image: MetadataImage, configs: Mapping[str, Mapping[str, str]]
     ) -> GroupCoordinatorShard:
         return GroupCoordinatorShard(
-            CoreState(
+            ShardState(
                 config=self._config,
                 new_id=lambda: f"00000000-0000-4000-8000-{next(self._ids):012d}",
                 assignors=self._assignors,
@@ -246,9 +246,9 @@ class CoreBackend:
         elif what == "unload":
             self.core.unload()
         self.broker.started = what != "stopped"
-        states = {"loading": ShardState.LOADING, "elsewhere": ShardState.CLOSED}
+        states = {"loading": CoordinatorState.LOADING, "elsewhere": CoordinatorState.CLOSED}
         if what != "unload":
-            self.core.state = states.get(what, ShardState.ACTIVE)
+            self.core.state = states.get(what, CoordinatorState.ACTIVE)
 
     def _setting(self, *pairs: str) -> None:
         """Broker settings change; effective when the shard is next loaded, or at once for those

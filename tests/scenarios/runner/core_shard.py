@@ -23,7 +23,7 @@ from groupd.coordinator.core.types import (
     RequestContext,
     Task,
 )
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Waiter, answer_all, refuse
 from groupd.protocol.errors import ApiError, ErrorCode
 from groupd.protocol.records.schema import Record
@@ -31,8 +31,8 @@ from groupd.protocol.records.schema import Record
 START_MS = 1_000_000
 WALL_MS = 1_700_000_000_000
 REFUSALS = {
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
+    CoordinatorState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    CoordinatorState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 
 
@@ -66,7 +66,7 @@ class CoreShard:
     def __init__(self, make_shard: Callable[[], GroupCoordinatorShard]) -> None:
         self._make_shard = make_shard
         self.shard = make_shard()
-        self.state = ShardState.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self.now_ms = START_MS
         self.producers = _OpenTransactions()
         self.log: list[Record | _Marker] = []
@@ -122,25 +122,25 @@ class CoreShard:
 
     def reload(self) -> None:
         """The log under a new owner."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is CoordinatorState.ACTIVE:
             self.unload()
         self._pending.clear()
         self.shard = self._make_shard()
         log, self.log = self.log, []
         self._replay(log)
-        self.state = ShardState.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self._settle(self.shard.on_loaded(self.now))
 
     def write_marker(self, producer_id: int, committed: bool) -> ErrorCode:
         """As `WriteTxnMarkers` answers it."""
-        if self.state is not ShardState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._replay([_Marker(producer_id, committed)])
         return ErrorCode.NONE
 
     def unload(self) -> None:
         answer_all(self.shard.unload().urgent)
-        self.state = ShardState.CLOSED
+        self.state = CoordinatorState.CLOSED
 
     def timers(self) -> list[tuple[DeadlineKey, int]]:
         """Deadlines and how far off they are, in ms."""

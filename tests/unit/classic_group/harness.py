@@ -71,8 +71,8 @@ class Bench:
             config=CoordinatorConfig(**config),
             new_id=lambda: f"00000000-0000-4000-8000-{next(self._ids):012d}",
             assignors={},
-            migration=OnlineMigration(),
         )
+        self.state.migration = OnlineMigration(self.state)
         self.log: list[Record] = list(log)
         self.now_ms = now_ms
         self.hold = False

@@ -137,8 +137,8 @@ class Shard:
             new_id=self._new_id,
             assignors={self.assignor.name: self.assignor, other.name: other},
             image=MetadataImage(topics, version=1),
-            migration=OnlineMigration(),
         )
+        self.state.migration = OnlineMigration(self.state)
         self.log: list[Record] = []
         self.now = Instant(1_000, 1_700_000_000_000)
         self.outcome = Outcome()

@@ -8,7 +8,7 @@ from typing import cast
 from groupd.coordinator.core.deadlines import DeadlineKey, Deadlines
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Instant
-from groupd.coordinator.runtime.shard_state import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.shard_timers import EXPIRED_AT_ONCE, ShardDeadlines
 from groupd.testing.clock import ManualClock
 
@@ -67,7 +67,9 @@ def test_one_ring_of_the_timer_handles_a_few_and_a_heartbeat_may_come_between() 
             shard.deadlines.set(key(15), now_ms + 1000)
         return due != key(1)
 
-    serving = SimpleNamespace(shard=cast(GroupCoordinatorShard, shard), state=ShardState.ACTIVE)
+    serving = SimpleNamespace(
+        shard=cast(GroupCoordinatorShard, shard), state=CoordinatorState.ACTIVE
+    )
     timer = ShardDeadlines(clock, serving, expire)
     for number in range(2 * EXPIRED_AT_ONCE):
         shard.deadlines.set(key(number), now_ms + 5)

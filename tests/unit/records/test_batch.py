@@ -49,7 +49,7 @@ def test_lg_01_commit_marker() -> None:
     encoded = encode_marker(9, 0, NOW_MS, 1000, 0, 3, commit=True)
     assert encoded == MARKER
     (record,) = batch.iter_records(encoded)
-    assert batch.decode_marker(record) == batch.Marker(committed=True, coordinator_epoch=3)
+    assert batch.decode_marker(record) == batch.MarkerRecord(committed=True, coordinator_epoch=3)
 
 
 def test_abort_marker_and_other_control_records() -> None:
@@ -58,7 +58,7 @@ def test_abort_marker_and_other_control_records() -> None:
     assert header.is_control
     assert header.is_transactional
     (record,) = batch.iter_records(abort)
-    assert batch.decode_marker(record) == batch.Marker(committed=False, coordinator_epoch=9)
+    assert batch.decode_marker(record) == batch.MarkerRecord(committed=False, coordinator_epoch=9)
     leader_change = batch.BatchRecord(0, 0, bytes.fromhex("00000002"), b"")
     assert batch.decode_marker(leader_change) is None
     for key, value in ((b"\x00", b""), (bytes.fromhex("00000001"), b"\x00\x00"), (None, None)):

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from groupd.coordinator.runtime import swap
 from groupd.coordinator.runtime.cleaner import Cleaner
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.records.batch import iter_batches, iter_records
 from groupd.protocol.records.batch_builder import encode_batch, encode_marker
 from groupd.protocol.records.codec import decode_record
@@ -221,7 +221,7 @@ async def test_a_crash_after_any_step_loses_nothing(
         store = bench.store
         await bench.broker.close()
         bench = await Bench(store, history_retention_ms=retention_ms).start()
-        assert bench.shard.state is ShardState.ACTIVE
+        assert bench.shard.state is CoordinatorState.ACTIVE
         assert await described(bench) == before
     assert failures >= 5
     await cleaner(bench, history_retention_ms=retention_ms).round()
@@ -303,7 +303,7 @@ async def test_a_log_that_cannot_be_cleaned_keeps_nobody_else_from_it(error: Exc
     del bench.store.read  # type: ignore[method-assign]
     await work.round()
     assert work.stats.runs == (2 if isinstance(error, LogUnavailable) else 1)
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     await bench.broker.close()
 
 

@@ -12,7 +12,7 @@ from groupd.coordinator.core.metadata_image import TopicImage
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import Outcome
 from groupd.coordinator.runtime import loader
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.records.batch_builder import encode_batch
 from groupd.protocol.records.codec import encode_key, encode_value
@@ -95,7 +95,10 @@ async def test_a_damaged_log_fails_its_shard_and_no_other(damaged: Any) -> None:
     bench = Bench(await store_with(damaged), shards=2)
     with capture_logs() as logs:
         await bench.start()
-    assert [shard.state for shard in bench.broker.shards] == [ShardState.FAILED, ShardState.ACTIVE]
+    assert [shard.state for shard in bench.broker.shards] == [
+        CoordinatorState.FAILED,
+        CoordinatorState.ACTIVE,
+    ]
     assert [entry["event"] for entry in logs] == ["shard cannot be loaded"]
     assert bench.broker.loading == 1
     names = {bench.broker.shard_of(name).partition: name for name in ("a", "b", "c", "d")}
@@ -105,7 +108,7 @@ async def test_a_damaged_log_fails_its_shard_and_no_other(damaged: Any) -> None:
     assert bench.clock.next_timer_ms() is not None
     bench.clock.advance(60_000)
     await settle()
-    assert bench.broker.shards[0].state is ShardState.FAILED, "reading again mends nothing"
+    assert bench.broker.shards[0].state is CoordinatorState.FAILED, "reading again mends nothing"
     await bench.broker.close()
 
 
@@ -119,7 +122,7 @@ async def test_an_error_in_replay_fails_the_shard_at_start_not_the_daemon() -> N
     bench = Bench(await store_with([offset("g", 1)]), change=change)
     with capture_logs() as logs:
         await bench.start()
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     assert "KeyError" in logs[-1]["reason"]
     await bench.broker.close()
 
@@ -132,7 +135,7 @@ async def test_an_error_when_timers_start_fails_the_shard_at_start_not_the_daemo
         shard.on_loaded = failing  # type: ignore[method-assign]
 
     bench = await Bench(change=change).start()
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     await bench.broker.close()
 
 
@@ -141,7 +144,7 @@ async def test_a_store_that_cannot_be_read_at_start_is_asked_again() -> None:
     store.fail_next_read(LogUnavailable("away"))
     bench = await Bench(store).start()
     await settle()
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     bench.clock.advance(500)
     await settle()
     assert committed(await bench.answer(fetch("g"))) == [1]
@@ -154,7 +157,7 @@ async def test_a_store_that_finds_its_bytes_damaged_is_not_asked_again() -> None
     bench = await Bench(store).start()
     bench.clock.advance(60_000)
     await settle()
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     await bench.broker.close()
 
 
@@ -170,7 +173,7 @@ async def test_a_hole_in_the_log_fails_the_shard() -> None:
     await store.append([Append(LOG, state.owner_epoch, 0, 0, 0, payload)])
     with capture_logs() as logs:
         bench = await Bench(store).start()
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     assert "nothing at offset 0" in logs[-1]["reason"]
     await bench.broker.close()
 
@@ -182,13 +185,13 @@ async def test_topics_and_configs_that_change_during_a_reload_are_not_missed() -
     bench.store.fail_next_append()
     bench.store.fail_next_read()
     await bench.answer(commit("g", 8))
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     bench.change_topics(TopicImage(b"n" * 16, "new", 1), deleted=("t",))
     bench.broker.on_group_configs("c", {"consumer.session.timeout.ms": "50000"})
     bench.clock.advance(500)
     await settle()
     state = bench.shard.shard.state
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     assert sorted(state.image.by_name) == ["new"]
     assert state.group_configs == {"c": {"consumer.session.timeout.ms": "50000"}}
     assert bench.shard.shard.offset_count() == 0, "the deleted topic's offsets are gone"
@@ -228,7 +231,7 @@ async def test_a_batch_that_is_not_what_the_row_says_fails_the_shard(
     bench = Bench(await store_with(change(bytes(encode_batch(0, 0, 0, [offset("g", 1)])))))
     with capture_logs() as logs:
         await bench.start()
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     assert said in logs[-1]["reason"]
     assert f"{LOG} at offset 0" in logs[-1]["reason"]
     await bench.broker.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply
 from groupd.protocol.messages.offsets import (
@@ -115,7 +115,7 @@ async def test_lg_10_a_log_that_ends_elsewhere_than_predicted() -> None:
     replies = [bench.ask(commit("g", 2)), bench.ask(commit("h", 2))]
     await settle()
     assert [commit_errors(reply[0]) for reply in replies] == [REFUSED] * 2
-    assert bench.shard.state is ShardState.ACTIVE, "loaded again"
+    assert bench.shard.state is CoordinatorState.ACTIVE, "loaded again"
     assert committed(await bench.answer(fetch("stranger"))) == [77]
     assert committed(await bench.answer(fetch("g"))) == [1]
     assert commit_errors(await bench.answer(commit("g", 3))) == [ErrorCode.NONE]
@@ -169,7 +169,7 @@ async def test_lg_21_a_group_that_is_deleted_before_its_members_fails_the_load()
     await write_behind_its_back(bench, raw(Record(ConsumerGroupMetadataKey("g"), None)))
     with capture_logs() as logs:
         again = await bench.restart()
-    assert again.shard.state is ShardState.FAILED
+    assert again.shard.state is CoordinatorState.FAILED
     (error,) = [entry for entry in logs if entry["event"] == "shard cannot be loaded"]
     assert f"{LOG} at offset" in error["reason"]
     assert commit_errors(await again.answer(commit("other", 1))) == REFUSED

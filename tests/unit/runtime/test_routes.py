@@ -11,7 +11,7 @@ import pytest
 from groupd.coordinator.core.types import Operation, RequestContext
 from groupd.coordinator.runtime import routes
 from groupd.coordinator.runtime.broker import Route
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.waiting import Callback, Gather, Part
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import LeaveGroupRequest, LeavingMember
@@ -111,7 +111,7 @@ async def test_a_failed_shard_answers_16_and_is_left_out_of_lists(
 ) -> None:
     bench = Bench()
     bench.broker.started = True
-    bench.shard.state = ShardState.FAILED
+    bench.shard.state = CoordinatorState.FAILED
     listing = isinstance(request_, ListGroupsRequest)
     expected = ErrorCode.NONE if listing else ErrorCode.NOT_COORDINATOR
     assert codes(await bench.answer(request_, version)) == {expected}
@@ -263,7 +263,7 @@ async def test_many_groups_are_listed_shard_by_shard(monkeypatch: pytest.MonkeyP
     assert {group.group_id for group in at_once.groups} == set(GROUPS)
     assert listed == set(GROUPS) - {gone}, "each shard shows its moment"
     replies = bench.ask(ListGroupsRequest())
-    last.state = ShardState.FAILED
+    last.state = CoordinatorState.FAILED
     await settle()
     assert replies[0].error is ErrorCode.NOT_COORDINATOR, "as of a shard that fails while it waits"
     await bench.broker.close()
@@ -274,10 +274,10 @@ async def test_list_gathers_every_shard_and_leaves_failed_ones_out() -> None:
     listed = (await bench.answer(ListGroupsRequest())).groups
     assert sorted(group.group_id for group in listed) == sorted(GROUPS)
     failed = bench.broker.shard_of(GROUPS[0])
-    failed.state = ShardState.FAILED
+    failed.state = CoordinatorState.FAILED
     rest = {group.group_id for group in (await bench.answer(ListGroupsRequest())).groups}
     assert rest == {group for group in GROUPS if bench.broker.shard_of(group) is not failed}
-    failed.state = ShardState.LOADING
+    failed.state = CoordinatorState.LOADING
     reply = await bench.answer(ListGroupsRequest())
     assert (reply.error, reply.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
     await bench.broker.close()
@@ -301,7 +301,7 @@ async def test_delete_asks_each_shard_once_and_answers_in_the_order_of_first_men
 
 async def test_delete_tells_the_failure_of_one_shard_for_its_groups_only() -> None:
     bench = await filled()
-    bench.broker.shard_of(GROUPS[0]).state = ShardState.FAILED
+    bench.broker.shard_of(GROUPS[0]).state = CoordinatorState.FAILED
     reply = await bench.answer(DeleteGroupsRequest(GROUPS))
     for result in reply.results:
         lost = bench.broker.shard_of(result.group_id) is bench.broker.shard_of(GROUPS[0])

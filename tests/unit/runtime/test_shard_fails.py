@@ -9,7 +9,7 @@ import pytest
 
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.runtime.reload import BACKOFF_MS
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.groups import ListGroupsRequest
 from groupd.protocol.records.schema import Record
@@ -46,7 +46,7 @@ async def test_a_failed_append_refuses_every_parked_request_once_and_the_next_on
     assert [reply.groups[0].error for reply in gated] == REFUSED
     assert [reply.error for reply in listed] == REFUSED
     assert len(bench.broker.waiting) == 0
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     assert committed(await bench.answer(fetch("g"))) == [1], "what failed is not in memory"
     assert commit_errors(await bench.answer(commit("g", 3))) == [ErrorCode.NONE]
     assert committed(await bench.answer(fetch("g"))) == [3]
@@ -116,7 +116,7 @@ async def test_parked_syncs_are_refused_once_by_the_failure_of_the_leaders_write
     await settle()
     assert [[reply.error for reply in replies] for replies in syncs] == [REFUSED] * 3
     assert len(bench.broker.waiting) == 0
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     await bench.broker.close()
 
 
@@ -126,12 +126,12 @@ async def test_a_shard_that_cannot_be_read_refuses_until_it_can() -> None:
     bench.store.fail_next_append(LogUnavailable("disk full"))
     bench.store.fail_next_read(LogUnavailable("disk full"))
     assert commit_errors(await bench.answer(commit("g", 2))) == REFUSED
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     assert commit_errors(await bench.answer(commit("g", 3))) == REFUSED
     bench.clock.advance(BACKOFF_MS)
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     await settle()
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     assert committed(await bench.answer(fetch("g"))) == [1]
     await bench.broker.close()
 
@@ -153,7 +153,7 @@ async def test_a_store_that_stays_away_is_asked_ever_more_rarely() -> None:
     bench.store.fail_next_append()
     await bench.answer(commit("g", 2))
     gaps = []
-    while bench.shard.state is not ShardState.ACTIVE:
+    while bench.shard.state is not CoordinatorState.ACTIVE:
         due = bench.clock.next_timer_ms()
         assert due is not None
         gaps.append(due - bench.clock.now().monotonic_ms)
@@ -169,9 +169,9 @@ async def test_closing_ends_the_attempts_to_load() -> None:
     bench.store.fail_next_append()
     bench.store.fail_next_read()
     await bench.answer(commit("g", 2))
-    assert bench.shard.state is ShardState.FAILED
+    assert bench.shard.state is CoordinatorState.FAILED
     await bench.broker.close()
-    assert bench.shard.state is ShardState.CLOSED
+    assert bench.shard.state is CoordinatorState.CLOSED
     assert bench.clock.next_timer_ms() is None
 
 
@@ -199,7 +199,7 @@ async def test_an_error_in_replay_rebuilds_the_shard_without_the_record() -> Non
     assert [commit_errors(reply) for reply in replies] == [REFUSED]
     assert [commit_errors(reply) for reply in waiting] == [REFUSED]
     assert len(bench.broker.waiting) == 0
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     assert committed(await bench.answer(fetch("good"))) in ([1], [2])
     assert commit_errors(await bench.answer(commit("good", 3))) == [ErrorCode.NONE]
     again = await bench.restart()
@@ -243,7 +243,7 @@ async def test_of_38_lg_11_a_hanging_append_is_refused_in_time_and_commits_later
     bench.clock.advance(1)
     assert [commit_errors(reply) for reply in replies] == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
     assert [reply.groups[0].error for reply in gated] == [ErrorCode.NOT_COORDINATOR]
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     bench.store.release_appends()
     await settle()
     assert len(replies) == 1
@@ -292,7 +292,7 @@ async def test_an_append_that_hung_over_a_reload_changes_nothing_any_more() -> N
     fail = False
     await settle()
     assert commit_errors(hung[0]) == REFUSED
-    assert bench.shard.state is ShardState.ACTIVE, "reading the log needs no writer"
+    assert bench.shard.state is CoordinatorState.ACTIVE, "reading the log needs no writer"
     third = bench.ask(commit("g", 3))
     bench.store.release_appends()
     await settle()

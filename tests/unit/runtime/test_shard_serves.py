@@ -13,7 +13,7 @@ from groupd.coordinator.core.offsets.expire import EXPIRED_COST, SLICE_OFFSETS
 from groupd.coordinator.core.shard import GroupCoordinatorShard
 from groupd.coordinator.core.types import EventKind, Outcome
 from groupd.coordinator.runtime import broker
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.shard_timers import EXPIRE_RETRY_MS
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.classic_group import HeartbeatReply
@@ -132,7 +132,7 @@ async def test_lg_24_a_write_larger_than_a_batch_is_refused_and_changes_nothing(
     assert commit_errors(reply) == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert bench.shard.shard.state.groups == {}
     assert bench.broker.event_counts[EventKind.OFFSETS_COMMITTED.value] == 0
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     assert commit_errors(await bench.answer(commit("g", 7))) == [ErrorCode.NONE]
     await bench.broker.close()
 
@@ -331,7 +331,7 @@ async def test_a_task_of_a_shard_that_is_gone_is_dropped() -> None:
     replies = bench.ask(regex_join("g", "m1", "t.*"))
     await settle()
     assert replies[0].error == ErrorCode.NOT_COORDINATOR
-    assert bench.shard.state is ShardState.ACTIVE
+    assert bench.shard.state is CoordinatorState.ACTIVE
     assert bench.shard.shard.state.groups == {}
     await bench.broker.close()
 

@@ -12,7 +12,7 @@ from groupd.coordinator.core.types import Operation
 from groupd.coordinator.producers.transactions import Marker, TransactionalWrite
 from groupd.coordinator.runtime.journal import Journal
 from groupd.coordinator.runtime.offsets_view import OffsetsView
-from groupd.coordinator.runtime.shard_runtime import ShardState
+from groupd.coordinator.runtime.shard_state import CoordinatorState
 from groupd.coordinator.runtime.transactions import OffsetsMarkers
 from groupd.protocol.errors import ErrorCode
 from groupd.protocol.messages.offsets import (
@@ -231,12 +231,12 @@ async def test_a_fenced_coordinator_writes_no_marker(tx: Transactions) -> None:
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (ShardState.LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-        (ShardState.FAILED, ErrorCode.NOT_COORDINATOR),
+        (CoordinatorState.LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (CoordinatorState.FAILED, ErrorCode.NOT_COORDINATOR),
     ],
 )
 async def test_lg_33_a_marker_for_a_shard_that_does_not_serve(
-    tx: Transactions, state: ShardState, code: ErrorCode
+    tx: Transactions, state: CoordinatorState, code: ErrorCode
 ) -> None:
     tx.bench.shard.state = state
     assert await tx.end(commit=True) == code
@@ -309,7 +309,7 @@ async def test_the_view_knows_the_transactions_of_the_log(tx: Transactions) -> N
     await tx.end(commit=False)
     assert producers.transactions.last_stable_offset(3) == 3
     assert producers.transactions.aborted(0, 3) == ((7, 1),)
-    tx.bench.shard.state = ShardState.FAILED
+    tx.bench.shard.state = CoordinatorState.FAILED
     assert view.producers(0) is None
 
 
@@ -351,7 +351,7 @@ async def test_of_54_refusals_of_the_coordinator(
 
 @pytest.mark.parametrize(("version", "code"), [(1, 15), (2, 14)])
 async def test_of_53_loading(tx: Transactions, version: int, code: int) -> None:
-    tx.bench.shard.state = ShardState.LOADING
+    tx.bench.shard.state = CoordinatorState.LOADING
     assert await tx.commit(9, version) == [code]
     assert tx.verifier.asked == []
 

@@ -399,27 +399,27 @@ async def test_the_admin_port_shows_groups_and_their_events() -> None:
 
 
 async def test_groups_of_a_shard_that_does_not_serve_are_not_shown() -> None:
-    from groupd.coordinator.runtime.shard_runtime import ShardState
+    from groupd.coordinator.runtime.shard_state import CoordinatorState
 
     async with Running() as running:
         peer = await running.connect()
         await peer.consumer_heartbeat("m1", 0, joins=True)
         shard = running.daemon.broker.shard_of("c")
-        shard.state = ShardState.FAILED
+        shard.state = CoordinatorState.FAILED
         assert await running.get("/groups") == (200, b"[]\n")
         assert await running.get("/groups/c") == (503, b"the shard of group c is failed\n")
-        shard.state = ShardState.ACTIVE
+        shard.state = CoordinatorState.ACTIVE
 
 
 @pytest.mark.parametrize("state", ["loading", "active", "failed", "closed"])
 async def test_metrics_can_be_scraped_in_every_state_of_a_shard(state: str) -> None:
-    from groupd.coordinator.runtime.shard_runtime import ShardState
+    from groupd.coordinator.runtime.shard_state import CoordinatorState
 
     async with Running() as running:
         shard = running.daemon.broker.shards[0]
-        shard.state = ShardState(state)
+        shard.state = CoordinatorState(state)
         status, body = await running.get("/metrics")
-        shard.state = ShardState.ACTIVE
+        shard.state = CoordinatorState.ACTIVE
     assert status == 200
     name = b"kafka_server_group_coordinator_metrics_num_partitions"
     counts = {
