@@ -11,7 +11,7 @@ from groupd.coordinator.cli.groups.command import app as groups_app
 from groupd.coordinator.cli.log.app import app as log_app
 from groupd.coordinator.cli.replay import replay
 
-# typer brings a click of its own and exports only this subclass of its usage error.
+# typer has its own copy of click and exports only this subclass of click's usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(

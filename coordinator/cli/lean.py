@@ -1,4 +1,4 @@
-"""Libraries without the parts of others that they would use if they were there."""
+"""Imports libraries without the optional libraries that they would load if these were installed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def without(name: str) -> Iterator[None]:
-    """What is imported inside finds no module `name`, as if it was not installed; afterwards it is
-    there again. Nothing happens if it is loaded already."""
+    """Hide the module `name` from imports inside this context, as if it were not installed. Does
+    nothing if the module is already loaded."""
     if name in sys.modules:
         yield
         return
@@ -22,7 +22,7 @@ def without(name: str) -> Iterator[None]:
 
 
 def load_structlog() -> None:
-    """structlog draws tracebacks with rich, which takes an eighth of a start to load. groupd
-    writes them plainly (`coordinator.server.logs`)."""
+    """Load structlog without rich, with which it would draw tracebacks: loading rich takes an
+    eighth of a start. groupd writes tracebacks plainly (`coordinator.server.logs`)."""
     with without("rich"):
         import structlog  # noqa: F401

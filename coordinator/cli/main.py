@@ -17,7 +17,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line; never returns."""
     words = sys.argv[1:] if args is None else args
     if words[:1] == ["serve"]:
-        # What comes next takes a while to load.
+        # The imports that come next take a while.
         stop_signals.catch()
     try:
         if words[:1] == ["serve"] and _served(words[1:]):
@@ -30,14 +30,14 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _served(words: Sequence[str]) -> bool:
-    """False: the flags are for typer."""
+    """Run `groupd serve` if the flags can be read without typer. False: typer must read them."""
     from groupd.coordinator.cli.plain_flags import serve_arguments
 
     arguments = serve_arguments(words)
     if arguments is None:
         return False
-    # What a start makes is here to stay, and `serve` keeps it from the collector once it is done:
-    # collections on the way would find nothing.
+    # The objects that a start makes stay, and `serve` keeps the collector away from them once the
+    # start is done. A collection before that would find nothing.
     gc.disable()
     from groupd.coordinator.cli.lean import load_structlog
 
@@ -49,7 +49,7 @@ def _served(words: Sequence[str]) -> bool:
 
 
 def _run(words: list[str]) -> NoReturn:
-    # Imported late: a daemon that starts needs none of it.
+    # Imported late: a daemon does not need typer to start.
     import typer
 
     from groupd.coordinator.cli.app import TyperUsageError, app

@@ -1,9 +1,9 @@
-"""Reads the command line of `groupd serve` without typer, whose loading would take a third of the
-daemon's start.
+"""Reads the command line of `groupd serve` without typer, because loading typer would take a third
+of the daemon's start.
 
-Only what needs no explaining: known flags with good values, each as a word of its own before its
-value. Everything else (`--help`, mistakes, `--flag=value`) is left to typer, and what is read here
-is what typer would have read.
+It reads only simple command lines: known flags with good values, with each flag and each value as a
+word of its own. Everything else (`--help`, mistakes, `--flag=value`) is left to typer. What is read
+here is what typer would have read.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _SWITCHES = {
 
 
 def serve_arguments(words: Sequence[str]) -> dict[str, Any] | None:
-    """Arguments for `serve.serve`, of the flags that are there; None: it is for typer. Raises
-    UsageError."""
+    """The arguments for `serve.serve`, from the flags that are given; None = typer must read them.
+    Raises UsageError."""
     found: dict[str, Any] = {}
     store = os.environ.get(STORE_VARIABLE)
     if store:

@@ -1,4 +1,4 @@
-"""`groupd serve`: run the daemon until a signal. Its flags stand in `serve_command`, which is not
+"""`groupd serve`: runs the daemon until a signal. Its flags are in `serve_command`, which is not
 loaded when `plain_flags` can read the command line."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groupd.coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
-"""A shutdown that takes longer is cut off: the promise is 5 s."""
+"""Seconds after which a shutdown is cut off; groupd promises to stop within 5 s."""
 
 
 def serve(
@@ -47,9 +47,9 @@ def serve(
     log_format: str = "text",
     log_level: str = "info",
 ) -> None:
-    """Returns when the daemon has stopped. Raises UsageError; exits with 1 when another daemon has
-    taken the store over."""
-    # Imported late: usage errors need none of it.
+    """Run the daemon; returns when it has stopped. Raises UsageError. Exits with code 1 when
+    another daemon has taken over the store."""
+    # Imported late: usage errors do not need it.
     from groupd.coordinator.daemon import CannotStart, Daemon, DaemonOptions
     from groupd.storage.log import StoreRefused
 
@@ -93,7 +93,8 @@ def _alone(record: Path | None, *, control: bool) -> str | None:
 def _workers(
     count: int, log_format: str, log_level: str, alone: str | None
 ) -> WorkerOptions | None:
-    """None: one process. `alone`: a flag that is for one process only."""
+    """The options of the workers; None = one process. `alone`: a flag that is only for one
+    process."""
     if count == 1:
         return None
     if alone is not None:
@@ -121,7 +122,7 @@ def _serve(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False) ->
     import uvloop
 
     if until_stdin_ends and sys.stdin is None:
-        # Descriptor 0 would be whatever is opened next.
+        # Descriptor 0 would belong to the next file that is opened.
         raise UsageError("--until-stdin-ends: stdin is closed; start groupd with a pipe there")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -154,7 +155,8 @@ async def _run(daemon: Daemon | ControlledDaemon, until_stdin_ends: bool = False
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:
-    """Wait until it is done, however it ends; what takes too long is cut off."""
+    """Wait for the end of `stopping`, with or without an error. If it takes too long, exit at
+    once."""
     done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
     if not done:
         print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
@@ -163,21 +165,22 @@ async def _in_time(stopping: asyncio.Future[None]) -> None:
 
 
 def _at_end_of_stdin(call: Callable[[], object]) -> None:
-    """On a thread: what stands at stdin need not be something that an event loop can wait for."""
+    """Call `call` at the end of stdin. Reads on a thread, as an event loop cannot wait for every
+    kind of stdin."""
 
     def read() -> None:
         with suppress(OSError):
             while os.read(0, 4096):
                 pass
-        with suppress(RuntimeError):  # the loop has ended before
+        with suppress(RuntimeError):  # the loop has already ended
             call()
 
     threading.Thread(target=read, name="groupd-stdin", daemon=True).start()
 
 
 async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None:
-    """A signal. Raises DaemonFailed if another daemon takes the store over: groups and offsets are
-    its business now, and what this one still knows is old."""
+    """Wait for a request to stop. Raises DaemonFailed if another daemon takes over the store: that
+    one serves the groups and offsets now, and what this one remembers is out of date."""
     stopping = asyncio.ensure_future(stop.wait())
     losing = asyncio.ensure_future(daemon.lost())
     await asyncio.wait({stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +191,8 @@ async def _until(stop: asyncio.Event, daemon: Daemon | ControlledDaemon) -> None
 
 
 async def _started(daemon: Daemon | ControlledDaemon, stop: asyncio.Event) -> bool:
-    """Start the daemon; False if it was to stop before, which ends a long load at once."""
+    """Start the daemon. Returns False if it was asked to stop before it was started; that also ends
+    a long load at once."""
     starting = asyncio.ensure_future(daemon.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
