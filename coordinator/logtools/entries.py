@@ -1,4 +1,4 @@
-"""Batches as entries: one entry for each record, decoded if it can be."""
+"""Turns batches into entries: one entry for each record, decoded if possible."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from groupd.protocol.records.codec import (
 from groupd.protocol.records.schema import Record
 
 UNREADABLE = "unreadable"
-"""Kind of a record whose key is missing or too short to name a type."""
+"""The kind of a record whose key is missing or too short to name a type."""
 
 
 class Entry(Struct, frozen=True):
-    """One record and where it stands. `kind`: its type's name, or `marker`. `record`: None for
-    markers, types that are not held here, and what does not decode (`error` says why)."""
+    """One record and its place. `kind`: the name of its type, or `marker`. `record`: None for
+    markers, for types that are not held here, and for records that cannot be decoded (`error` says
+    why)."""
 
     header: BatchHeader
     raw: BatchRecord
@@ -42,14 +43,15 @@ class Entry(Struct, frozen=True):
 
     @property
     def producer(self) -> tuple[int, int] | None:
-        """(id, epoch) of the producer, if there is one."""
+        """The producer's (id, epoch), or None outside transactions."""
         if self.header.producer_id < 0:
             return None
         return self.header.producer_id, self.header.producer_epoch
 
 
 def entries_of(batch: Batch) -> Iterator[Entry]:
-    """Raises CorruptBatch and UnsupportedCodec; records that do not decode are entries too."""
+    """The entries of a batch. A record that cannot be decoded is an entry, too. Raises CorruptBatch
+    and UnsupportedCodec."""
     for raw in iter_records(batch):
         if batch.header.is_control:
             yield Entry(batch.header, raw, MARKER, marker=decode_marker(raw))
@@ -58,7 +60,7 @@ def entries_of(batch: Batch) -> Iterator[Entry]:
 
 
 def entry_of(header: BatchHeader, raw: BatchRecord) -> Entry:
-    """The entry of a record that is no control record."""
+    """The entry of a record that is not a control record."""
     if raw.key is None:
         return Entry(header, raw, UNREADABLE, error="a record without a key")
     try:
