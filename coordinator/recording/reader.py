@@ -77,7 +77,7 @@ class RecordingFile:
                     if not line.endswith(b"\n"):
                         if len(line) == LINE_BYTES_MAX:
                             raise self.bad(f"is longer than {LINE_BYTES_MAX} bytes")
-                        return  # torn
+                        return  # the last line is not complete
                     yield self._entry(line)
         except EOFError:
             return  # a packed file that was cut off

@@ -45,7 +45,8 @@ class ManualClock:
         return timer
 
     def set_wall(self, wall_ms: int) -> None:
-        """Let the wall clock jump; timers follow the monotonic time."""
+        """Let the wall clock jump to `wall_ms`. Timers follow the monotonic time, so they are not
+        affected."""
         self._wall_ms = wall_ms
 
     def advance(self, ms: int) -> int:

@@ -176,7 +176,7 @@ async def _recipe(ops: Operations, args: Args) -> Any:
         raise NotFound(f"no recipe {name}: there are {', '.join(RECIPES)}")
     try:
         running = getattr(ops, name)(**given)
-    except TypeError as error:  # it does not take that, or needs more
+    except TypeError as error:  # a wrong or missing argument
         raise BadInput(f"recipe {str(error).partition('.')[2] or error}") from None
     return await running
 

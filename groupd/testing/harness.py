@@ -136,7 +136,7 @@ class GroupCoordinator:
         )
         try:
             made = cls(options, process=process)
-        except ValueError as error:  # a setting, the clock
+        except ValueError as error:  # a wrong setting or clock mode
             raise error.with_traceback(None) from None
         try:
             result_of(made._host.start())

@@ -32,7 +32,7 @@ class _Waiter(Generic[T]):
             return
         try:
             result = self.ready()
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - it is raised in the task that waits
             self.future.set_exception(error)
             return
         if result is not None:
