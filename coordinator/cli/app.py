@@ -13,7 +13,7 @@ from groupd.coordinator.cli.replay import replay
 from groupd.coordinator.cli.serve import serve
 from groupd.coordinator.cli.serve_flags import typer_command
 
-# typer brings a click of its own and exports only this subclass of its usage error.
+# typer has its own copy of click and exports only this subclass of click's usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(

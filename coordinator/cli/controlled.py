@@ -21,8 +21,8 @@ MEMORY = "memory://"
 
 
 class ControlledDaemon:
-    """As much of a `Daemon` as `serve` needs. Raises UsageError for what does not go together.
-    `recording`: the file and its largest size."""
+    """The parts of a `Daemon` that `serve` needs. `recording`: the file and its largest size in
+    bytes. Raises UsageError for flags that do not go together."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ def _recorder(path: Path, bytes_max: int) -> Host:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """Whether the address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""`groupd health`: asks a running daemon whether it is ready (for container health checks)."""
+"""`groupd health`: asks a running daemon whether it is ready (for health checks of containers)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line; never returns."""
     words = sys.argv[1:] if args is None else args
     if words[:1] == ["serve"]:
-        # What comes next takes a while to load.
+        # The imports that come next take a while.
         stop_signals.catch()
     try:
         if words[:1] == ["serve"] and _served(words[1:]):
@@ -36,8 +36,8 @@ def _served(words: Sequence[str]) -> bool:
     flags = read_flags(words)
     if flags is None:
         return False
-    # What a start makes is here to stay, and `serve` keeps it from the collector once it is done:
-    # collections on the way would find nothing.
+    # The objects that a start makes stay, and `serve` keeps the collector away from them once the
+    # start is done. A collection before that would find nothing.
     gc.disable()
     from groupd.coordinator.cli.serve import serve
 
@@ -46,7 +46,7 @@ def _served(words: Sequence[str]) -> bool:
 
 
 def _run(words: list[str]) -> NoReturn:
-    # Imported late: a daemon that starts needs none of it.
+    # Imported late: a daemon does not need typer to start.
     import typer
 
     from groupd.coordinator.cli.app import TyperUsageError, app

@@ -1,4 +1,4 @@
-"""Parsing of flags; every error is a `UsageError` with one line."""
+"""Parses flags. Every error is a `UsageError` with one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from groupd.coordinator.topics.names import INTERNAL_TOPICS
 
 
 def host_port(text: str, flag: str) -> tuple[str, int]:
-    """("127.0.0.1", 9092) from "127.0.0.1:9092"; an IPv6 host stands in brackets."""
+    """("127.0.0.1", 9092) from "127.0.0.1:9092". The brackets of an IPv6 host are removed."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not _number(port) or int(port) > 65535:
@@ -30,13 +30,13 @@ def real_port(text: str, flag: str) -> tuple[str, int]:
 
 
 def _number(text: str) -> bool:
-    """Plain digits: `int` would also take those of other scripts."""
+    """A number in ASCII digits; `int` would also accept digits of other scripts."""
     return text.isascii() and text.isdecimal()
 
 
 def directory(text: str | Path) -> Path:
-    """Refuses "", which pathlib takes for the current directory and an unset variable of a shell
-    gives. A parser of typer's, which also sees defaults."""
+    """A path that is not "". pathlib takes "" for the current directory, and a shell makes it from
+    a variable that is not set. typer uses it as a parser and calls it with defaults, too."""
     if not str(text):
         raise UsageError("--data-dir: is empty; name a directory, or ./ for this one")
     return Path(text)
@@ -60,14 +60,14 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def one_of(text: str, flag: str, choices: tuple[str, ...]) -> None:
-    """Raises UsageError unless `text` is one of `choices`."""
+    """The text. Raises UsageError unless it is one of `choices`."""
     if text not in choices:
         allowed = f"{', '.join(choices[:-1])} or {choices[-1]}"
         raise UsageError(f"{flag} {text}: must be {allowed}")
 
 
 def config_file(path: Path) -> dict[str, str]:
-    """Kafka-named settings from a TOML file, or from a `.properties` file."""
+    """The settings of a TOML file or a `.properties` file, by Kafka's names."""
     try:
         raw = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -76,7 +76,7 @@ def config_file(path: Path) -> dict[str, str]:
         raise UsageError(f"--config {path}: is not UTF-8 text") from None
     if path.suffix == ".properties":
         return _properties(path, raw)
-    import tomllib  # late: most starts have no file
+    import tomllib  # imported late: most starts have no such file
 
     try:
         return dict(_flatten(tomllib.loads(raw), ""))
@@ -87,7 +87,8 @@ def config_file(path: Path) -> dict[str, str]:
 def build_config(
     path: Path | None, sets: Iterable[str], profile: str = "default"
 ) -> CoordinatorConfig:
-    """The defaults, then the profile, the file, `--set`, checked as a whole."""
+    """The configuration: the defaults, then the profile, the file and `--set`; checked as a
+    whole."""
     one_of(profile, "--profile", tuple(PROFILES))
     settings = dict(PROFILES[profile])
     if path is not None:
@@ -114,7 +115,8 @@ def _properties(path: Path, raw: str) -> dict[str, str]:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str]]:
-    """TOML tables nest at dots: `[group.consumer]` with `max.size = 5` is a valid spelling."""
+    """Settings with dots from nested TOML tables: `[group.consumer]` with `max.size = 5` is
+    allowed."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{key}.")

@@ -1,4 +1,4 @@
-"""What `groupd serve --record` runs."""
+"""The daemon that `groupd serve --record` runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from groupd.storage.open import create_reader
 
 
 class RecordedDaemon(Daemon):
-    """A daemon whose every input is written to `path`. Raises StoreRefused."""
+    """A daemon that records every input to `path`. Raises StoreRefused."""
 
     def __init__(self, options: DaemonOptions, path: Path, bytes_max: int) -> None:
         head = Head(SERVE, lambda: create_reader(options.store_url, options.data_dir))

@@ -1,4 +1,4 @@
-"""`groupd replay`: a recording against this build."""
+"""`groupd replay`: replays a recording with this build."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from groupd.coordinator.workers.hosting import WorkerOptions
 
 SHUTDOWN_LIMIT_S = 4.5
-"""A shutdown that takes longer is cut off: the promise is 5 s."""
+"""Seconds after which a shutdown is cut off; groupd promises to stop within 5 s."""
 
 
 class Served(Protocol):
@@ -108,7 +108,7 @@ def _serve(daemon: Served, until_stdin_ends: bool = False) -> None:
     import uvloop
 
     if until_stdin_ends and sys.stdin is None:
-        # Descriptor 0 would be whatever is opened next.
+        # Descriptor 0 would belong to the next file that is opened.
         raise UsageError("--until-stdin-ends: stdin is closed; start groupd with a pipe there")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
@@ -141,7 +141,8 @@ async def _run(daemon: Served, until_stdin_ends: bool = False) -> None:
 
 
 async def _in_time(stopping: asyncio.Future[None]) -> None:
-    """Wait until it is done, however it ends; what takes too long is cut off."""
+    """Wait for the end of `stopping`, with or without an error. If it takes too long, exit at
+    once."""
     done, _ = await asyncio.wait({stopping}, timeout=SHUTDOWN_LIMIT_S)
     if not done:
         print("groupd: shutdown took too long; stopped hard", file=sys.stderr)
@@ -150,13 +151,14 @@ async def _in_time(stopping: asyncio.Future[None]) -> None:
 
 
 def _at_end_of_stdin(call: Callable[[], object]) -> None:
-    """On a thread: what stands at stdin need not be something that an event loop can wait for."""
+    """Call `call` at the end of stdin. Reads on a thread, as an event loop cannot wait for every
+    kind of stdin."""
 
     def read() -> None:
         with suppress(OSError):
             while os.read(0, 4096):
                 pass
-        with suppress(RuntimeError):  # the loop has ended before
+        with suppress(RuntimeError):  # the loop has already ended
             call()
 
     threading.Thread(target=read, name="groupd-stdin", daemon=True).start()

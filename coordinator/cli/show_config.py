@@ -1,4 +1,4 @@
-"""`groupd config`: the known config keys with defaults, ranges and meanings."""
+"""`groupd config`: lists the config keys with their defaults, ranges and meanings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from groupd.coordinator.settings import setting_text
 
 
 def span(entry: Field[Any]) -> str:
-    """The range of a field in words; "" when there is none."""
+    """The range of a field in words; "" when it has none."""
     low, high, choices = (entry.metadata[name] for name in ("low", "high", "choices"))
     if choices:
         return " | ".join(choices)
@@ -24,7 +24,7 @@ def span(entry: Field[Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as it is written in a config file; empty for one that is not set."""
+    """A value as it is written in a config file; empty for a value that is not set."""
     return setting_text(value)
 
 

@@ -1,9 +1,9 @@
 """Requests to stop: SIGTERM, SIGINT, the end of stdin, each as often as it comes.
 
-Programs that start a daemon end it in more than one way at once: Java's `Process.destroy` sends
-SIGTERM and closes stdin. So the first request is what counts, and a later one changes nothing. The
-signals are caught before anything is loaded, and are ignored once the daemon has stopped, because a
-signal that comes while the interpreter ends would otherwise turn a good end into a bad one.
+Programs that start a daemon may end it in more than one way at once: Java's `Process.destroy` sends
+SIGTERM and closes stdin. So the first request counts, and later ones change nothing. The signals
+are caught before anything is loaded. They are ignored once the daemon has stopped, because a signal
+during the interpreter's exit would turn a good end into a failure.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ class StopRequest:
         self._tell: Callable[[], object] | None = None
 
     def ask(self) -> None:
-        """From any thread, and from a signal's handler."""
+        """Ask the daemon to stop. May be called from any thread and from a signal handler."""
         self.asked = True
         if self._tell is not None:
-            with suppress(RuntimeError):  # the loop has ended before
+            with suppress(RuntimeError):  # the loop has already ended
                 self._tell()
 
     def on_request(self, tell: Callable[[], object]) -> None:
-        """Call `tell` at every request, also for those before. It is called as `ask` is."""
+        """Call `tell` at every request, and at once if there has been one. `tell` may be called
+        from any thread and from a signal handler."""
         self._tell = tell
         if self.asked:
             tell()
 
 
 STOP = StopRequest()
-"""Signals belong to the process, so there is one of these for each process."""
+"""Signals belong to the process, so there is one request for each process."""
 
 
 def catch() -> None:
-    """From now on the signals ask for an end."""
+    """From now on the signals ask the daemon to stop."""
     for number in NUMBERS:
         signal.signal(number, lambda *_: STOP.ask())
 
 
 def ignore() -> None:
-    """The process is about to end."""
+    """Ignore the signals, as the process is about to end."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)

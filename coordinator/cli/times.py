@@ -1,4 +1,4 @@
-"""TIME on the command line: what people and programs write when they mean an instant.
+"""Reads a TIME of the command line, in the forms in which people and programs write an instant.
 
 Forms: ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01 12:00+01:00`, `2026-03-01`; without a zone it
 is local time), milliseconds since 1970 (`1772366400000`), `now`, and before now (`-90s`, `-15m`,
@@ -18,12 +18,13 @@ _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w
 _BEFORE_NOW = re.compile(r"-(?:\d+(?:ms|[smhdw]))+", re.ASCII)
 _PART = re.compile(r"(\d+)(ms|[smhdw])", re.ASCII)
 _SECONDS_DIGITS = (9, 10)
-"""Digits of seconds since 1970 from 1973 to 2286; as milliseconds they mean the year 1970."""
+"""How many digits the seconds since 1970 have between 1973 and 2286. Read as milliseconds, such a
+number would be a time in 1970."""
 _MAX_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970. Raises UsageError, which names `text` and the forms."""
+    """The time in milliseconds since 1970. Raises UsageError, which names `text` and the forms."""
     word = text.strip()
     if word == "now":
         return now_ms
@@ -33,7 +34,7 @@ def parse_time(text: str, now_ms: int) -> int:
         return _milliseconds(word)
     try:
         moment = datetime.fromisoformat(word)
-        # Without a zone: `astimezone` takes it for local time.
+        # `astimezone` takes a time without a zone for local time.
         return _to_ms(moment.astimezone(UTC))
     except (ValueError, OverflowError):
         raise UsageError(f"{text or '(nothing)'} is no time: write {FORMS}") from None

@@ -1,6 +1,7 @@
-"""What is raised when faults, or a broker in a test, are asked for something that cannot be.
+"""The errors of faults, and of the test harness, when they are asked for something that cannot be
+done.
 
-Each carries one text, so that it survives the way between processes.
+Each carries one text, so that it can be sent between processes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ class HarnessError(Exception):
 
 
 class WrongType(HarnessError, TypeError):
-    """An argument that is missing, too much, or of the wrong type; `str()` names it."""
+    """An argument is missing, is one too many, or has the wrong type; `str()` names it."""
 
 
 class NotFound(HarnessError):
-    """A topic, fault or the like that is not there."""
+    """A topic, a fault or the like does not exist."""
 
 
 class RequestRefused(HarnessError):

@@ -1,4 +1,5 @@
-"""What a fault can be matched by in a request: its groups, members, transactional ids, client."""
+"""The parts of a request that a fault can match: its groups, members, transactional ids and
+client."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ KEY_TYPE_TRANSACTION = 1
 
 
 def matches(spec: FaultSpec, api_key: int, client_id: str | None, request: Any) -> bool:
-    """Whether the fault is for this request. One about many groups (members) is matched by any
-    of them, and taken as a whole."""
+    """Whether the fault is for this request. A request about several groups or members matches if
+    one of them does; the fault then applies to the whole request."""
     if spec.api_keys is not None and api_key not in spec.api_keys:
         return False
     for name, pattern in spec.patterns:
@@ -25,7 +26,7 @@ def matches(spec: FaultSpec, api_key: int, client_id: str | None, request: Any) 
 
 
 def groups_of(request: Any) -> Iterator[str]:
-    """Group ids that the request names."""
+    """The group ids that the request names."""
     if isinstance(request, FindCoordinatorRequest):
         if request.key_type == KEY_TYPE_GROUP:
             yield from request.keys
@@ -38,7 +39,7 @@ def groups_of(request: Any) -> Iterator[str]:
 
 
 def members_of(request: Any) -> Iterator[str]:
-    """Member ids and group instance ids that the request names."""
+    """The member ids and group instance ids that the request names."""
     for holder in (request, *getattr(request, "members", ()), *_fetched(request)):
         for name in ("member_id", "group_instance_id", "instance_id"):
             value = getattr(holder, name, None)

@@ -1,4 +1,4 @@
-"""A slot between a connection and the broker, whose reply goes elsewhere first."""
+"""A slot between a connection and the broker that can see or change the reply before it is sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def always() -> bool:
 
 
 class InterceptedSlot(Slot):
-    """Stands for another slot towards the broker: the reply goes to `on_reply` first."""
+    """Takes the place of another slot for the broker: the reply goes to `on_reply` instead of the
+    client."""
 
     __slots__ = ("on_reply",)
 
@@ -25,11 +26,11 @@ class InterceptedSlot(Slot):
         self.on_reply(reply)
 
     def may_repeat(self, lease: Any) -> None:
-        """A reply that was tampered with is not repeated."""
+        """Does nothing: a reply that a fault may have changed is not stored for repetition."""
 
 
 def watch(slot: Slot, repeated: Callable[[], None], allows: Callable[[], bool] = always) -> None:
-    """A steady heartbeat that comes again gets its stored reply and does not pass through the
-    layers. `repeated` is called for each one after that of `slot`; while `allows()` is False they
-    pass through all the same."""
+    """Watch for repetitions of the heartbeat in `slot`. A steady heartbeat is answered with its
+    stored reply and does not pass through the layers. `repeated` is called for each of these; while
+    `allows()` is False they pass through the layers after all."""
     slot.watchers = [*(slot.watchers or ()), (allows, repeated)]

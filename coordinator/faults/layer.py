@@ -1,12 +1,15 @@
-"""Faults on command: a layer between the connections and the broker, and the table it obeys.
+"""Faults on command: a layer between the connections and the broker, and the table that says what
+it does.
 
 Rules:
-- Faults are looked at in the order in which they were added; the first that takes a request has it.
+- Faults are looked at in the order in which they were added. The first fault that hits a request is
+  the only one to do so.
 - Replies of one connection keep their order, as Kafka's do. So a reply that is dropped or held
-  keeps back all later ones of its connection: to the client the broker has gone silent.
-- What is held or delayed dies with its connection.
+  keeps back all later replies of its connection: to the client the broker has gone silent.
+- A request or reply that is held or delayed is lost when its connection closes.
 - A member whose heartbeat does not get through is not kept alive by `advance`.
-- Bounded: so many faults, so many requests held; the connection of one more is closed.
+- The numbers of faults and of held requests are bounded. If a fault would hold one more request,
+  its connection is closed.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ HEARTBEATS = spec_of.ALIASES["heartbeat"]
 
 
 class FaultState(TypedDict):
-    """A fault. `hits`: requests that it took; `held`: those that it keeps back; `over`: it takes
-    no more. The others are what it was given."""
+    """The state of a fault. `hits`: how many requests it has hit; `held`: how many of them it keeps
+    back; `over`: it hits no more. The other entries are the options of the fault."""
 
     id: int
     action: Literal["error", "delay", "drop", "close", "twice", "hold", "redirect"]
@@ -62,7 +65,8 @@ class FaultState(TypedDict):
 
 
 class Fault:
-    """One fault in the table. `hits`: requests it took; `held`: those it keeps back now."""
+    """One fault in the table. `hits`: how many requests it has hit; `held`: the requests that it
+    keeps back now. `over`: it hits no more."""
 
     def __init__(self, number: int, spec: FaultSpec) -> None:
         self.number = number
@@ -74,7 +78,7 @@ class Fault:
         self._random = random.Random(spec.seed)
 
     def takes(self) -> bool:
-        """Whether it takes a request that it is for; counts."""
+        """Whether it hits this request, which matches it. Counts the request."""
         if self.over or self.hits == self.spec.count:
             return False
         self._seen += 1
@@ -91,7 +95,7 @@ class Fault:
 
 
 class FaultTable:
-    """All faults of one broker; they outlive its restarts. `changed` is told of every hit."""
+    """All faults of one broker; they outlive its restarts. `changed` is called after every hit."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.changed = changed
@@ -99,7 +103,7 @@ class FaultTable:
         self._last = 0
 
     def add(self, spec: FaultSpec) -> Fault:
-        """Raises HarnessError when there are too many."""
+        """Add a fault. Raises HarnessError when there are too many."""
         if len(self.faults) >= FAULTS_MAX:
             raise HarnessError(f"there are {FAULTS_MAX} faults already: remove some")
         if spec.after is not None:
@@ -115,7 +119,7 @@ class FaultTable:
         return fault
 
     def release(self, number: int) -> int:
-        """Let go what it holds, and take nothing more. How many were held."""
+        """End the fault and let go the requests that it holds; returns how many those were."""
         fault = self.get(number)
         fault.over = True
         held, fault.held = fault.held, {}
@@ -125,13 +129,13 @@ class FaultTable:
         return len(held)
 
     def remove(self, number: int) -> None:
-        """`release`, and forget it. One that is gone already is fine."""
+        """`release`, then forget the fault. Does nothing if it is gone already."""
         if number in self.faults:
             self.release(number)
             del self.faults[number]
 
     def pick(self, api_key: int, client_id: str | None, request: Any) -> Fault | None:
-        """The fault that has this request."""
+        """The fault that hits this request, or None."""
         for fault in self.faults.values():
             after = fault.spec.after
             if after is not None and after in self.faults and not self.faults[after].hits:
@@ -150,8 +154,8 @@ class FaultTable:
 
 
 class FaultLayer:
-    """A `Requests` that does to requests and replies what the table says. `hit` is told of each
-    request that a fault takes."""
+    """A `Requests` that applies the faults of the table to requests and replies. `hit` is called
+    for each request that a fault hits."""
 
     def __init__(
         self,
@@ -202,7 +206,7 @@ class FaultLayer:
             slot.stand_in = towards.stand_in or towards
 
     def _tamper(self, fault: Fault, slot: Slot, api: Api, request: Any, reply: Any) -> None:
-        """The broker has carried the request out, and this is its reply."""
+        """Apply the fault to the reply; the broker has carried the request out."""
         self._act(fault, slot, api, request, partial(slot.send, reply), reply)
 
     def _act(
@@ -222,13 +226,13 @@ class FaultLayer:
             case spec_of.DELAY:
                 self._clock.call_at(self._clock.now().monotonic_ms + spec.ms, go_on)
             case spec_of.HOLD if fault.over:
-                go_on()  # it was released while the broker was at it
+                go_on()  # the fault was released while the broker worked on the request
             case spec_of.HOLD if self._table.held >= HELD_MAX:
                 slot.connection.abort()
             case spec_of.HOLD:
                 fault.held[slot] = go_on
             case spec_of.DROP:
-                pass  # the slot stays open, and all that comes after it waits
+                pass  # the slot stays open, and later replies of the connection wait for it
             case spec_of.CLOSE:
                 slot.connection.abort()
             case spec_of.TWICE:
@@ -252,4 +256,4 @@ def _elsewhere(spec: FaultSpec, request: Any) -> FindCoordinatorReply:
 
 
 def _nothing() -> None:
-    """A request that comes again while there are no faults is none of a fault's business."""
+    """Used while there are no faults: a repeated request concerns no fault then."""

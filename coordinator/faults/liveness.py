@@ -1,9 +1,10 @@
-"""Which members would have heartbeated while `advance` let the time pass.
+"""Which members would have sent heartbeats while `advance` let the time pass.
 
-`advance(45_000)` takes no real time, so no client can send its heartbeats in between. Without this
-every member would be fenced, the healthy ones too. So a member counts as having heartbeated as
-long as the connection is open over which it spoke last; one whose process is gone, or that was
-silenced, does not. Rebalance timeouts are not touched: what a client must do, it must really do.
+`advance(45_000)` takes no real time, so clients cannot send heartbeats in between. Without this
+module every member would be fenced, even the healthy ones. So a member counts as heartbeating as
+long as the connection that it last used is open. A member whose process is gone, or that was
+silenced, does not count. Rebalance timeouts are not renewed: a client must really do what they wait
+for.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ MemberKey = tuple[str, str]
 
 
 class Liveness:
-    """Members and their connections. `silenced`: members whose heartbeats do not get through."""
+    """The members and their connections. `silenced`: the members whose heartbeats do not get
+    through."""
 
     def __init__(self, broker: Callable[[], Broker]) -> None:
         self._broker = broker
@@ -39,7 +41,7 @@ class Liveness:
         self.silenced: set[MemberKey] = set()
 
     def heard(self, request: Any, connection: Client) -> None:
-        """A request of any kind came over `connection`."""
+        """A request of any kind has come over `connection`."""
         member_id = getattr(request, "member_id", None)
         group_id = getattr(request, "group_id", None)
         if member_id and group_id:
@@ -53,11 +55,11 @@ class Liveness:
 
     def silence(self, key: MemberKey) -> None:
         """From now on the member's heartbeats do not get through."""
-        if key in self._connections:  # else it is not kept alive anyway
+        if key in self._connections:  # else the member is not kept alive in any case
             self.silenced.add(key)
 
     def renew(self, now_ms: int) -> None:
-        """Start the sessions of living members anew, as their heartbeats would have done."""
+        """Start the sessions of all living members anew, as their heartbeats would have done."""
         broker = self._broker()
         for key, connection in list(self._connections.items()):
             if connection.closed:
@@ -67,7 +69,7 @@ class Liveness:
                 self._renew(broker, key, now_ms)
 
     def forget(self) -> None:
-        """A new broker: nobody has spoken to it."""
+        """Forget all members: a new broker has started, and nobody has spoken to it."""
         self._connections.clear()
         self.silenced.clear()
 
@@ -88,7 +90,8 @@ class Liveness:
 
 
 def _session(group: Group | None, member_id: str) -> tuple[DeadlineKey, int | None] | None:
-    """A member's session deadline, and its own timeout; None = the group's."""
+    """The key of a member's session deadline, and the member's own timeout in ms; timeout None =
+    the group's. None if there is no such member."""
     if isinstance(group, ConsumerGroup):
         member = group.members.get(member_id)
         if member is None:

@@ -1,4 +1,5 @@
-"""A request that the harness makes itself: no client sent it, and no fault is asked about it."""
+"""A request that the harness makes itself. It comes from no client, and faults do not apply to
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from groupd.protocol.errors import ErrorCode
 def submit_own(
     broker: Broker, request: Any, api_version: int, resolve: Callable[[Any], None]
 ) -> None:
-    """A request of the harness itself; RequestRefused is the reply that carries an error."""
+    """Submit a request of the harness. A reply that carries an error is given as RequestRefused."""
     waiter = Callback(request, _refused, resolve)
     broker.submit(RequestContext(waiter, api_version, client_id="groupd-harness"), request)
 

@@ -1,8 +1,9 @@
-"""What a fault is: which requests it is for, which of those it takes, and what happens to them.
+"""The description of a fault: which requests it matches, which of those it hits, and what happens
+to them.
 
-Everything here is plain data that is checked once, so that a fault means the same whether it comes
-from Python or over HTTP. Unknown names and values are refused: a fault that silently matches
-nothing would make a test green for the wrong reason.
+Everything here is plain data that is checked once, so that a fault means the same in Python and
+over HTTP. Unknown names and values are refused: a test with a fault that silently matches nothing
+would pass for the wrong reason.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ REDIRECT = "redirect"
 ACTIONS = (ERROR, DELAY, DROP, CLOSE, TWICE, HOLD, REDIRECT)
 
 MEMBER_APIS = frozenset({8, 11, 12, 13, 14, 28, 68}) & API_BY_KEY.keys()
-"""Those that members of a group send, by key."""
+"""The API keys of the requests that members of a group send."""
 GROUP_APIS = MEMBER_APIS | (frozenset({9, 15, 42, 47, 69}) & API_BY_KEY.keys())
-"""Those that the coordinator of a group answers."""
+"""The API keys of the requests that a group's coordinator answers."""
 FIND_COORDINATOR = 10
 ALIASES: Mapping[str, frozenset[int]] = {
     "group": GROUP_APIS,
@@ -47,14 +48,15 @@ TEXT_MAX = 1024
 class FaultSpec(Struct, frozen=True, dict=True):
     """One fault, checked (`make_spec`).
 
-    Which requests: `api` (None = all), `group`, `member` (its id or its group.instance.id),
-    `client_id`, `transactional_id`; None = any, `*` stands for any characters. Which of those:
-    not the first `skip`, then `count` of them (None = all), each with `probability` drawn from a
-    generator that starts at `seed`; only once the fault `after` was hit.
+    Which requests it matches: `api` (None = all), `group`, `member` (its id or its
+    group.instance.id), `client_id`, `transactional_id`; None = any, `*` stands for any characters.
+    Which of those it hits: not the first `skip`, then `count` of them (None = all), each with
+    `probability`, drawn from a generator that is seeded with `seed`; and only after the fault with
+    the number `after` has hit a request.
 
     What happens: `action`. `applied`: the broker carries the request out, and only its reply is
-    affected. `code`, `message`: of `error`. `ms`: of `delay`, on the coordinator's clock. `node`:
-    of `redirect`, (id, host, port).
+    affected. `code`, `message`: for `error`. `ms`: for `delay`, on the coordinator's clock. `node`:
+    for `redirect`, (id, host, port).
     """
 
     action: str
@@ -80,13 +82,13 @@ class FaultSpec(Struct, frozen=True, dict=True):
 
     @cached_property
     def patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """(name of the fact, what it must look like) of those that were given."""
+        """A pair (name, pattern) for each of the four names that was given."""
         names = ("group", "member", "client_id", "transactional_id")
         given = ((name, getattr(self, name)) for name in names)
         return tuple((name, _pattern(text)) for name, text in given if text is not None)
 
     def shown(self) -> dict[str, Any]:
-        """As JSON: without what was not given, APIs and errors by name."""
+        """The fault as JSON: without the options that were not given; APIs and errors by name."""
         found = {
             name: value
             for name, value in asdict(self).items()
@@ -106,7 +108,8 @@ _ONLY = {"code": ERROR, "message": ERROR, "ms": DELAY, "node": REDIRECT}
 
 
 def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
-    """Raises HarnessError, which says what is wrong. None means not given."""
+    """The checked fault. An option that is None counts as not given. Raises HarnessError, which
+    says what is wrong."""
     options = {name: value for name, value in given.items() if value is not None}
     if action not in ACTIONS:
         hint = did_you_mean(action, ACTIONS)
@@ -124,7 +127,7 @@ def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
     made = {name: _CHECKS[name](name, value) for name, value in options.items()}
     if action == REDIRECT:
         made["api"] = (FIND_COORDINATOR,)
-    # A lost reply is one to a request that came through, and two replies need one.
+    # By default the broker carries the request out before its reply is dropped or sent twice.
     made.setdefault("applied", action in (DROP, TWICE))
     if action == TWICE and not made["applied"]:
         raise HarnessError("fault 'twice': what is not carried out has no reply to repeat")
@@ -132,7 +135,7 @@ def make_spec(action: str, given: Mapping[str, Any]) -> FaultSpec:
 
 
 def error_code(name: str, value: Any) -> ErrorCode:
-    """From Kafka's name or number of an error."""
+    """The error with that name or number in Kafka."""
     try:
         if isinstance(value, str):
             return ErrorCode[value]
@@ -145,7 +148,7 @@ def error_code(name: str, value: Any) -> ErrorCode:
 
 
 def _apis(name: str, value: Any) -> tuple[int, ...]:
-    """From keys, names (any case), or one of `ALIASES`; one or several."""
+    """API keys, from one value or several: keys, names (in any case), or one of `ALIASES`."""
     several = not isinstance(value, str) and isinstance(value, Iterable)
     keys: set[int] = set()
     for one in value if several else (value,):
@@ -180,7 +183,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
-    """An int within bounds, or HarnessError."""
+    """The value, if it is an int within the bounds. Raises HarnessError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise WrongType(f"{name} must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:

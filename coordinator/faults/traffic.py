@@ -1,7 +1,7 @@
-"""Stands between the connections and the broker and takes note of who said what.
+"""Stands between the connections and the broker and notes which members have sent what.
 
-It is the innermost of what `Daemon(wrap=...)` may put there: what does not get through to the
-broker (a fault holds it back) was not said.
+It is the innermost layer that `Daemon(wrap=...)` may add, so it does not see requests that a fault
+keeps from the broker.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from groupd.protocol.messages.offsets import (
 from groupd.protocol.wire.registry import Api
 
 OBSERVED = (OffsetCommitRequest, TxnOffsetCommitRequest, OffsetFetchRequest)
-"""Requests whose replies are noted."""
+"""The requests whose replies are passed to `replied`."""
 
 
 class Traffic:
     """A `Requests`. `epochs`: the highest epoch (or generation) that each member has named in a
-    heartbeat, which is how a client acknowledges it. `replied` is told what the broker answers
-    to requests of the types in `OBSERVED`."""
+    heartbeat, which is how a client acknowledges it. `replied` is called with each request of a
+    type in `OBSERVED` and the broker's reply."""
 
     def __init__(
         self,

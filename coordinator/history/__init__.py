@@ -1,4 +1,6 @@
-"""History of a group, read back from the log: what was committed when, and who moved it.
+"""The history of a group, read back from the log: what was committed and when, and who moved an
+offset.
 
-Pure: batches in, states and changes out. The rules of replay are those of `coordinator.core`.
+No I/O: batches go in, states and changes come out. The records are replayed by the rules of
+`coordinator.core`.
 """

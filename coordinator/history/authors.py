@@ -1,7 +1,8 @@
-"""Who probably made a commit: derived from the group as the log had it at that point.
+"""Who probably made a commit, derived from the group as the log had it at that point.
 
-A commit record names no member. Of a group without members it can only be a tool, an operator or
-a simple consumer; else the member that the partition was assigned to is the likely one.
+A commit record names no member. If the group had no members, the commit came from a tool, an
+operator or a simple consumer; otherwise most likely from the member that the partition was assigned
+to.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _NOWHERE: frozenset[Place] = frozenset()
 
 
 class Authors:
-    """Looks owners up in an index that follows the group record by record: a member's record
-    costs what its assignment costs, not what the group's does."""
+    """Finds the owners of partitions with an index that follows the group record by record. A
+    member's record costs time in proportion to its assignment, not to the whole group."""
 
     def __init__(self) -> None:
         self._group: Group | None = None
@@ -26,7 +27,7 @@ class Authors:
         self._claims: dict[Place, list[str]] = {}
 
     def group_changed(self, group: Group | None, key: RecordKey) -> None:
-        """`group` as it stands after a record with `key`."""
+        """Update the index: `group` is the state after a record with `key`."""
         if group is not self._group:
             self._group = group
             self._places.clear()
@@ -54,8 +55,8 @@ class Authors:
             self._claims.setdefault(place, []).append(member_id)
 
     def _owner(self, place: Place) -> str | None:
-        """Of several members the last by id, so that the answer does not depend on the order of
-        records."""
+        """The owner. If there are several, the last by id, so that the answer does not depend on
+        the order of records."""
         claims = self._claims.get(place)
         return max(claims) if claims else None
 
@@ -64,7 +65,7 @@ class Authors:
         if group is None or group.is_empty():
             return Author(Actor.ADMIN)
         owner = self._owner((topic, partition))
-        # A record without a topic id cannot be told from one of another topic of its name.
+        # A commit without a topic id may belong to another topic with the same name.
         if owner is None and topic_id != NO_TOPIC_ID:
             owner = self._owner((topic_id, partition))
         if owner is None:

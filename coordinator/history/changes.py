@@ -1,4 +1,4 @@
-"""What a history consists of: committed offsets, their changes, and events of the group."""
+"""The parts of a history: committed offsets, their changes, and events of the group."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
 class ChangeKind(Enum):
-    """`RESET`: moved while the group of a consumer protocol had no members, so by a tool or an
-    operator. `SAME`: committed again where it was."""
+    """The kind of a change. `RESET`: the offset was moved while a group of a consumer protocol had
+    no members, so by a tool or an operator. `SAME`: the same offset was committed again."""
 
     FIRST = "first"
     FORWARD = "forward"
@@ -26,12 +26,11 @@ class ChangeKind(Enum):
 
 
 class Actor(Enum):
-    """Who probably wrote; commit records carry no member id.
+    """Who probably made a change; commit records carry no member id.
 
-    `OWNER`: the member that the log's assignment gave the partition to. `ADMIN`: a tool, an
-    operator or a consumer without membership, as the group had no members. `UNKNOWN`: the
-    group had members, and the log does not tell which of them owned the partition.
-    `COORDINATOR`: the retention sweep.
+    `OWNER`: the member that the partition was assigned to, by the log. `ADMIN`: a tool, an operator
+    or a consumer without membership, as the group had no members. `UNKNOWN`: the group had members,
+    and the log does not tell which of them owned the partition. `COORDINATOR`: the retention sweep.
     """
 
     OWNER = "owner"
@@ -41,8 +40,9 @@ class Actor(Enum):
 
 
 class Author(Struct, frozen=True):
-    """`epoch`: the member's epoch (consumer protocol), the group's generation (classic) or
-    group epoch; -1 for none. `producer_id` >= 0: the commit was part of a transaction."""
+    """The author of a change. `epoch`: the member's epoch (consumer protocol), the group's
+    generation (classic protocol) or the group epoch; -1 for none. `producer_id` >= 0: the commit
+    was part of a transaction."""
 
     actor: Actor
     member_id: str = ""
@@ -55,7 +55,8 @@ class Author(Struct, frozen=True):
 
 
 class CommittedOffset(Struct, frozen=True):
-    """`log_offset`: the commit's record; `commit_time_ms`: the coordinator's clock then."""
+    """A committed offset. `log_offset`: the offset of the commit's record; `commit_time_ms`: the
+    coordinator's clock at the commit."""
 
     topic: str
     partition: int
@@ -68,8 +69,9 @@ class CommittedOffset(Struct, frozen=True):
 
 
 class OffsetChange(Struct, frozen=True):
-    """`before` or `after` is None where there was or is no offset. `log_offset`: where it took
-    effect: the commit's record, the transaction's marker, or the tombstone."""
+    """A change of a committed offset. `before` or `after` is None where the partition had or has no
+    offset. `log_offset`: where the change took effect, which is the commit's record, the
+    transaction's marker, or the tombstone."""
 
     kind: ChangeKind
     time_ms: int
@@ -83,7 +85,8 @@ class OffsetChange(Struct, frozen=True):
 
 
 class LoggedGroupEvent(Struct, frozen=True):
-    """`epoch`: generation, group epoch or member epoch, whichever the event is about."""
+    """An event of the group in the log. `epoch`: the generation, group epoch or member epoch,
+    depending on the event."""
 
     kind: LoggedEventKind
     time_ms: int

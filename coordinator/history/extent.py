@@ -1,13 +1,13 @@
-"""How far back a log can answer for a group, and where in it an instant lies.
+"""How far back a log can answer for a group, and where in the log a given time lies.
 
-Compaction takes records away that a later one of their key supersedes, and leaves gaps between the
-offsets. A state is certain from the first point on at which nothing can be missing: behind the last
-gap, and behind the first record of every key of the group that may have had an older one in a gap.
-A key that comes twice shows where the compacted part is over at the latest, because of that part
-only the newest record of a key is left; keys that are new after that are really new.
+Compaction removes a record when a later one has the same key, and leaves gaps between the offsets.
+A state is certain from the first point after which nothing can be missing: after the last gap, and
+after the first record of every key of the group that may have had an older record in a gap. A key
+that comes twice shows that the compacted part has ended, because that part has only the newest
+record of each key. A key that first comes after that is really new.
 
-An instant is the part of the log up to the last record written at or before it: a clock that once
-stood too far ahead then hides nothing.
+A time means the part of the log up to the last record that was written at or before it. So records
+are not hidden when the clock was once too far ahead.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from groupd.protocol.records.schema import OffsetCommitKey, RecordKey
 
 
 class Extent(Struct, frozen=True):
-    """Offsets and times of a log: states can be told for prefixes that end in
-    `complete_from`..`end_offset` (exclusive ends), and surely at `earliest_ms`.
+    """Offsets and times of a log. A state can be told for any part of the log from its start to an
+    end between `complete_from` and `end_offset` (exclusive), and certainly at `earliest_ms`.
 
-    `earliest_ms` None: from the very beginning. `cut_offset`: where the prefix for the instant
-    asked for ends.
+    `earliest_ms` None = from the very beginning of the log. `cut_offset`: the end of the part that
+    belongs to the time that was asked for.
     """
 
     complete_from: int
@@ -34,8 +34,8 @@ class Extent(Struct, frozen=True):
 
 
 class ExtentSurvey:
-    """Takes every batch of a log in order and looks for gaps and for the instant `at_ms` (None:
-    the end of the log). Only headers are read, unless the instant falls into a batch."""
+    """Takes every batch of a log in order, and looks for gaps and for the time `at_ms` (None = the
+    end of the log). Only headers are read, unless the time lies within a batch."""
 
     def __init__(self, start_offset: int, at_ms: int | None = None) -> None:
         self._at_ms = at_ms
@@ -48,7 +48,7 @@ class ExtentSurvey:
         return self.end_offset if self._at_ms is None else self._cut
 
     def add(self, payload: bytes) -> None:
-        """One batch. Raises UnreadableLog."""
+        """Take one batch. Raises UnreadableLog."""
         header = header_of(payload)
         if header.base_offset > self.end_offset:
             self.gap_end = header.base_offset
@@ -73,13 +73,13 @@ class ExtentSurvey:
 def _may_begin_before(header: BatchHeader, at_ms: int) -> bool:
     if header.is_log_append_time:
         return False
-    # A cleaned batch keeps the time when its tombstones may go in the base timestamp.
+    # In a cleaned batch the base timestamp is the time when its tombstones may be removed.
     return bool(header.attributes & DELETE_HORIZON) or header.base_timestamp_ms <= at_ms
 
 
 class Certainty:
-    """Takes every batch of a log with gaps, the last of which ends at `gap_end`: from where on
-    are states of the group certain, and at which time is that?"""
+    """Takes every batch of a log with gaps, of which the last ends at `gap_end`. Finds the offset
+    from which states of the group are certain, and the time at that offset."""
 
     def __init__(self, group_id: str, gap_end: int) -> None:
         self.complete_from = gap_end
@@ -87,11 +87,12 @@ class Certainty:
         self._stream = GroupStream(group_id)
         self._keys: set[RecordKey] = set()
         self._compaction_is_over = False
-        # Producers with a key in an open transaction: it takes effect at the marker.
+        # Producers with a record of the group in an open transaction; it takes effect at the
+        # marker.
         self._open: set[int] = set()
 
     def add(self, payload: bytes) -> None:
-        """One batch. Raises UnreadableLog."""
+        """Take one batch. Raises UnreadableLog."""
         if not self._compaction_is_over:
             self._look(payload)
         header = header_of(payload)

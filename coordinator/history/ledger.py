@@ -1,7 +1,7 @@
-"""A group's offsets along the log: the coordinator's own replay, with every change written down.
+"""A group's offsets along the log: the same replay as in the coordinator, with every change noted.
 
-Holds the group as it stands after the entries so far, nothing of what came before, so memory
-follows the group's size and not the length of its history.
+It holds only the current state of the group, so it needs memory for the size of the group, not for
+the length of its history.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ DEFAULT_RETENTION_MS = CoordinatorConfig().offsets_retention_minutes * 60_000
 
 
 class GroupLedger:
-    """`retention_ms`: of offsets, to tell what expired from what was deleted."""
+    """Replays one group. `retention_ms`: the retention of offsets, which tells expired offsets from
+    deleted ones."""
 
     def __init__(self, group_id: str, retention_ms: int = DEFAULT_RETENTION_MS) -> None:
         self.group_id = group_id
@@ -49,17 +50,17 @@ class GroupLedger:
         self._authors = Authors()
         self._group_keys = {one.group_key for one in GROUP_TYPES}
         self._logged = {key: tell for one in GROUP_TYPES for key, tell in one.logged.items()}
-        # Author and protocol type of offsets that wait for the end of their transaction: the author
-        # is found from the group as it was when they were written.
+        # Author and protocol type for offsets in open transactions. The author is found from the
+        # state of the group when the offset was written.
         self._pending: dict[tuple[int, str, int], tuple[Author, str]] = {}
 
     @property
     def group(self) -> Group | None:
-        """None before its first record and after its deletion."""
+        """The group; None before its first record and after its deletion."""
         return self._state.groups.get(self.group_id)
 
     def committed(self) -> list[CommittedOffset]:
-        """By topic and partition."""
+        """The committed offsets, in the order of topic and partition."""
         topics = self._store.topics(self.group_id)
         return [
             _committed(topic, partition, stored)
@@ -68,8 +69,8 @@ class GroupLedger:
         ]
 
     def apply(self, batch: Sequence[GroupEntry]) -> list[Change]:
-        """The entries of one batch; what they changed, in their order. Raises UnreadableLog
-        where the coordinator would refuse to load the log."""
+        """Apply the entries of one batch and return what they changed, in their order. Raises
+        UnreadableLog where the coordinator would refuse to load the log."""
         deleted = any(map(self._deletes_group, batch))
         changes: list[Change] = []
         for entry in batch:
@@ -115,7 +116,7 @@ class GroupLedger:
         return (_moved(entry, place, before, after, author, group_type),)
 
     def _events(self, entry: GroupEntry) -> list[Change]:
-        """What a record of the group says, while the group does not have it yet."""
+        """The events that a record of the group stands for. Called before the record is applied."""
         assert entry.record is not None
         key, value = entry.record.key, entry.record.value
         tell = self._logged.get(type(key))
@@ -136,7 +137,8 @@ class GroupLedger:
     def _cause_of_removal(
         self, entry: GroupEntry, before: StoredOffset | None, group_deleted: bool
     ) -> tuple[ChangeKind, str]:
-        """The log has tombstones, not reasons: an offset whose time was up has expired."""
+        """Why an offset was removed: a tombstone does not say. An offset whose retention was over
+        has expired."""
         if before is not None and self.group is not None:
             since_ms = self.group.offset_expiration_base()(before.commit_timestamp_ms)
             own_ms = before.expire_timestamp_ms
@@ -151,7 +153,7 @@ class GroupLedger:
         return ChangeKind.DELETED, "OffsetDelete, or the topic was deleted"
 
     def _end_transaction(self, entry: GroupEntry) -> list[Change]:
-        """On COMMIT a pending offset counts from here on, unless a plain commit came after it."""
+        """On COMMIT a pending offset takes effect, unless a plain commit came after it."""
         pending = self._store.pending(self.group_id)
         places = sorted(place for place, ids in pending.items() if entry.producer_id in ids)
         before = [self._store.get(self.group_id, *place) for place in places]

@@ -1,4 +1,4 @@
-"""Questions to a log: the state at a point, and the changes between two."""
+"""Answers questions from a log: the state at a point, and the changes between two points."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from groupd.coordinator.history.ledger import DEFAULT_RETENTION_MS, GroupLedger
 from groupd.coordinator.history.stream import GroupStream, header_of
 
 Batches = AsyncIterable[bytes]
-"""The batches of one log, in order, each as its bytes."""
+"""Gives the batches of one log, in order, each as its bytes."""
 
 
 class GroupState(Struct, frozen=True):
-    """A group at a point of the log: `as_of_offset` is the first offset that does not count.
+    """A group at a point of the log. `as_of_offset` is the first offset that does not count.
     `group_type` is "" and `group_state` "Unknown" when the log had no such group."""
 
     group_id: str
@@ -45,7 +45,8 @@ async def survey(
 
 
 async def state_at(batches: Batches, group_id: str, cut_offset: int) -> GroupState:
-    """What was committed when the log ended at `cut_offset`. Raises UnreadableLog."""
+    """The group's state at `cut_offset`, the first offset that does not count. Raises
+    UnreadableLog."""
     ledger = GroupLedger(group_id)
     stream = GroupStream(group_id)
     async for payload in batches:
@@ -69,9 +70,9 @@ async def changes(
     *,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> AsyncIterator[Change]:
-    """Every change that the log still tells of, up to `extent.cut_offset`, in log order. What
-    lies in the compacted part is replayed but not told: there the steps in between are gone.
-    Raises UnreadableLog."""
+    """Every change that the log can still tell, up to `extent.cut_offset`, in log order. The
+    compacted part is replayed, but gives no changes, because the steps in between are missing
+    there. Raises UnreadableLog."""
     ledger = GroupLedger(group_id, retention_ms)
     stream = GroupStream(group_id)
     async for payload in batches:

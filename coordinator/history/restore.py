@@ -1,7 +1,8 @@
-"""The plan of a restore: what would be written to bring a group's offsets back to what they were.
+"""The plan of a restore: what must be written to bring a group's offsets back to an earlier state.
 
-Nothing is written for a topic that was deleted or created again since: old offsets mean nothing in
-the new topic. Offsets that did not exist then are only deleted when that is asked for.
+Nothing is written for a topic that has been deleted, or deleted and created again: the old offsets
+have no meaning in the new topic. Offsets that did not exist at that time are only deleted when that
+is asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Place = tuple[str, int]
 
 
 class Action(Enum):
-    """`LEAVE`: was not committed then, and stays. `SKIP`: cannot be restored, see the warning."""
+    """What the restore does. `LEAVE`: the offset was not committed then, and stays. `SKIP`: it
+    cannot be restored; the warning says why."""
 
     COMMIT = "commit"
     KEEP = "keep"
@@ -28,7 +30,7 @@ class Action(Enum):
 
 
 class Current(Struct, frozen=True):
-    """What OffsetFetch answers now."""
+    """The answer of OffsetFetch now."""
 
     offset: int
     leader_epoch: int = -1
@@ -41,7 +43,8 @@ class TopicNow(Struct, frozen=True):
 
 
 class RestoreStep(Struct, frozen=True):
-    """`before` and `after`: committed offsets; None = none."""
+    """What the restore does for one partition. `before` and `after`: committed offsets; None =
+    none."""
 
     topic: str
     partition: int
@@ -61,7 +64,8 @@ def plan(
     *,
     delete_new: bool = False,
 ) -> list[RestoreStep]:
-    """Steps by topic and partition. `bounds`: first offset and end of partitions."""
+    """The steps by topic and partition. `bounds`: the first offset and the end of each
+    partition."""
     wanted = {(offset.topic, offset.partition): offset for offset in then}
     steps = [
         _restore(wanted[place], now.get(place), topics.get(place[0]), bounds.get(place))

@@ -1,7 +1,8 @@
-"""One group's part of a shard's log: batches as bytes -> records and markers in log order.
+"""Reads one group's part of a shard's log: batches as bytes become records and markers in log
+order.
 
-Records of other groups are passed over without being decoded: every key is a type and, right
-after it, the group's id. Markers end transactions of any group, so all of them are given.
+Records of other groups are skipped without decoding, because every key starts with its type and the
+group's id. Markers end transactions of any group, so all of them are given.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _KEY_TYPE_BYTES = 2
 
 
 class UnreadableLog(Exception):
-    """The log holds what cannot be read; `str()` says what and where."""
+    """The log cannot be read at some place; `str()` says what is wrong and where."""
 
 
 class GroupEntry(NamedTuple):
-    """A record (`record`) or the end of a transaction (`commit` True or False).
+    """One record (`record`), or the end of a transaction (`commit` True or False).
 
-    `producer_id` is -1 outside of transactions.
+    `producer_id` is -1 outside transactions.
     """
 
     offset: int
@@ -45,7 +46,7 @@ class GroupEntry(NamedTuple):
 
 
 def header_of(payload: bytes) -> BatchHeader:
-    """Raises UnreadableLog."""
+    """The header of a batch. Raises UnreadableLog."""
     try:
         return parse_header(payload)
     except CorruptBatch as error:
@@ -53,8 +54,8 @@ def header_of(payload: bytes) -> BatchHeader:
 
 
 def split(data: bytes, *, whole: bool = True) -> Iterator[bytes]:
-    """The batches that stand one after the other in `data`; with `whole` False the last one may
-    be cut off, as in an answer to Fetch. Raises UnreadableLog."""
+    """The batches in `data`, one after the other. With `whole` False the last batch may be cut off,
+    as in an answer to Fetch. Raises UnreadableLog."""
     position = 0
     while len(data) - position >= (1 if whole else HEADER_BYTES):
         try:
@@ -78,7 +79,7 @@ class GroupStream:
         self._key_min = _KEY_TYPE_BYTES + len(self._prefix)
 
     def entries(self, payload: bytes) -> Iterator[GroupEntry]:
-        """Of one batch. Raises UnreadableLog."""
+        """The entries of one batch. Raises UnreadableLog."""
         try:
             header = check(payload)
             producer_id = header.producer_id if header.is_transactional else -1
@@ -98,7 +99,7 @@ class GroupStream:
                     try:
                         record = decode_record(raw.key, raw.value)
                     except UnknownRecordType:
-                        continue  # as the coordinator does
+                        continue  # the same as in the coordinator
                     yield GroupEntry(
                         raw.offset, raw.timestamp_ms, producer_id, header.producer_epoch, record
                     )

@@ -1,1 +1,1 @@
-"""What `groupd log` does: looking into, checking and moving coordinator logs."""
+"""The work of `groupd log`: showing, checking and moving the coordinator's logs."""

@@ -1,8 +1,9 @@
-"""A consumed copy as JSON objects, one behind the other: what kafka-console-consumer prints with
-OffsetsMessageFormatter and GroupMetadataMessageFormatter, or `groupd log dump --format json`.
+"""Reads a consumed copy as JSON objects, one after the other: the output of kafka-console-consumer
+with OffsetsMessageFormatter and GroupMetadataMessageFormatter, or of `groupd log dump --format
+json`.
 
-The formatters leave out offsets, times and transactions: a consumer at read_committed shows
-committed records only, in order, and that is what the file must hold. A dump has all of them.
+The formatters leave out offsets, times and transactions. A consumer at read_committed shows only
+committed records, in order, and the file must hold exactly those. A dump has everything.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _OBJECT_CHARS_MAX = 64 * 1024 * 1024
 
 
 def latest_of_json(path: Path, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """As `latest.latest_of`; partitions are those that the objects name, if they do."""
+    """The same as `latest.latest_of`. The partitions are those that the objects name, if they
+    do."""
     logs: dict[int, LatestRecords] = {}
     try:
         for number, found in enumerate(_objects(path), start=1):
@@ -74,7 +76,7 @@ def _encoded(found: dict[str, Any]) -> tuple[bytes, bytes | None]:
         return b64decode(key["raw"]), None if value is None else b64decode(value["raw"])
     record = record_of(key, value)
     if record is None:
-        # Of a type that is not held: only counted, so the number is all that is needed.
+        # This type is not held here: it is only counted, which needs no more than its number.
         return int(key["type"]).to_bytes(2, "big") + b"\xff\xff", None
     return encode_key(record.key), encode_value(record)
 
@@ -98,7 +100,8 @@ def _header(found: dict[str, Any], offset: int, time_ms: int, attributes: int) -
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects with nothing or white space between them; one in memory at a time."""
+    """The objects of the file, with nothing or white space between them; one in memory at a
+    time."""
     decoder = json.JSONDecoder()
     text, wanted = "", _CHUNK
     with path.open(encoding="utf-8") as file:

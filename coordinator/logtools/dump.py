@@ -1,4 +1,4 @@
-"""`groupd log dump`: entries of a log as lines, one batch in memory at a time."""
+"""`groupd log dump`: the entries of a log as lines, with one batch in memory at a time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def dump_lines(
     *,
     as_json: bool,
 ) -> AsyncIterator[str]:
-    """Partition by partition, each in the order of its offsets. Raises LogToolError."""
+    """The lines, partition by partition, each in the order of its offsets. Raises LogToolError."""
     there = await source.partitions()
     for partition in sorted(set(partitions or ()) - set(there)):
         raise LogToolError(f"--partition {partition}: there is no such log; there are {there}")
     for partition in partitions or there:
         selection, log = make_selection(), log_name(partition)
-        # Transactions have to be followed from their first record on.
+        # Transactions must be followed from their first record on.
         from_ms = None if selection.groups else selection.from_ms
         async for batch in source.batches(partition, from_ms):
             if not selection.may_hold(batch.header):
@@ -48,7 +48,7 @@ async def dump_lines(
 
 
 def parse_types(text: str | None) -> frozenset[str]:
-    """The names of a comma-separated list; empty = all."""
+    """The names in a comma-separated list; empty = all."""
     names = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
     for name in sorted(names - set(CHOICES)):
         raise LogToolError(f"--type {name}: must be one of {', '.join(CHOICES)}")
@@ -56,8 +56,9 @@ def parse_types(text: str | None) -> frozenset[str]:
 
 
 class Selection(Struct):
-    """`from_ms` inclusive, `to_ms` exclusive. Markers have no group: with `groups` those are
-    shown that end a transaction which wrote to one of them, so one object reads one log."""
+    """Which entries are shown. `from_ms` is inclusive, `to_ms` exclusive. Markers have no group:
+    with `groups`, a marker is shown if its transaction wrote to one of these groups. Therefore one
+    object serves for one log only."""
 
     groups: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
@@ -70,8 +71,8 @@ class Selection(Struct):
         return not (self.groups or self.types) and self.from_ms is None and self.to_ms is None
 
     def may_hold(self, header: BatchHeader) -> bool:
-        """False when no record of a batch can be meant. Transactions are followed all the same,
-        so only plain batches are passed over."""
+        """False when no record of a batch can be selected. Transactions must be followed in any
+        case, so only batches outside transactions are skipped."""
         if self.from_ms is None or header.is_transactional:
             return True
         return header.max_timestamp_ms >= self.from_ms
@@ -166,7 +167,7 @@ def text_line(log: str, entry: LogEntry) -> str:
 
 
 def time_quoted(timestamp_ms: int) -> str:
-    """UTC, or the number when it is no time."""
+    """The time in UTC, or the number when it is not a valid time."""
     try:
         time = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
     except (ValueError, OverflowError, OSError):
@@ -197,6 +198,7 @@ def _fields(data: dict[str, Any]) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Bare when it cannot be mistaken, else as a JSON string: one record stays one line."""
+    """The text as it is when it cannot be misread, else as a JSON string, so that one record stays
+    one line."""
     plain = value.isprintable() and value and not set(' "=') & set(value)
     return value if plain else json.dumps(value)

@@ -1,4 +1,4 @@
-"""Batches as entries: one entry for each record, decoded if it can be."""
+"""Turns batches into entries: one entry for each record, decoded if possible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from groupd.protocol.records.codec import (
 from groupd.protocol.records.schema import Record
 
 UNREADABLE = "unreadable"
-"""Kind of a record whose key is missing or too short to name a type."""
+"""The kind of a record whose key is missing or too short to name a type."""
 
 
 class LogEntry(Struct, frozen=True):
@@ -42,7 +42,7 @@ class LogEntry(Struct, frozen=True):
 
     @property
     def producer(self) -> tuple[int, int] | None:
-        """(id, epoch) of the producer, if there is one."""
+        """The producer's (id, epoch), or None outside transactions."""
         if self.header.producer_id < 0:
             return None
         return self.header.producer_id, self.header.producer_epoch

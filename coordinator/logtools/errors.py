@@ -1,7 +1,7 @@
-"""What stops a log tool."""
+"""The error that stops a log tool."""
 
 from __future__ import annotations
 
 
 class LogToolError(Exception):
-    """`str()` is one line that says what is wrong and how to mend it."""
+    """`str()` is one line that says what is wrong and how to correct it."""

@@ -1,9 +1,9 @@
-"""`groupd log export`: the offsets log as Kafka's segment files.
+"""`groupd log export`: writes the offsets log as Kafka's segment files.
 
-With the partition count of the store, batches keep their offsets and everything else; with another
-one the latest records are written into new batches. Topic ids are those of this store, and a
-cluster whose topics have other ids would not find offsets that carry them, so by default they are
-left out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
+With the same partition count as the store, batches keep their offsets and everything else. With
+another count, the latest records are written into new batches. The topic ids are those of this
+store. A cluster whose topics have other ids would not find offsets that carry them, so by default
+the ids are left out: OffsetCommit values become version 3, which every Kafka since 2.1 reads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ OFFSET_VALUE_WITHOUT_ID = 3
 
 
 class ExportOptions(Struct, frozen=True):
-    """`partitions`: None = as many as the source has. `keep_ids`: bytes stay as they are."""
+    """Options of an export. `partitions`: None = as many as the source has. `keep_ids`: topic ids
+    stay, and so do the bytes of the records."""
 
     groups: frozenset[str] = frozenset()
     partitions: int | None = None
@@ -52,7 +53,7 @@ class Exported(Struct):
 async def export_log(
     source: LogSource, source_partitions: int | None, target: Path, options: ExportOptions
 ) -> Exported:
-    """Into directories below `target`. Raises LogToolError."""
+    """Export into directories below `target`. Raises LogToolError."""
     if options.partitions in (None, source_partitions):
         return await _in_place(source, target, options)
     return await _repartitioned(source, target, options, options.partitions or 1)
@@ -97,9 +98,9 @@ async def _repartitioned(
 
 
 def _chosen(batch: Batch, options: ExportOptions) -> bytes | None:
-    """The batch with the records that are wanted, in the form that is wanted; its own bytes when
-    that changes nothing, None when nothing is left. Markers go along with any group: without
-    its transaction's records one says nothing."""
+    """The batch with only the selected records, in the chosen form. Its own bytes if nothing
+    changes; None if no record is left. Markers do not depend on the groups: a marker has no effect
+    without its transaction's records."""
     if batch.header.is_control or (options.keep_ids and not options.groups):
         return batch.payload
     changed = False
@@ -124,7 +125,7 @@ def _without_id(one: Kept) -> bytes:
 
 
 def without_id(key: bytes, value: bytes) -> bytes:
-    """An OffsetCommit value of version 4 as version 3; everything else as it is."""
+    """An OffsetCommit value of version 4 becomes version 3; any other value stays as it is."""
     try:
         record = decode_record(key, value)
     except (UnknownRecordType, CorruptRecord):

@@ -1,4 +1,4 @@
-"""What `groupd log verify` finds, and the checks of one batch."""
+"""The findings of `groupd log verify`, and the checks of one batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from groupd.protocol.records.batch import (
 
 
 class Finding(Struct, frozen=True):
-    """`log`: its name, or "store". `offset`: None when it is about the whole of it."""
+    """One finding. `log`: the log's name, or "store". `offset`: None when the finding is about the
+    whole log."""
 
     log: str
     offset: int | None
@@ -29,7 +30,7 @@ class Finding(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What was looked at."""
+    """How much was checked."""
 
     logs: int = 0
     batches: int = 0
@@ -40,7 +41,8 @@ class Counts(Struct):
 
 
 def whole_batch(payload: bytes) -> BatchHeader | str:
-    """The header of a whole batch with the right checksum, or what is wrong with it."""
+    """The header of a batch that is whole and has the right checksum, or the reason why it is
+    not."""
     try:
         return check(payload)
     except CorruptBatch as error:
@@ -48,8 +50,8 @@ def whole_batch(payload: bytes) -> BatchHeader | str:
 
 
 def record_problems(header: BatchHeader, records: list[BatchRecord]) -> Iterator[tuple[int, str]]:
-    """(offset, reason) of what contradicts the header. Gaps between offsets are legal: compaction
-    leaves them."""
+    """(offset, reason) for everything that contradicts the header. Gaps between offsets are
+    allowed: compaction leaves them."""
     last = header.base_offset - 1
     for record in records:
         if record.offset <= last:

@@ -1,6 +1,6 @@
-"""What an import will write: records by partition of this store, topics, and what stays out.
+"""What an import will write: records by partition of this store, topics, and what is left out.
 
-The plan is made, and tried out on a fresh coordinator, before anything is written.
+The plan is made, and tried out on a new coordinator, before anything is written.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ RECORD_OVERHEAD_BYTES = 24
 
 
 class ImportPlan(Struct):
-    """`records`: by partition, in the order of writing. `groups`: how many of which type.
-    `kept_here`: groups that are in the store already and stay as they are. `ends`: where logs of
-    topics must at least end, by name. `missing`: topics that are neither here nor created."""
+    """The plan. `records`: by partition, in the order of writing. `groups`: the number of groups by
+    type. `kept_here`: groups that are already in the store and stay as they are. `ends`: the
+    smallest end that a log of a topic must have, by the log's name. `missing`: topics that neither
+    exist here nor are created."""
 
     partitions: int
     tally: Tally
@@ -51,14 +52,15 @@ class ImportPlan(Struct):
 
 
 def fresh_shard() -> GroupCoordinatorShard:
-    """A shard to replay records into; it serves no requests."""
+    """A shard into which records can be replayed; it serves no requests."""
     return GroupCoordinatorShard(ShardState(CoordinatorConfig(), new_id, {}))
 
 
 def distribute(
     kept: Iterable[Kept], partitions: int, leave_out: Iterable[str]
 ) -> dict[int, list[Kept]]:
-    """By the partition that a group id hashes to here, without the groups in `leave_out`."""
+    """The records by the partition that a group id hashes to here, without the groups in
+    `leave_out`."""
     out = frozenset(leave_out)
     records: dict[int, list[Kept]] = {}
     for one in kept:
@@ -68,8 +70,8 @@ def distribute(
 
 
 def try_out(plan: ImportPlan) -> None:
-    """Replay the plan into a fresh coordinator and count what it makes. Raises LogToolError when
-    a daemon could not load it."""
+    """Replay the plan into a new coordinator and count what it makes. Raises LogToolError when a
+    daemon could not load it."""
     for partition, records in plan.records.items():
         shard = fresh_shard()
         for offset, one in enumerate(records):
@@ -93,8 +95,8 @@ def new_topics(
     here: Mapping[str, TopicId],
     partitions: Mapping[str, int],
 ) -> Iterator[StoredTopic]:
-    """The topics to create, each under the id it has in the source. `partitions` overrides what
-    is known. Names that are not legal here are left out."""
+    """The topics to create, each with the id that it has in the source. `partitions` overrides the
+    known counts. Topics with names that are not valid here are left out."""
     taken = set(here.values())
     for name, topic in sorted(topics.items()):
         if name in here or not topic.used or name in INTERNAL_TOPICS or not _legal(name):
@@ -120,8 +122,8 @@ def _legal(name: str) -> bool:
 
 
 def batches_of(records: Iterable[Kept], offset: int) -> Iterator[tuple[int, int, int, bytes]]:
-    """(base offset, last offset, max timestamp, payload) of plain batches from `offset` on; each
-    record keeps its time."""
+    """(base offset, last offset, max timestamp, payload) of batches outside transactions, from
+    `offset` on; each record keeps its time."""
     waiting: list[BatchRecord] = []
     size = 0
     for one in records:

@@ -1,7 +1,8 @@
 """`groupd log import`: brings the groups and offsets of another cluster into a store.
 
-Everything is tried out before anything is written, and the records go in as one transaction: an
-import is there as a whole or not at all. Topics are created before it and do no harm without it.
+Everything is tried out before anything is written, and all records are written in one transaction,
+so an import is complete or has no effect. Topics are created before that transaction; without it
+they do no harm.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DEFAULT_PARTITIONS = 50
 _NAMED_GROUPS = 5
 
 States = Callable[[Sequence[str]], Awaitable[Mapping[str, LogState]]]
-"""The states of logs by name; a reader leaves out those that are not there."""
+"""Returns the states of logs by name. A reader leaves out logs that do not exist."""
 
 
 class Target(PartitionLogs, Catalogue, Protocol):
@@ -41,8 +42,9 @@ class Target(PartitionLogs, Catalogue, Protocol):
 
 
 class ImportOptions(Struct, frozen=True):
-    """`partitions`: of the offsets log, for a store that has none yet. `topic_partitions`: known
-    better than the source says, by topic."""
+    """Options of an import. `partitions`: the partition count of the offsets log, for a store that
+    has none yet. `topic_partitions`: partition counts by topic that override those of the
+    source."""
 
     merge: bool = False
     create_topics: bool = False
@@ -58,8 +60,8 @@ async def plan_import(
     states: States,
     options: ImportOptions,
 ) -> ImportPlan:
-    """`topics`: what is known beside the records. `store`: None when there is none yet. Raises
-    LogToolError when nothing should be written."""
+    """Make the plan. `topics`: what is known beside the records. `store`: None when there is none
+    yet. Raises LogToolError when nothing should be written."""
     made_with = None if store is None else await partitions_of(store)
     if None not in (made_with, options.partitions) and made_with != options.partitions:
         raise LogToolError(
@@ -101,7 +103,7 @@ async def plan_import(
 
 
 async def partitions_of(store: Catalogue) -> int | None:
-    """Of the offsets log; None if the store was never served."""
+    """The partition count of the offsets log; None if no daemon has served the store yet."""
     for resource, name, key, value in await store.configs():
         if (resource, name, key) == OFFSETS_PARTITIONS:
             return int(value)
@@ -129,7 +131,7 @@ async def _groups(store: Target, states: States, partitions: int) -> set[str]:
 
 
 async def write_plan(plan: ImportPlan, store: Target) -> None:
-    """`store` is started, and no other process uses it."""
+    """Write the plan. `store` must be started, and no other process may use it."""
     if await partitions_of(store) is None:
         resource, name, key = OFFSETS_PARTITIONS
         await store.put_config(resource, name, key, str(plan.partitions))
@@ -138,8 +140,9 @@ async def write_plan(plan: ImportPlan, store: Target) -> None:
     appends = []
     for name, state in (await store.open_many(list(plan.ends))).items():
         if state.next_offset == 0:
-            # Its records stayed where they were. Committed offsets must lie inside the log all
-            # the same, or clients would reset them; what is below reads as compacted away.
+            # The topic's records stay in the other cluster. Committed offsets must lie inside the
+            # log all the same, or clients would reset them. Everything below reads as compacted
+            # away.
             last = plan.ends[name] - 1
             bare = empty_batch(last, last)
             appends.append(Append(name, state.owner_epoch, 0, last, -1, bare))

@@ -1,4 +1,4 @@
-"""What a log says in the end: the newest record per key, with transactions resolved.
+"""The final state of a log: the newest record of each key, with transactions resolved.
 
 The same rules as the coordinator's replay and compaction (docs/spec/offsets-and-log.md#3.4, #8): a
 record inside a transaction counts from its COMMIT on, and only if no later record has its key; an
@@ -29,7 +29,7 @@ from groupd.protocol.records.schema import Record
 
 
 class Kept(NamedTuple):
-    """A record that counts: encoded, with its time. `offset`: where it stood."""
+    """A record that counts: its encoded bytes and its time. `offset`: its offset in the source."""
 
     group: str
     offset: int
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 class Tally(Struct):
-    """What was read and not taken over. `other_groups`: ids of share and streams groups."""
+    """What was read but not kept. `other_groups`: the ids of share and streams groups."""
 
     read: int = 0
     aborted: int = 0
@@ -71,7 +71,8 @@ class LatestRecords:
         self._pending: dict[int, dict[bytes, _Newest]] = {}
 
     def add_batch(self, batch: Batch) -> None:
-        """Raises LogToolError on what cannot be read: it must not be left out silently."""
+        """Take the entries of one batch. Raises LogToolError if something cannot be read, as it
+        must not be left out silently."""
         where = f"{self._log} at offset {batch.header.base_offset}"
         try:
             for entry in entries_of(batch):
@@ -124,8 +125,8 @@ class LatestRecords:
                 self._newest[key] = found
 
     def kept(self) -> list[Kept]:
-        """In the order of the log. Tombstones have done their work; records of transactions that
-        are still open are left out and counted."""
+        """The records that count, in the order of the log. Tombstones are left out, as they have
+        had their effect; records of open transactions are left out and counted."""
         for producer_id, pending in self._pending.items():
             if pending:
                 self._tally.open_records += len(pending)
@@ -140,8 +141,8 @@ class LatestRecords:
 
 
 async def latest_of(source: LogSource, groups: frozenset[str], tally: Tally) -> list[Kept]:
-    """Of all partitions, one behind the other. Raises LogToolError, also when a group stands in
-    two partitions: then it is unknown which of its records are the newer ones."""
+    """The records of all partitions, one partition after the other. Raises LogToolError, also when
+    a group is in two partitions: then it is not known which of its records are newer."""
     places: dict[str, int] = {}
     kept: list[Kept] = []
     for partition in await source.partitions():

@@ -1,9 +1,9 @@
-"""Records <-> JSON, in the shape that Kafka's own message formatters print.
+"""Converts records to JSON and back, in the shape that Kafka's own message formatters print.
 
 A key is `{"type": n, "data": {...}}`, a value `{"version": n, "data": {...}}` or null. Field names
-are those of Kafka's schemas; bytes are base64 and ids Kafka's 22 characters of base64url. So what
-kafka-console-consumer wrote with a formatter can be read back, and the other way round scripts
-that know its output read ours.
+are those of Kafka's schemas; bytes are base64, and ids are Kafka's 22 characters of base64url. So
+what kafka-console-consumer wrote with a formatter can be read here, and scripts that know its
+output can read ours.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from groupd.protocol.records.schema import Record, RecordKey, RecordValue
 Json = dict[str, Any]
 
 _TOPIC_ID = "topic_id"
-"""Fields of this name are written as Kafka writes ids; other bytes are base64."""
+"""Fields with this name are written as ids, in Kafka's way; other bytes are base64."""
 
 
 class BadJson(ValueError):
-    """An object that is no record; `str()` says why."""
+    """The object is not a record; `str()` says why."""
 
 
 def id_text(topic_id: bytes) -> str:
@@ -38,7 +38,7 @@ def id_text(topic_id: bytes) -> str:
 
 
 def id_bytes(text: str) -> bytes:
-    """Raises ValueError."""
+    """The bytes of a topic id that `id_text` wrote. Raises ValueError."""
     raw = urlsafe_b64decode(text + "==")
     if len(raw) != len(NO_TOPIC_ID):
         raise ValueError(f"{text} is no topic id")
@@ -46,8 +46,8 @@ def id_bytes(text: str) -> bytes:
 
 
 def _classes(number: int) -> tuple[Any, Any] | None:
-    """The classes of key and value of a record type, which stand side by side as XKey and XValue;
-    None for a type that is not held."""
+    """The key class and the value class of a record type, which are named XKey and XValue in one
+    module; None for a type that is not held."""
     for one in TYPES_BY_PREFIX.values():
         if one.number == number:
             name = one.key.__name__.removesuffix("Key") + "Value"
@@ -56,7 +56,7 @@ def _classes(number: int) -> tuple[Any, Any] | None:
 
 
 def key_json(number: int, key: RecordKey) -> Json:
-    """`number`: the record type as it stands in the encoded key."""
+    """The key as JSON. `number`: the record type in the encoded key."""
     return {"type": number, "data": _write(key)}
 
 
@@ -65,8 +65,8 @@ def value_json(version: int, value: RecordValue) -> Json:
 
 
 def record_of(key: Any, value: Any) -> Record | None:
-    """The record of the JSON of a key and a value; None for a type that is not held here.
-    Raises BadJson."""
+    """The record from the JSON of its key and value; None for a type that is not held here. Raises
+    BadJson."""
     try:
         number = key["type"]
         classes = _classes(number)
@@ -90,11 +90,12 @@ _NAMES = {
     (schema.ConsumerGroupCurrentMemberValue, "assigned"): "assignedPartitions",
     (schema.ConsumerGroupCurrentMemberValue, "pending_revocation"): "partitionsPendingRevocation",
 }
-"""Fields whose name in Kafka's schemas is not the one that `_name_of` makes."""
+"""Fields whose name in Kafka's schemas differs from the one that `_name_of` makes."""
 
 
 def _name_of(kind: type[Any], attribute: str) -> str:
-    """`member_id` -> memberId, `commit_timestamp_ms` -> commitTimestamp, `group` -> groupId."""
+    """A field's name in JSON: `member_id` -> memberId, `commit_timestamp_ms` -> commitTimestamp,
+    `group` -> groupId."""
     known = _NAMES.get((kind, attribute))
     if known is not None:
         return known
@@ -121,7 +122,7 @@ def _fields(kind: type[Any]) -> tuple[_Field, ...]:
 
 
 def _reader(hint: Any, attribute: str) -> Callable[[Any], Any]:
-    """How a field of this type is made of its JSON."""
+    """A function that makes a field of this type from its JSON."""
     inner = [one for one in get_args(hint) if one not in (NoneType, Ellipsis)]
     if get_origin(hint) is UnionType:
         some = _reader(inner[0], attribute)
@@ -137,7 +138,7 @@ def _reader(hint: Any, attribute: str) -> Callable[[Any], Any]:
 
 
 def _read(kind: Any, data: Json) -> Any:
-    """Fields that older versions do not have take their defaults."""
+    """Fields that older versions do not have get their defaults."""
     return kind(
         **{one.attribute: one.read(data[one.name]) for one in _fields(kind) if one.name in data}
     )

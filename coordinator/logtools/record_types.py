@@ -1,6 +1,6 @@
-"""Record types of `__consumer_offsets` by name, and the group that any key names.
+"""The record types of `__consumer_offsets` by name, and the group that a key belongs to.
 
-Keys of every type, also of those that this coordinator does not hold, begin with the group id, so
+Keys of all types, also of those that this coordinator does not hold, begin with the group id. So
 records of share and streams groups can be counted, filtered and left out by group.
 """
 
@@ -51,7 +51,7 @@ def type_name(number: int) -> str:
 
 
 def group_of(key: bytes) -> str | None:
-    """The group id of an encoded key; None when the type is not known or the key is damaged."""
+    """The group id in an encoded key; None when the type is unknown or the key is damaged."""
     try:
         if record_type(key) not in TYPE_NAMES and key[:2] not in TYPES_BY_PREFIX:
             return None

@@ -1,8 +1,8 @@
-"""The offsets log replayed as a daemon would, to find what it would choke on, and what it would
-not but should.
+"""Replays the offsets log as a daemon would. Finds records that a daemon could not apply, and
+contradictions that a daemon would not notice.
 
-A record that cannot be applied costs its group only: the rest of the group's records are passed
-over, as they would fail for the same reason, and all others are still looked at.
+A record that cannot be applied affects only its group: the rest of that group's records are
+skipped, as they would fail for the same reason, and all others are still checked.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from groupd.coordinator.logtools.record_types import MARKER, UNHELD_TYPES
 from groupd.protocol.records.schema import Record
 
 APPLY_ERRORS = (ReplayError, ValueError, TypeError, LookupError, AssertionError)
-"""What replay raises on records that contradict the state or make no sense."""
+"""The errors of a replay for records that contradict the state or make no sense."""
 
 Problem = tuple[int | None, str]
 
 
 class ReplayChecks:
-    """Takes the entries of one log in order. `partitions`: of the offsets log, None = unknown."""
+    """Takes the entries of one log in order. `partitions`: the partition count of the offsets log;
+    None = unknown."""
 
     def __init__(self, partition: int, partitions: int | None) -> None:
         self._partition = partition
@@ -71,7 +72,7 @@ class ReplayChecks:
             yield offset, f"cannot be applied: {error}; the group's later records are not checked"
 
     def end(self, counts: Counts) -> Iterator[Problem]:
-        """What the state says once everything is applied."""
+        """Check the final state, after all entries."""
         for group_id, group in sorted(self._shard.state.groups.items()):
             if group_id not in self._broken:
                 yield from ((None, reason) for reason in type_of(group).group_problems(group))
@@ -89,7 +90,7 @@ class ReplayChecks:
             yield offset, f"group {group} belongs to partition {right} of {self._partitions}"
 
     def _record(self, offset: int, record: Record) -> Iterator[Problem]:
-        """What the record says by itself, and of the records before it."""
+        """Check the record by itself, and against the records before it."""
         kind, value = type(record.key), record.value
         key: Any = record.key
         epoch = self._epochs.get(kind)
@@ -103,7 +104,7 @@ class ReplayChecks:
     def _epoch(
         self, offset: int, group: str, name: str, attribute: str, value: Any
     ) -> Iterator[Problem]:
-        """An epoch may only grow, until a tombstone ends the group."""
+        """Check that an epoch only grows, until a tombstone ends the group."""
         known = self._known_epochs.setdefault(group, {})
         if value is None:
             known.pop(name, None)

@@ -1,8 +1,8 @@
-"""Kafka's segment files, read and written.
+"""Reads and writes Kafka's segment files.
 
-A partition is a directory `__consumer_offsets-<n>`; a segment file is named by its first offset in
-20 digits and holds batches one behind the other. Indexes and snapshots beside it are the broker's
-own files: it writes them again when they are missing.
+A partition is a directory `__consumer_offsets-<n>`. A segment file is named by its first offset in
+20 digits and holds batches one after the other. The indexes and snapshots beside it are the
+broker's own files: a broker writes them again when they are missing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from groupd.protocol.records.batch import HEADER_BYTES, BatchHeader, CorruptBatc
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SEGMENT_BYTES = 104857600
-"""As Kafka's `offsets.topic.segment.bytes`."""
+"""The default of Kafka's `offsets.topic.segment.bytes`."""
 
 BATCH_BYTES_MAX = 256 * 1024 * 1024
-"""A length beyond this is damage, not a batch to make room for."""
+"""A larger length is taken for damage, so that no memory is reserved for it."""
 
 _DIRECTORY = re.compile(r"(.+)-(\d+)", re.ASCII)
 _SEGMENT = re.compile(r"(\d{20})\.log", re.ASCII)
@@ -30,7 +30,7 @@ _LENGTH_END = 12
 
 
 class RawBatch(NamedTuple):
-    """Bytes that are a batch by their length; nothing else is checked."""
+    """Bytes with the length of a batch; nothing else is checked."""
 
     at: int
     header: BatchHeader
@@ -42,8 +42,9 @@ class TruncatedSegment(CorruptBatch):
 
 
 def read_segment(path: Path) -> Iterator[RawBatch]:
-    """The batches of one file in order, one in memory at a time. Raises CorruptBatch with the
-    byte at which reading had to end; bytes of zero at the end are room that Kafka reserved."""
+    """The batches of one file in order, one in memory at a time. Bytes of zero at the end are space
+    that Kafka reserved. Raises CorruptBatch with the position in the file at which reading had to
+    stop."""
     with path.open("rb") as file:
         at = 0
         while head := file.read(HEADER_BYTES):
@@ -68,13 +69,13 @@ def read_segment(path: Path) -> Iterator[RawBatch]:
 
 
 def partition_of(directory: Path) -> tuple[str, int] | None:
-    """(topic, partition) that a directory is named for."""
+    """The (topic, partition) in a directory's name."""
     found = _DIRECTORY.fullmatch(directory.name)
     return None if found is None else (found[1], int(found[2]))
 
 
 def segment_files(directory: Path) -> list[Path]:
-    """The segment files of a partition's directory, by offset."""
+    """The segment files in a partition's directory, by offset."""
     return sorted(path for path in directory.iterdir() if _SEGMENT.fullmatch(path.name))
 
 
@@ -83,8 +84,9 @@ def is_segment(path: Path) -> bool:
 
 
 def offsets_partitions(path: Path) -> dict[int, list[Path]]:
-    """The segment files at `path` by partition: of a segment file, a partition's directory, or a
-    directory that holds these, as a broker's log directory does. Raises LogToolError."""
+    """The segment files at `path` by partition. `path` is a segment file, a partition's directory,
+    or a directory with partition directories, such as a broker's log directory. Raises
+    LogToolError."""
     if is_segment(path):
         named = partition_of(path.resolve().parent)
         return {named[1] if named is not None and named[0] == OFFSETS_TOPIC else -1: [path]}
@@ -104,11 +106,11 @@ def offsets_partitions(path: Path) -> dict[int, list[Path]]:
 
 
 class SegmentWriter:
-    """Writes one partition's batches into segment files below `root`; context manager.
+    """Writes one partition's batches into segment files below `root`; a context manager.
 
-    Raises LogToolError when the partition's directory already has segment files: batches of two
-    logs must never stand in one directory. `close` makes everything durable and writes the leader
-    epoch checkpoint that goes with the files (epoch 0 from the first offset on).
+    Raises LogToolError when the partition's directory already has segment files, because batches of
+    two logs must never be in one directory. `close` makes everything durable and writes the leader
+    epoch checkpoint that belongs to the files (epoch 0 from the first offset on).
     """
 
     def __init__(self, root: Path, partition: int, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -139,7 +141,7 @@ class SegmentWriter:
             self._durable("leader-epoch-checkpoint", "\n".join(lines) + "\n")
 
     def write(self, header: BatchHeader, payload: bytes) -> None:
-        """Append one batch; offsets ascend."""
+        """Append one batch; offsets must ascend."""
         if self._file is None or self._is_full(header, len(payload)):
             self._end_segment()
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,7 @@ class SegmentWriter:
             self._leader_epochs.append((max(header.leader_epoch, 0), header.base_offset))
 
     def _is_full(self, header: BatchHeader, size: int) -> bool:
-        # Kafka's indexes hold offsets relative to the file's first in 32 bits.
+        # Kafka's indexes store 32-bit offsets relative to the file's first offset.
         assert self._first_offset is not None
         too_far = header.last_offset - self._first_offset > 2**31 - 1
         return too_far or self._size + size > self._segment_bytes

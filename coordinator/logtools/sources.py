@@ -25,23 +25,24 @@ class LogSource(Protocol):
     """Partitions of an offsets log."""
 
     async def partitions(self) -> list[int]:
-        """Those that are there, ascending. -1: a segment file whose directory names none."""
+        """The partitions that exist, ascending. -1 = a segment file whose directory names no
+        partition."""
         ...
 
     def batches(self, partition: int, from_ms: int | None = None) -> AsyncIterator[Batch]:
-        """Batches in order with right checksums, a few in memory at a time; a source may leave
-        out those that end before the first batch with a record at or after `from_ms`. Raises
+        """The batches in order, with right checksums; a few are in memory at a time. A source may
+        leave out the batches before the first one that has a record at or after `from_ms`. Raises
         LogToolError where a batch is damaged."""
         ...
 
 
 def log_name(partition: int) -> str:
-    """How a partition is called in what tools print."""
+    """The name of a partition in the output of the tools."""
     return OFFSETS_TOPIC if partition < 0 else f"{OFFSETS_TOPIC}-{partition}"
 
 
 class StoreSource:
-    """The shards' logs of a store. What is appended while it is read may be missing."""
+    """The shards' logs of a store. Batches that are appended while it is read may be missing."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
@@ -65,7 +66,7 @@ class StoreSource:
             while offset < state.next_offset:
                 stored = await self._reader.read(state.name, offset, READ_BYTES)
                 if not stored:
-                    return  # cut off meanwhile
+                    return  # the log was truncated meanwhile
                 for one in stored:
                     for batch in iter_batches(one.payload):
                         check(batch.payload)
@@ -76,8 +77,8 @@ class StoreSource:
 
 
 class SegmentSource:
-    """Segment files below a path. A last batch that is cut short ends its file without an error:
-    a broker that crashed leaves one, and drops it when it starts again."""
+    """Segment files below a path. A last batch that is cut off ends its file without an error: a
+    broker that crashed leaves one, and removes it when it starts again."""
 
     def __init__(self, path: Path) -> None:
         self._files = offsets_partitions(path)

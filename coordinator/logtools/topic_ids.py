@@ -1,16 +1,16 @@
-"""Topic ids of another cluster, and what becomes of them here.
+"""Translates the topic ids of another cluster into those of this one.
 
-A topic id is a cluster's own. An offset that carries the id of another topic is invisible to
-clients that fetch by id (OffsetFetch v10), so ids are translated by name:
+A topic id belongs to one cluster. Clients that fetch by id (OffsetFetch v10) cannot see an offset
+that carries the id of another topic, so ids are translated by topic name:
 
-- The topic is here: its id here takes the place of the foreign one.
-- It is to be created: it is created with the foreign id, so that everything goes on to match,
-  members' assignments too.
-- It is not here: offsets are kept by name only (no id), and are found under whatever id a topic of
-  that name gets later. In assignments, which have no names, the foreign id stays; the group drops
-  it at its first heartbeat.
+- The topic exists here: its id here replaces the foreign id.
+- The topic will be created: it is created with the foreign id, so that everything still matches,
+  also the members' assignments.
+- The topic does not exist here: offsets are kept by name only (no id), and are found under any id
+  that a topic with that name gets later. Assignments have no names, so they keep the foreign id;
+  the group drops it at its first heartbeat.
 
-An id that is not the newest of its name belongs to a deleted topic and stays as it is.
+An id that is not the newest for its name belongs to a deleted topic and stays as it is.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from groupd.protocol.records.schema import (
 )
 
 TOPICS_FILE = "topics.json"
-"""Beside a consumed copy: `{name: {"id": id or null, "partitions": n}}`."""
+"""The file beside a consumed copy: `{name: {"id": id or null, "partitions": n}}`."""
 
 
 class ForeignTopic(Struct):
-    """What is known of a topic of the source. `partitions`: at least so many; `certain`: its id
-    is not guessed from commits; `used`: by a group; `ends`: the highest committed offset by
-    partition."""
+    """What is known of a topic of the source. `partitions`: the smallest possible count; `certain`:
+    its id is not a guess from commits; `used`: a group uses it; `ends`: the highest committed
+    offset by partition."""
 
     name: str
     topic_id: TopicId = NO_TOPIC_ID
@@ -61,8 +61,9 @@ class ForeignTopic(Struct):
 
 
 def described_topics(path: Path) -> dict[str, ForeignTopic]:
-    """What stands beside the logs: `topics.json` of a consumed copy, and the directories of other
-    topics in a broker's log directory with their `partition.metadata`. Raises LogToolError."""
+    """The topics that are described beside the logs: in the `topics.json` of a consumed copy, and
+    in the directories of other topics in a broker's log directory, with their `partition.metadata`.
+    Raises LogToolError."""
     if not path.is_dir():
         return {}
     topics: dict[str, ForeignTopic] = {}
@@ -89,7 +90,8 @@ def described_topics(path: Path) -> dict[str, ForeignTopic]:
 
 
 def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None:
-    """Adds what the records say: topics of commits and subscriptions, and by ids assignments."""
+    """Add what the records say: the topics in commits and subscriptions, and the topic ids in
+    assignments."""
     assigned: dict[TopicId, int] = {}
     for one in kept:
         record = one.record
@@ -108,7 +110,7 @@ def gather_topics(topics: dict[str, ForeignTopic], kept: Iterable[Kept]) -> None
 
 
 def _with_topic_id(value: Any) -> Iterator[Any]:
-    """The parts of a record's value, of whatever type, that say a topic's id and partitions."""
+    """The parts of a record's value, of whatever type, that have a topic id and partitions."""
     if isinstance(value, tuple) and value and isinstance(value[0], Struct):
         for item in value:
             yield from _with_topic_id(item)
@@ -120,7 +122,7 @@ def _with_topic_id(value: Any) -> Iterator[Any]:
 
 
 class Translation:
-    """`here`: id by name of the topics of the target, new ones included."""
+    """Translates ids. `here`: the id of each topic of the target by name, including new topics."""
 
     def __init__(self, topics: Mapping[str, ForeignTopic], here: Mapping[str, TopicId]) -> None:
         self._topics = topics
@@ -132,7 +134,8 @@ class Translation:
         }
 
     def apply(self, one: Kept) -> Kept:
-        """The record with the ids of the target; the same object when it has none to change."""
+        """The record with the ids of the target. Returns the same object when there is nothing to
+        change."""
         record = one.record
         value: Any = record.value
         changed = self._value(record, value)
@@ -148,7 +151,7 @@ class Translation:
         return self._translated(value)
 
     def _translated(self, value: Any) -> Any:
-        """The value, of whatever type, with other ids wherever it has a `topic_id`."""
+        """The value, of whatever type, with translated ids wherever it has a `topic_id`."""
         if isinstance(value, tuple) and value and isinstance(value[0], Struct):
             items = [self._translated(item) for item in value]
             if "topic_id" in items[0].__struct_fields__:

@@ -1,4 +1,4 @@
-"""`groupd log verify`: every log of a store, or segment files, looked at from the bytes up."""
+"""`groupd log verify`: checks every log of a store, or segment files, starting from their bytes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Found = Callable[[Finding], None]
 
 
 class LogChecks:
-    """Takes the batches of one log in order. `replay`: for an offsets log; data logs hold what
-    clients sent, and are not looked into."""
+    """Takes the batches of one log in order. `replay`: for an offsets log; the records of data logs
+    are the clients' own and are not checked."""
 
     def __init__(self, log: str, counts: Counts, found: Found, replay: ReplayChecks | None) -> None:
         self._log = log
@@ -46,7 +46,7 @@ class LogChecks:
         self._found(Finding(self._log, offset, reason))
 
     def batch(self, payload: bytes) -> BatchHeader | None:
-        """None when it is damaged."""
+        """Check one batch. Returns its header; None when the batch is damaged."""
         self._counts.batches += 1
         header = whole_batch(payload)
         if isinstance(header, str):
@@ -76,7 +76,7 @@ class LogChecks:
                 try:
                     entry = LogEntry(header, raw, MARKER, marker=decode_marker(raw))
                 except CorruptBatch:
-                    continue  # told above
+                    continue  # reported above
             for offset_or_none, reason in self._replay.add(entry):
                 self.problem(offset_or_none, reason)
         return header
@@ -88,8 +88,8 @@ class LogChecks:
 
 
 async def verify_store(reader: StoreReader, found: Found) -> Counts:
-    """Each log is read in a transaction of its own. Raises LogError when the store cannot be
-    read at all."""
+    """Check a store. Each log is read in a transaction of its own. Raises LogError when the store
+    cannot be read at all."""
     counts = Counts()
     for reason in await reader.damage():
         found(Finding("store", None, reason))
@@ -118,12 +118,12 @@ async def _partitions(reader: StoreReader) -> int | None:
     try:
         return await partitions_of(reader)
     except LogCorrupt:
-        return None  # told as damage of the store
+        return None  # reported as damage of the store
 
 
 def _rows(state: LogState, rows: Iterator[StoredRow], checks: LogChecks) -> None:
-    """The rows of a log follow each other without gaps, whatever compaction left of their
-    batches."""
+    """Check that the rows of a log follow each other without gaps. Compaction may leave gaps within
+    batches, but not between rows."""
     if not 0 <= state.start_offset <= state.next_offset:
         checks.problem(None, f"starts at {state.start_offset} and ends at {state.next_offset}")
     expected = None
@@ -173,7 +173,7 @@ def _row(row: StoredRow, checks: LogChecks) -> None:
 
 
 def verify_segments(files: dict[int, list[Path]], partitions: int | None, found: Found) -> Counts:
-    """Segment files by partition. Gaps between batches are legal: brokers compact."""
+    """Check segment files by partition. Gaps between batches are allowed: brokers compact."""
     counts = Counts()
     for partition, paths in files.items():
         name = OFFSETS_TOPIC if partition < 0 else f"{OFFSETS_TOPIC}-{partition}"

@@ -1,1 +1,1 @@
-"""Record and replay: see docs/recording.md."""
+"""Recording and replay of a broker; docs/recording.md describes them."""

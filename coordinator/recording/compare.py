@@ -1,4 +1,4 @@
-"""Two replies as trees: where they first differ, and every place where they do."""
+"""Compares two replies as trees: where they differ first, and every place where they differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MISSING = "(missing)"
 
 
 class FieldDifference(Struct, frozen=True):
-    """`path`: `topics[0].partitions[2].error`; "" = the whole. `expected` was recorded."""
+    """One place where two replies differ. `path`: such as `topics[0].partitions[2].error`; "" = the
+    whole reply. `expected`: the recorded value."""
 
     path: str
     expected: Any
@@ -21,7 +22,7 @@ class FieldDifference(Struct, frozen=True):
 
 
 def differences(expected: Any, got: Any, path: str = "") -> Iterator[FieldDifference]:
-    """In the order of the fields."""
+    """All differences, in the order of the fields."""
     if isinstance(expected, dict) and isinstance(got, dict) and BYTES not in expected:
         if expected.get(CLASS) != got.get(CLASS):
             yield FieldDifference(path, expected, got)

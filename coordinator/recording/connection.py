@@ -1,7 +1,7 @@
 """Connections whose requests and replies are recorded, or checked against a recording.
 
-The same class serves both, so that what happens between a frame and its reply (decoding, repeated
-heartbeats, the order of slots) happens in a replay, too.
+Recording and replay use the same class, so that everything between a frame and its reply (decoding,
+repeated heartbeats, the order of slots) happens in a replay, too.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from groupd.protocol.wire.registry import Api
 
 
 class RecordedTraffic(Protocol):
-    """What a connection tells. `act` is what it would do by itself."""
+    """Gets what a connection reports. `act` is what the connection would do by itself."""
 
     def opened(self, connection: RecordedConnection) -> int:
-        """Its number."""
+        """The connection has been opened. Returns its number."""
         ...
 
     def frame(self, connection: RecordedConnection, frame: bytes, act: partial[None]) -> None: ...
     def lost(self, connection: RecordedConnection, act: partial[None]) -> None: ...
     def closing(self, connection: RecordedConnection) -> None:
-        """From now on it takes and sends nothing."""
+        """From now on the connection reads and sends nothing."""
         ...
 
     def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None: ...
 
 
 class RecordedSlot(Slot):
-    """`input`: the number of the input that brought the request."""
+    """A slot of a recorded connection. `input`: the number of the input that brought the
+    request."""
 
     __slots__ = ("input",)
 
@@ -53,7 +54,8 @@ class RecordedSlot(Slot):
         self.input = connection.input
 
     def _encode(self, reply: Any, copies: int) -> bytes | bytearray:
-        """At once: what a recording has of a reply is its bytes, at the place where it was made."""
+        """Encode the reply at once: a recording keeps the checksum of its bytes, and they must be
+        made in the same place in a replay."""
         return self.api.encode(reply, self.header.api_version)
 
     def send(self, reply: Any, copies: int = 1) -> None:
@@ -68,7 +70,8 @@ class RecordedSlot(Slot):
 
 
 class RecordedConnection(Connection):
-    """`number`: which one it is in the recording. `input`: the one that it is working on."""
+    """A connection that reports to `traffic`. `number`: its number in the recording. `input`: the
+    number of the input that it is working on."""
 
     make_slot = RecordedSlot
 
@@ -107,14 +110,14 @@ class RecordedConnection(Connection):
             self.traffic.closing(self)
 
     def data_received(self, data: bytes) -> None:
-        self._quiet = False  # every frame is an input
+        self._quiet = False  # so that every frame comes here and becomes an input
         super().data_received(data)
 
     def _start(self, frame: bytes) -> None:
         self.traffic.frame(self, frame, partial(self._work_on, frame))
 
     def _work_on(self, frame: bytes) -> None:
-        """What `data_received` of a connection does that is not recorded, for one frame."""
+        """Do for one frame what `data_received` of a connection does when nothing is recorded."""
         repeated = None
         if not self._slots:
             repeated = self.stored_replies.reply_to(len(frame).to_bytes(4, "big") + frame)
@@ -125,11 +128,12 @@ class RecordedConnection(Connection):
         self.traffic.replied(self.input, self._repeatable.get(_key(frame)), repeated, 1)
 
     def _soon(self, callback: Callable[[], None]) -> None:
-        # Whoever answers is inside the world; the next frame is an input of its own.
+        # The code that answers runs inside the world, and the next frame must be an input of its
+        # own.
         self._loop.call_soon(callback)
 
     def remember(self, request_frame: bytes, reply: Any) -> None:
-        """The reply may be repeated for the same request."""
+        """Keep the reply, as it may be repeated for the same request."""
         if len(self._repeatable) >= ENTRIES_MAX:
             self._repeatable.clear()
         self._repeatable[_key(request_frame)] = reply

@@ -1,4 +1,4 @@
-"""A difference between a recording and its replay, for people and as JSON."""
+"""A difference between a recording and its replay, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ EVENTS_SHOWN = 5
 
 
 class Difference(Struct, frozen=True):
-    """`request`: the one whose reply differs; `fields`: all places where it does; `before`:
-    requests of the same group (connection) before it; `events`: of the group in the replay."""
+    """A difference. `request`: the request whose reply differs; `fields`: all places where it
+    differs; `before`: earlier requests of the same group or connection; `events`: the events of the
+    group in the replay."""
 
     request: RequestFacts
     fields: tuple[FieldDifference, ...]

@@ -1,4 +1,4 @@
-"""The head of a recording: what the broker was, and what its store held."""
+"""The head of a recording: how the broker was started, and what its store held."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from groupd.storage.memory import MemoryStore
 SERVE = "serve"
 HARNESS = "harness"
 SNAPSHOT_BYTES_MAX = 64 << 20
-"""Batches that a store may hold when a recording begins."""
+"""The largest size of the batches in a store, in bytes, at which a recording may begin."""
 
 
 class SnapshotReader(Snapshotable, Protocol):
@@ -30,8 +30,8 @@ class SnapshotReader(Snapshotable, Protocol):
 
 
 class Head(Struct, frozen=True):
-    """`mode`: `serve`, or `harness` with faults between connections and broker. `reader` opens a
-    store on disk for the snapshot."""
+    """What the head says. `mode`: `serve`, or `harness`, where faults stand between the connections
+    and the broker. `reader` opens a store on disk for the snapshot."""
 
     mode: str = SERVE
     reader: Callable[[], SnapshotReader] | None = None
@@ -42,7 +42,8 @@ class Head(Struct, frozen=True):
 async def begin(
     tape: Tape, head: Head, config: CoordinatorConfig, store: Store, now: Instant
 ) -> None:
-    """Write it, before anything else happens. Raises CannotRecord, storage.log.LogError."""
+    """Write the head, before anything else is written. Raises CannotRecord,
+    storage.log.LogError."""
     in_memory = isinstance(store, MemoryStore)
     entries: list[Mapping[str, Any]] = [
         {

@@ -1,4 +1,4 @@
-"""Metrics of a recording."""
+"""The metrics of a recording."""
 
 from __future__ import annotations
 

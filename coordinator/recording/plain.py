@@ -1,8 +1,9 @@
-"""Messages and bytes as JSON: what stands in a recording, and what is compared.
+"""Messages and bytes as JSON, in the form in which a recording holds them and a replay compares
+them.
 
-A struct is an object with its class under `@` and its fields, bytes are `{"$": base64}`, an
-error that was raised is `{"!": text}`, tuples are arrays, error codes are numbers. Going back only
-makes messages of the protocol: a recording is a stranger's file.
+A struct is an object with its class name under `@` and its fields. Bytes are `{"$": base64}`, a
+raised error is `{"!": text}`, tuples are arrays, error codes are numbers. Reading makes only
+messages of the protocol, because a recording may come from a stranger.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ERROR = "!"
 
 
 class Checksum:
-    """Bytes of which only the CRC-32 is written."""
+    """Bytes of which a recording keeps only the CRC-32."""
 
     __slots__ = ("data",)
 
@@ -35,12 +36,13 @@ class Checksum:
 
 
 def to_json(value: Any) -> str:
-    """One line. Raises TypeError for what has no place in a recording."""
+    """The value as one line of JSON. Raises TypeError for a value that cannot stand in a
+    recording."""
     return json.dumps(value, default=_plain, separators=(",", ":"))
 
 
 def to_tree(value: Any) -> Any:
-    """As `to_json` and back: what would be read from a recording."""
+    """The value as it would be read back from a recording: `to_json`, then parsed."""
     return json.loads(to_json(value))
 
 
@@ -64,7 +66,7 @@ def from_tree(tree: Any) -> Any:
 
 
 def to_bytes(tree: Any) -> bytes:
-    """Of `{"$": base64}`. Raises ValueError."""
+    """The bytes of `{"$": base64}`. Raises ValueError."""
     if not isinstance(tree, dict) or not isinstance(tree.get(BYTES), str):
         raise ValueError("no bytes")
     return base64.b64decode(tree[BYTES], validate=True)

@@ -1,7 +1,7 @@
-"""Reading a recording. Everything in it is checked before it is used: it is a stranger's file.
+"""Reads a recording. It may come from a stranger, so everything in it is checked before it is used.
 
 A file that ends in the middle of a line (the process was killed, the disk was full) is read up to
-there, and `torn` says so. Damage anywhere else is an error. Files packed with gzip are read as
+that line, and `torn` says so. Damage anywhere else is an error. Files packed with gzip are read as
 they are.
 """
 
@@ -22,11 +22,12 @@ Entry = dict[str, Any]
 
 
 class BadRecording(Exception):
-    """`str()` is one line that says what is wrong with the file, and where."""
+    """The recording is damaged or wrong. `str()` is one line that says what is wrong, and where."""
 
 
 class RecordingFile:
-    """`header`: the first line. `torn` and `end` are known once `entries` is through."""
+    """A recording. `header`: its first line. `torn` and `end` are known only after `entries` has
+    run to the end."""
 
     def __init__(self, path: str | Path) -> None:
         """Raises BadRecording."""
@@ -50,7 +51,7 @@ class RecordingFile:
         self.header = first
 
     def entries(self) -> Iterator[Entry]:
-        """All but the header, in order. Raises BadRecording."""
+        """All entries but the header, in order. Raises BadRecording."""
         self.torn, self.end, self.line = False, None, 0
         lines = self._lines()
         next(lines)
@@ -64,7 +65,7 @@ class RecordingFile:
         self.torn = True
 
     def bad(self, what: str) -> BadRecording:
-        """The error of the line that was read last."""
+        """The error to raise about the line that was read last."""
         return BadRecording(f"{self.path}: line {self.line} {what}")
 
     def _lines(self) -> Iterator[Entry]:
@@ -76,10 +77,10 @@ class RecordingFile:
                     if not line.endswith(b"\n"):
                         if len(line) == LINE_BYTES_MAX:
                             raise self.bad(f"is longer than {LINE_BYTES_MAX} bytes")
-                        return  # torn
+                        return  # the last line is not complete
                     yield self._entry(line)
         except EOFError:
-            return  # a packed file that was cut
+            return  # a packed file that was cut off
         except (OSError, gzip.BadGzipFile) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             raise BadRecording(f"{self.path}: {reason or error}") from None

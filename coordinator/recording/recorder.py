@@ -1,11 +1,11 @@
-"""Recording a running broker: every input goes into the world one by one, and onto the tape.
+"""Records a running broker: every input goes into the world one by one, and onto the tape.
 
-The sockets, the clock and a store on disk are outside and live on the real loop. What they bring is
-an input: it gets a number and the time, is written down, and is worked on to its end. What comes
-out of it (replies, beginnings of store operations) is written down behind it. A store in memory
-lives inside and needs no entries: it does the same again.
+The sockets, the clock and a store on disk are outside the world, on the real event loop. Whatever
+they bring is an input: it gets a number and the time, is written down, and is worked on until it is
+done. The outcomes (replies, store operations that begin) are written after it. A store in memory is
+inside the world and needs no entries, because it does the same again in a replay.
 
-When the tape has ended everything goes on as before, only that nothing is written.
+When the tape ends early, the broker goes on as before, but nothing more is written.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Facts = Mapping[str, object]
 BYTES_MAX = 1 << 30
-"""Of a recording, unless said otherwise."""
+"""The largest size of a recording in bytes, unless another one is set."""
 
 
 class RecorderWorld(World):
-    """Timers are those of the real clocks."""
+    """A world whose timers are set on the real clocks."""
 
     def __init__(self, seed: str, recorder: Recorder) -> None:
         super().__init__(seed)
@@ -56,8 +56,8 @@ class RecorderWorld(World):
 
 
 class Recorder(Host):
-    """A `Host` that writes to `path`. `head`: what the recording is to know of how the broker was
-    started."""
+    """A `Host` that records to `path`. `head`: what the recording must know about how the broker
+    was started."""
 
     def __init__(self, path: str | Path, head: Head, *, bytes_max: int = BYTES_MAX) -> None:
         """Raises CannotRecord."""
@@ -78,7 +78,7 @@ class Recorder(Host):
     def input(
         self, kind: str, act: Callable[[], None], facts: Facts | None = None, carries: int = 0
     ) -> None:
-        """One input, now; or, while another one is worked on, right after that."""
+        """Work on one input now, or, if another input is being worked on, right after that one."""
         if self._world.inside:
             self._late.append((kind, act, facts))
             return
@@ -155,7 +155,7 @@ class Recorder(Host):
         return self._world.new_topic_id()
 
     async def open(self, store: Store, config: CoordinatorConfig) -> Store:
-        """Raises CannotRecord also when the store holds too much."""
+        """Raises CannotRecord, also when the store holds too much."""
         self.loop = asyncio.get_running_loop()
         in_memory = isinstance(store, MemoryStore)
         if self._store is None:
@@ -253,7 +253,7 @@ class Recorder(Host):
 def _hand_over(future: asyncio.Future[T], task: asyncio.Task[T]) -> None:
     if future.done():
         if not task.cancelled():
-            task.exception()  # nobody waits for it any more
+            task.exception()  # nobody waits for the result any more
     elif task.cancelled():
         future.cancel()
     elif (error := task.exception()) is not None:
@@ -268,4 +268,4 @@ def _cancel(tasks: list[asyncio.Task[T]]) -> None:
 
 
 def _nothing() -> None:
-    """An input that is only to be known."""
+    """For an input that is only written down."""

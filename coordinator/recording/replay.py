@@ -1,9 +1,9 @@
-"""Replaying a recording against this build, and the first difference.
+"""Replays a recording with this build and finds where the replies differ.
 
-Everything happens at once, in this thread, without sockets and without waiting: the entries go in
-one by one, each at its recorded time, and the replies are compared with the recorded ones by the
-request that they answer, whenever they come. A reply that comes `SLACK_MS` earlier or later than
-it did, or not at all, is a difference, too.
+Everything happens at once, in this thread, without sockets and without waiting. The entries go in
+one by one, each at its recorded time. Each reply is compared with the recorded reply to the same
+request, in whatever order they come. A reply that comes more than `SLACK_MS` earlier or later than
+the recorded one, or not at all, is a difference, too.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from groupd.coordinator.recording.script import survey
 from groupd.coordinator.server.logs import log_through_stdlib
 
 EVENTS_BEFORE = 8
-"""Requests that are shown before a difference."""
+"""How many earlier requests are shown before a difference."""
 
 
 class _Reply(Struct):
-    """`at`: monotonic and real time when it was given."""
+    """A reply. `at`: when it was given, in monotonic and in real time."""
 
     tree: Any
     crc: int | None
@@ -41,7 +41,7 @@ class _Reply(Struct):
 
 
 class Replay:
-    """One run over one recording. `settings` are put over its configuration."""
+    """One replay of one recording. `settings` override the recorded configuration."""
 
     def __init__(self, path: str | Path, settings: Mapping[str, str] | None = None) -> None:
         """Raises BadRecording."""
@@ -60,8 +60,8 @@ class Replay:
         self._recent: deque[RequestFacts] = deque(maxlen=200)
 
     def differences(self, until: int | None = None) -> Iterator[Difference]:
-        """All of them as they are found, once. `until`: the number of the last request that is of
-        interest. Raises BadRecording."""
+        """All differences, as they are found; works only once. `until`: the number of the last
+        request to look at. Raises BadRecording."""
         last = self.inputs if until is None else until
         try:
             yield from (found for found in self._run(last) if found.request.number <= last)
@@ -105,7 +105,7 @@ class Replay:
         yield from self._compare(request)
 
     def _compare(self, request: int) -> Iterator[Difference]:
-        """If both are there."""
+        """Compare the two replies to the request, if both have come."""
         got, recorded = self._got.get(request), self._recorded.get(request)
         if got is None or recorded is None:
             return
@@ -118,7 +118,8 @@ class Replay:
             self._facts.pop(request, None)
 
     def _overdue(self, now: tuple[int, int]) -> Iterator[Difference]:
-        """What one side has and the other should have had by now. Also compares what came late."""
+        """The differences for replies that one side has given and the other side should have given
+        by now. Replies that have come in the meantime are compared."""
         for request in list(self._recorded):
             yield from self._compare(request)
             recorded = self._recorded.get(request)
@@ -136,7 +137,8 @@ class Replay:
                 yield self._alone(request, None, got.tree)
 
     def _left(self, *, cut: bool) -> Iterator[Difference]:
-        """At the end. `cut`: replies may be missing in the recording."""
+        """The differences for replies that are left at the end. `cut`: the recording may lack
+        replies."""
         for request in list(self._recorded):
             yield from self._compare(request)
         for request, recorded in self._recorded.items():
@@ -147,7 +149,8 @@ class Replay:
                     yield self._alone(request, None, got.tree)
 
     def _alone(self, request: int, recorded: Any, got: Any) -> Difference:
-        """A reply that came on one side only, or so much later that it is another answer."""
+        """The difference for a reply that only one side gave, or that came too late on the other
+        side."""
         nothing = "(no reply by then)"
         field = FieldDifference(
             "", nothing if recorded is None else recorded, nothing if got is None else to_tree(got)
@@ -164,7 +167,7 @@ class Replay:
 
 def replay(path: str | Path, *, config: Mapping[str, object] | None = None) -> Difference | None:
     """The first difference between a recording and what this build does; None if there is none.
-    `config`: settings by Kafka's names over the recorded ones. Raises BadRecording."""
+    `config`: settings by Kafka's names that override the recorded ones. Raises BadRecording."""
     log_through_stdlib()
     settings = {
         key: str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
-"""The world of a replay: timers and store operations end when the recording says so.
+"""The world of a replay: timers fire and store operations end when the recording says so.
 
-Another build may set other timers, or ask the store for other things, than the recorded one. What
-the recording knows nothing of happens by itself: such a timer once it is `SLACK_MS` overdue, such
-an operation at once.
+Another build may set other timers than the recorded one, or ask the store for other things. A timer
+that the recording does not know fires when it is `SLACK_MS` overdue; an operation that it does not
+know ends at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 SLACK_MS = 100
 
 TimerKey = tuple[str, int]
-"""Kind and due time."""
+"""A timer's kind and due time."""
 
 
 class _Timer(Struct):
@@ -35,13 +35,14 @@ class _Timer(Struct):
 
 
 class ReplayWorld(World):
-    """`awaited`: how often timers of a kind and due time still fire in the recording."""
+    """The world of a replay. `awaited`: how many times timers of a kind and due time will still
+    fire in the recording."""
 
     def __init__(self, seed: str, awaited: Counter[TimerKey]) -> None:
         super().__init__(seed)
         self.awaited = awaited
         self.unmatched = 0
-        """Timers of the recording that were not set here."""
+        """How many timers fired in the recording that were not set in the replay."""
         self._timers: dict[int, _Timer] = {}
         self._set = 0
         self._earliest = {"clock": 0, "loop": 0}
@@ -57,8 +58,8 @@ class ReplayWorld(World):
         self._timers.pop(number, None)
 
     def fire(self, number: int, key: TimerKey) -> None:
-        """The recording's timer: the one of this number if it is due at the same time, else the
-        oldest that is."""
+        """A timer fires in the recording: fire the timer of that number if it is due at the same
+        time, else the oldest one that is."""
         self.awaited[key] -= 1
         timer = self._timers.get(number)
         if timer is None or timer.key != key:
@@ -70,7 +71,7 @@ class ReplayWorld(World):
         self._timers.pop(number).fire()
 
     def overdue(self, kind: str, now_ms: int) -> list[Callable[[], None]]:
-        """Timers that the recording knows nothing of and whose time is over, taken out."""
+        """The overdue timers that the recording does not know, by due time; they are removed."""
         if self._earliest[kind] + SLACK_MS > now_ms:
             return []
         late = [
@@ -86,16 +87,16 @@ class ReplayWorld(World):
 
 
 class OperationEnding(Struct, frozen=True):
-    """How an operation ended: with an error, or well. `gave`: what it gave, where that was
-    recorded: a number, or the next offset by log."""
+    """How an operation ended in the recording: with `error`, or well. `gave`: its result, where
+    that was recorded: a number, or the next offset by log."""
 
     error: LogError | None = None
     gave: int | dict[str, int] | None = None
 
 
 class ReplayOperations:
-    """Store operations of a recording whose store was outside. `began`, `ended`: what the
-    recording has of them."""
+    """The store operations of a replay, for a recording whose store was outside the world. `began`,
+    `ended`: the keys of the operations that began and ended in the recording."""
 
     def __init__(
         self, world: ReplayWorld, store: Restored, began: frozenset[str], ended: frozenset[str]
@@ -107,7 +108,7 @@ class ReplayOperations:
         self._over: dict[str, OperationEnding] = {}
         self._waiting: dict[str, Callable[[OperationEnding], None]] = {}
         self._doubtful: list[Callable[[], object]] = []
-        """Appends that failed in the recording, which may have been written all the same."""
+        """Appends that failed in the recording, although their records may have been written."""
 
     @property
     def inside(self) -> bool:
@@ -122,11 +123,11 @@ class ReplayOperations:
             self._waiting[key] = end
         elif key not in self._began:
             end(OperationEnding())
-        # else it had not ended when the recording did
+        # else the operation had not ended when the recording did
         return await future
 
     def end(self, key: str, ending: OperationEnding) -> None:
-        """The recording has it ended."""
+        """The operation ended here in the recording."""
         waiting = self._waiting.pop(key, None)
         if waiting is None:
             self._over[key] = ending
@@ -157,7 +158,8 @@ class ReplayOperations:
             future.set_result(number if isinstance(ending.gave, int) else result)
 
     def _settle(self, ends: dict[str, int]) -> None:
-        """A log that was found longer than it is here had got what an append failed to."""
+        """If the recording found a log longer than it is here, the failed appends were written
+        after all: write them here, until the log is as long."""
         doubtful, self._doubtful = self._doubtful, []
         for work in doubtful:
             if any(self._store.next_offset(name) < end for name, end in ends.items()):
@@ -168,7 +170,7 @@ class ReplayOperations:
 
 
 def _now(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """A store in memory never waits."""
+    """The result of work that never waits, as the store of a replay is in memory."""
     coroutine = work()
     try:
         coroutine.send(None)
@@ -180,7 +182,8 @@ def _now(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def error_of(kind: str, text: str, logs: list[str]) -> LogError:
-    """A recorded failure; an unknown kind is one that may be tried again."""
+    """The recorded error; an unknown kind becomes LogUnavailable, after which the broker tries
+    again."""
     if kind == "LogFenced":
         return LogFenced(logs)
     made = getattr(storage_log, kind, None)

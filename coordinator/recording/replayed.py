@@ -44,11 +44,11 @@ log = structlog.get_logger("groupd.replay")
 _LENGTH = Struct(">i")
 
 Replied = Callable[[int, Any, "int | None", int], None]
-"""(request, reply, CRC-32 of its frame, copies)."""
+"""Called with (request, reply, CRC-32 of the reply's frame, copies)."""
 
 
 class ReplayHost(Host):
-    """Time and identifiers of the world; nothing of this machine's."""
+    """Time and identifiers come from the world, nothing comes from this machine."""
 
     def __init__(self, world: ReplayWorld) -> None:
         self._world = world
@@ -68,7 +68,7 @@ class ReplayHost(Host):
 
 
 class ReplayedBroker:
-    """`replied` hears of every reply."""
+    """The broker of a replay. `replied` is called for every reply."""
 
     def __init__(
         self, file: RecordingFile, config: CoordinatorConfig, script: Script, replied: Replied
@@ -106,14 +106,14 @@ class ReplayedBroker:
 
     @property
     def memory(self) -> Restored:
-        """The store as it is, whoever waits for it."""
+        """The store itself, without the operations that wait for the recording."""
         return self._restored
 
     def events(self, group: str) -> list[dict[str, Any]]:
         return [] if self._parts is None else self._parts.broker.timeline.of(group)
 
     def close(self) -> None:
-        """End what is still under way."""
+        """Cancel everything that is still running."""
         self._replied = lambda request, reply, crc, copies: None
         world = self.world
         world.run(world.number, world.instant, world.real_ms, self._cancel_all)
@@ -123,7 +123,8 @@ class ReplayedBroker:
             task.cancel()
 
     def note(self, entry: Entry) -> None:
-        """An entry that is no input: of the snapshot, or an outcome. Raises BadRecording."""
+        """Take an entry that is not an input: a part of the snapshot, or an outcome. Raises
+        BadRecording."""
         if entry["k"] in SNAPSHOT_KINDS:
             try:
                 self._restored.take_in(entry)
@@ -133,7 +134,8 @@ class ReplayedBroker:
     # Inputs -------------------------------------------------------------------------------
 
     def begin(self, entry: Entry) -> tuple[int, int]:
-        """Time moves on to that of an input: timers that only this build has set fire. The time."""
+        """Move the time on to that of an input and fire the timers that only this build has set.
+        Returns the monotonic and the real time."""
         try:
             monotonic_ms, wall_ms, real_ms = map(int, entry["at"])
         except (KeyError, TypeError, ValueError):
@@ -147,7 +149,7 @@ class ReplayedBroker:
         return monotonic_ms, real_ms
 
     def feed(self, entry: Entry) -> RequestFacts | None:
-        """One input; what it asks for, if it is a request. Raises BadRecording."""
+        """Work on one input. Returns the facts of the request if it is one. Raises BadRecording."""
         try:
             facts, act = self._act(entry)
             monotonic_ms, wall_ms, real_ms = entry["at"]
@@ -212,7 +214,7 @@ class ReplayedBroker:
         return int(entry["at"][0]) - self._start[0]
 
     def unknown(self, number: int) -> RequestFacts:
-        """For a reply whose request is none."""
+        """The facts for a reply whose request is not known."""
         return RequestFacts(number, 0, 0, OWN, "", "(unknown)", -1)
 
     # Connections --------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class ReplayedBroker:
         act()
 
     def closing(self, connection: RecordedConnection) -> None:
-        """Seen in what is not answered any more."""
+        """Nothing to do: a replay notices it because replies are missing."""
 
     def replied(self, request: int, reply: Any, frame: bytes | bytearray, copies: int) -> None:
         self._replied(request, reply, zlib.crc32(frame) if frame else None, copies)

@@ -1,4 +1,4 @@
-"""What a recorded request was, in words."""
+"""Describes a recorded request in words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from groupd.protocol.wire.header import parse_request_header
 from groupd.protocol.wire.registry import MalformedRequest
 
 OWN = -1
-"""The connection of requests that the harness made itself."""
+"""The connection number of requests that the harness made itself."""
 
 
 class RequestFacts(Struct, frozen=True):
-    """`number`: of the input; `at_ms`: since the recording began; `wall_ms`: since the epoch.
-    `groups`, `member`: what it is about."""
+    """The facts of a request. `number`: that of its input; `at_ms`: time since the recording began;
+    `wall_ms`: time since 1970; `groups`, `member`: the groups and the member that it names."""
 
     number: int
     at_ms: int
@@ -40,7 +40,8 @@ class RequestFacts(Struct, frozen=True):
 
 
 def facts_of(number: int, at_ms: int, wall_ms: int, connection: int, frame: bytes) -> RequestFacts:
-    """Never fails: what cannot be decoded is said to be so."""
+    """The facts of a request's frame. Never fails: a request that cannot be decoded is named
+    malformed."""
     try:
         header = parse_request_header(frame, API_BY_KEY)
     except MalformedRequest:
@@ -63,7 +64,7 @@ def facts_of(number: int, at_ms: int, wall_ms: int, connection: int, frame: byte
 
 
 def about(request: Any) -> tuple[tuple[str, ...], str]:
-    """Groups and member that a request names."""
+    """The groups and the member that a request names."""
     found = [getattr(request, "group_id", None), *(getattr(request, "group_ids", None) or ())]
     found += (
         group if isinstance(group, str) else getattr(group, "group_id", None)
@@ -76,7 +77,7 @@ def about(request: Any) -> tuple[tuple[str, ...], str]:
 
 
 def value_shown(path: str, value: Any) -> str:
-    """A field's value, errors by their name."""
+    """A field's value as text, an error with its name."""
     last = path.rpartition(".")[2]
     if last == "error" and isinstance(value, int) and not isinstance(value, bool):
         try:

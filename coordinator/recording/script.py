@@ -1,4 +1,4 @@
-"""What a replay must know of a whole recording before it begins: which timers fire in it, and which
+"""What a replay must know about the whole recording before it begins: which timers fire, and which
 store operations begin and end."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from groupd.coordinator.recording.reader import RecordingFile
 
 
 class Script(Struct):
-    """`inputs`: how many there are. `restored`: entries of the snapshot."""
+    """`inputs`: the number of inputs. `restored`: the number of entries of the snapshot."""
 
     inputs: int = 0
     requests: int = 0
@@ -21,7 +21,7 @@ class Script(Struct):
 
 
 def survey(file: RecordingFile) -> Script:
-    """One pass over the file. Raises BadRecording."""
+    """Collect it in one pass over the file. Raises BadRecording."""
     script = Script()
     last = 0
     for entry in file.entries():

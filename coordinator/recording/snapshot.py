@@ -1,4 +1,5 @@
-"""What a store held when a recording began, in the recording's head, and back into memory."""
+"""The snapshot in a recording's head: what the store held when the recording began. It is taken
+from a store and read back into memory."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ READ_BYTES = 4 << 20
 
 
 class SnapshotTooLarge(Exception):
-    """`size`: bytes of batches when it was given up."""
+    """The store holds too much. `size`: the bytes of batches read so far."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -22,7 +23,7 @@ class SnapshotTooLarge(Exception):
 
 
 class Snapshotable(Protocol):
-    """As much of `storage.reader.StoreReader` as is needed."""
+    """The methods of `storage.reader.StoreReader` that a snapshot needs."""
 
     async def cluster_id(self) -> str: ...
     async def topics(self) -> list[StoredTopic]: ...
@@ -34,7 +35,8 @@ class Snapshotable(Protocol):
 
 
 async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str, Any]]:
-    """Entries, one a topic, setting, log and batch. Raises SnapshotTooLarge, LogError."""
+    """The entries of the snapshot, one for each topic, setting, log and batch. Raises
+    SnapshotTooLarge, LogError."""
     for topic in await store.topics():
         yield {"k": "topic", "topic": [topic.topic_id, topic.name, topic.partitions, topic.configs]}
     for setting in await store.configs():
@@ -56,15 +58,16 @@ async def take(store: Snapshotable, bytes_max: int) -> AsyncIterator[Mapping[str
 
 
 class Restored(MemoryStore):
-    """A store in memory that is filled from a snapshot's entries."""
+    """A store in memory that is filled from the entries of a snapshot."""
 
     def next_offset(self, name: str) -> int:
-        """The end of a log; 0 when there is none."""
+        """The end of a log; 0 when there is no such log."""
         log = self._logs.get(name)
         return 0 if log is None else log.next_offset
 
     def take_in(self, entry: Mapping[str, Any]) -> None:
-        """Raises ValueError, KeyError, TypeError for what is no such entry."""
+        """Take in one entry. Raises ValueError, KeyError, TypeError for anything that is not such
+        an entry."""
         match entry["k"]:
             case "topic":
                 topic_id, name, partitions, configs = entry["topic"]

@@ -1,7 +1,9 @@
-"""A store outside the world: its operations run on the real loop, and their ends are inputs.
+"""A store outside the world: its operations run on the real event loop, and the end of each is an
+input.
 
-The n-th operation of a name is `append#n` and so on. That it began is noted, so that a replay knows
-one that never ended from one that the recorded build did not ask for.
+The n-th `append` has the key `append#n`, and other operations likewise. The recording notes that an
+operation began, so that a replay can tell an operation that never ended from one that the recorded
+build never began.
 """
 
 from __future__ import annotations
@@ -25,18 +27,19 @@ T = TypeVar("T")
 
 
 class Outside(Protocol):
-    """Where operations are carried out."""
+    """Carries out the operations of a store that is outside the world."""
 
     @property
     def inside(self) -> bool: ...
 
     async def operate(self, key: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """From inside: what `work()`, run outside, gives or raises."""
+        """Called inside the world: run `work()` outside and return its result or raise its
+        error."""
         ...
 
 
 class OutsideStore:
-    """A `Store`. Called from outside it is the store itself."""
+    """A `Store`. Calls from outside the world go to the store directly."""
 
     def __init__(self, store: Store, outside: Outside) -> None:
         self._store = store

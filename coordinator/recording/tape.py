@@ -1,9 +1,10 @@
-"""A recording as it is written: one JSON object a line (docs/recording.md has the format).
+"""Writes a recording: one JSON object a line (docs/recording.md has the format).
 
-The loop only puts entries into a queue; a thread makes lines of them and writes, 20 times a second.
-The loop never waits for it: when more than `QUEUE_BYTES_MAX` are queued, the disk refuses, or the
-file has reached its limit, the recording ends, with one line in the log and in the metrics, and
-the broker goes on. What a killed process had not written yet is missing, and nothing else.
+The event loop only puts entries into a queue; a thread turns them into lines and writes them, 20
+times a second. The loop never waits for the thread. When more than `QUEUE_BYTES_MAX` are queued,
+the disk refuses, or the file has reached its limit, the recording ends with an error in the log and
+in the metrics, and the broker goes on. If the process is killed, only the entries that were not yet
+written are missing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ QUEUE_BYTES_MAX = 64 << 20
 INTERVAL_S = 0.05
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES = 250
-"""What an entry counts for in the queue, beside the bytes that it carries."""
+"""The size in bytes that an entry counts for in the queue, beside the bytes that it carries."""
 
 OVERFLOW = "queue"
 FULL = "limit"
@@ -37,11 +38,11 @@ STOPPED = "stopped"
 
 
 class CannotRecord(StoreRefused):
-    """`str()` is one line that says what and how to mend it."""
+    """The recording cannot begin. `str()` is one line that says why and how to correct it."""
 
 
 class Tape:
-    """One file, which must not exist yet. `ended`: why nothing is written any more."""
+    """The file of a recording; it must not exist yet. `ended`: why nothing is written any more."""
 
     def __init__(
         self, path: Path, bytes_max: int, *, queue_bytes_max: int = QUEUE_BYTES_MAX
@@ -49,7 +50,7 @@ class Tape:
         """Raises CannotRecord."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            # Records and commits of clients stand in it.
+            # The file holds the records and commits of clients, so only its owner may read it.
             self._file = os.open(path, flags, 0o600)
         except FileExistsError:
             raise CannotRecord(f"recording {path}: exists already; choose another name") from None
@@ -67,7 +68,7 @@ class Tape:
         self._thread = threading.Thread(target=self._run, name="groupd-recording", daemon=True)
 
     def begin(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """The head, at once. Raises CannotRecord."""
+        """Write the head at once. Raises CannotRecord."""
         try:
             for entry in entries:
                 self._write(_line(entry))
@@ -76,12 +77,12 @@ class Tape:
         self._thread.start()
 
     def discard(self) -> None:
-        """Instead of `begin`, or after it has failed: leave no file behind."""
+        """Call it instead of `begin`, or after `begin` has failed: it leaves no file behind."""
         os.close(self._file)
         self.path.unlink(missing_ok=True)
 
     def put(self, entry: Mapping[str, Any], size: int = 0) -> None:
-        """Queue an entry, which carries about `size` bytes. From one thread only."""
+        """Queue an entry that carries about `size` bytes. Only one thread may call it."""
         if self.ended is not None:
             return
         size += ENTRY_BYTES
@@ -96,7 +97,7 @@ class Tape:
         return self._put_bytes - self._done_bytes
 
     def close(self) -> None:
-        """Write what is queued. Blocks; a second call does nothing."""
+        """Write what is queued, and close the file. Blocks; a second call does nothing."""
         if self._thread.is_alive():
             self._closing.set()
             self._thread.join()
@@ -125,7 +126,7 @@ class Tape:
             self.entries += len(chunk)
 
     def _chunk(self) -> list[bytes]:
-        """Lines for one write; none once the limit is reached."""
+        """Lines for one write; none once the file's limit is reached."""
         lines: list[bytes] = []
         size, room = 0, self._bytes_max - self.bytes
         while self._queue and size < CHUNK_BYTES:

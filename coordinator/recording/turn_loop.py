@@ -1,8 +1,8 @@
-"""An event loop that runs to its end what one input has started, and then stands still.
+"""An event loop that runs everything that one input has started, and then stands still.
 
-The broker's coroutines live on it while the sockets live on a real loop. Nothing here depends on
-when something happens: callbacks run in the order in which they were set, timers fire when they are
-told to, and the time is that of the input. So the same inputs lead to the same steps.
+The broker's coroutines live on it, while the sockets live on a real event loop. Nothing here
+depends on when something happens: callbacks run in the order in which they were set, timers fire
+when they are told to, and the time is that of the input. So the same inputs lead to the same steps.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ log = structlog.get_logger("groupd.recording")
 
 
 class TimerSource(Protocol):
-    """Who wakes the loop. `real_ms` is the time of the input that is being worked on."""
+    """Sets the loop's timers. `real_ms` is the time of the input that is being worked on."""
 
     @property
     def real_ms(self) -> int: ...
 
     def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
-        """Call `fire` as an input of its own once `due_ms` has come; gives what cancels it."""
+        """Call `fire` as an input of its own at `due_ms`. Returns a function that cancels the
+        timer."""
         ...
 
 
 class TurnLoop(asyncio.AbstractEventLoop):
-    """As much of an event loop as tasks, futures, locks and timeouts need."""
+    """The parts of an event loop that tasks, futures, locks and timeouts need."""
 
     def __init__(self, timers: TimerSource) -> None:
         self._timers = timers
@@ -40,7 +41,7 @@ class TurnLoop(asyncio.AbstractEventLoop):
         self._cancels: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
     def drain(self) -> None:
-        """Run what is ready and what that makes ready, until nothing is."""
+        """Run the callbacks that are ready, and those that they make ready, until none is left."""
         ready = self._ready
         while ready:
             handle = ready.popleft()
@@ -85,7 +86,7 @@ class TurnLoop(asyncio.AbstractEventLoop):
             cancel()
 
     def time(self) -> float:
-        """Seconds of real time, at the input."""
+        """The real time of the input, in seconds."""
         return self._timers.real_ms / 1000
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -99,11 +100,11 @@ class TurnLoop(asyncio.AbstractEventLoop):
     def run_in_executor(
         self, executor: object, func: Callable[[*Args], Any], *args: *Args
     ) -> asyncio.Future[Any]:
-        """At once, and in this thread: when another one ends is no input."""
+        """Run `func` at once in this thread: when another thread would end is not an input."""
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - whoever awaits the future gets it
+        except Exception as error:  # noqa: BLE001 - it is raised where the future is awaited
             future.set_exception(error)
         return future
 

@@ -1,10 +1,10 @@
-"""Where a recorded broker lives, and a replayed one: inputs come in one by one, each with its time,
-and each is worked on until nothing moves any more.
+"""Where a recorded or replayed broker lives. Inputs come in one by one, each with its time, and
+each is worked on until nothing more happens.
 
-An input is all that can change what a broker does: a frame of a client, a timer, the end of a
-store's operation, an intervention. Between two inputs time stands still. Identifiers are made
-from the recording's seed and the number of the input, so that a build that makes one more of them
-gets different ones for that input only.
+An input is anything that can change what a broker does: a frame of a client, a timer, the end of a
+store operation, an intervention. The time stands still between two inputs. Identifiers are made
+from the recording's seed and the number of the input, so a build that makes one more of them gets
+different identifiers for that input only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from groupd.protocol.messages import TopicId
 
 
 class World(ABC):
-    """`number`, `instant`, `real_ms`: of the input that is being worked on, or the last one."""
+    """`number`, `instant`, `real_ms`: those of the input that is being worked on, or of the last
+    one."""
 
     def __init__(self, seed: str) -> None:
-        self.loop = TurnLoop(self)  # type: ignore[abstract]  # the rest is never asked for
+        self.loop = TurnLoop(self)  # type: ignore[abstract]  # the other methods are never called
         self.inside = False
         self.number = 0
         self.instant = Instant(0, 0)
@@ -35,7 +36,7 @@ class World(ABC):
         self._made = 0
 
     def run(self, number: int, instant: Instant, real_ms: int, act: Callable[[], None]) -> None:
-        """One input. What `act` raises comes out."""
+        """Work on one input by calling `act`. An error of `act` is raised."""
         self.number, self.instant, self.real_ms = number, instant, real_ms
         self._made = 0
         with _running(self.loop):
@@ -52,7 +53,7 @@ class World(ABC):
         return str(self._uuid())
 
     def new_topic_id(self) -> TopicId:
-        """Its text form never begins with "-", as Kafka's."""
+        """A new topic id. Its text form never begins with "-", as in Kafka."""
         while True:
             raw = self._uuid().bytes
             if raw[0] >> 2 != 62:
@@ -65,16 +66,17 @@ class World(ABC):
 
     @abstractmethod
     def set_timer(self, kind: str, due_ms: int, fire: Callable[[], None]) -> Callable[[], None]:
-        """See `TimerSource`. `kind`: "clock" for the coordinator's time, "loop" for the real."""
+        """Set a timer, see `TimerSource`. `kind`: "clock" for the coordinator's time, "loop" for
+        real time."""
 
     def real_loop(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
-        """For a moment outside again."""
+        """A context in which code runs outside the world, on the real loop."""
         return _running(loop)
 
 
 @contextmanager
 def _running(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """`loop` is the running one. The task that was running stands aside: from Python 3.14 on a
+    """Make `loop` the running loop. The running task is set aside, because from Python 3.14 on a
     thread has one running task, not one for each loop."""
     outer = asyncio._get_running_loop()
     task = None if outer is None else asyncio.current_task(outer)
@@ -99,7 +101,8 @@ class WorldTimer:
 
 
 class WorldClock:
-    """The coordinator's clock: inside an input its time, outside what `outside` says."""
+    """The coordinator's clock. Inside an input it shows the input's time, outside the time of
+    `outside`."""
 
     def __init__(self, world: World, outside: Callable[[], Instant]) -> None:
         self._world = world
@@ -116,7 +119,7 @@ class WorldClock:
 
 
 class Elapsed:
-    """What long polls are measured by inside."""
+    """The clock that long polls use: inside an input, the input's real time."""
 
     def __init__(self, world: World, outside: Callable[[], Instant]) -> None:
         self._world = world

@@ -1,7 +1,7 @@
 """groupd as the integration-test harness for consumer code; the reference is docs/testing.md.
 
-Everything is imported on first use: the pytest plugin lives in this package and must cost a test
-run that does not use it nothing.
+Everything is imported on first use, because the pytest plugin is in this package: a test run that
+does not use groupd must not pay for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the harness answers with, as dictionaries: the same names in Python, on the admin port and
-over the control API.
+"""The answers of the harness, as typed dictionaries. The names are the same in Python, on the admin
+port and over the control API.
 
-`NotRequired` entries are those of one type of group only.
+A `NotRequired` entry is present for one type of group only.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NotRequired, TypedDict
 
 
 class GroupEvent(TypedDict):
-    """One thing that happened in a group. `event`: "member-fenced", "offsets-committed" and so on
-    (docs/testing.md); `member_id` "" and `epoch` -1: it has none; `cause`: why, in words;
-    `details`: facts that depend on `event`."""
+    """One thing that happened in a group. `event`: its name, such as "member-fenced"
+    (docs/testing.md has the list). `member_id` is "" and `epoch` -1 where the event has none.
+    `cause`: the reason, in words. `details`: further facts, which depend on `event`."""
 
     sequence: int
     timestamp_ms: int
@@ -25,7 +25,7 @@ class GroupEvent(TypedDict):
 
 
 class GroupSummary(TypedDict):
-    """One of `groups()`. `type`: "consumer", "classic" or what Kafka calls it otherwise."""
+    """One entry of `groups()`. `type`: "consumer", "classic" or Kafka's name of another type."""
 
     group_id: str
     type: str
@@ -33,7 +33,7 @@ class GroupSummary(TypedDict):
 
 
 class PendingDeadline(TypedDict):
-    """A timer that runs. `member_id` "": it is the group's."""
+    """A timer that is running. `member_id` is "" for a timer of the group as a whole."""
 
     kind: str
     member_id: str
@@ -41,10 +41,10 @@ class PendingDeadline(TypedDict):
 
 
 class Blocked(TypedDict):
-    """Something that the group waits for: `why`, in words. `member_id`: who waits or is waited for,
-    "" = the group as a whole. `in_ms`: when the coordinator stops waiting, whatever happens; None =
-    there is no such time. Where a member waits for a partition: which one, who holds it, and
-    whether that one has been told to give it up."""
+    """Something that the group waits for. `why`: the reason, in words. `member_id`: the member that
+    waits or is waited for; "" = the group as a whole. `in_ms`: when the coordinator stops waiting
+    in any case; None = it has no such limit. If a member waits for a partition, the other entries
+    say which partition, who holds it, and whether the holder was told to revoke it."""
 
     member_id: str
     why: str
@@ -56,8 +56,8 @@ class Blocked(TypedDict):
 
 
 class Member(TypedDict):
-    """A member of a group. `protocol`: "consumer" or "classic"; `owned` and the other partitions:
-    topic -> partitions."""
+    """A member of a group. `protocol`: "consumer" or "classic". `owned` and the other partition
+    entries map a topic to its partitions."""
 
     member_id: str
     instance_id: str | None
@@ -67,7 +67,7 @@ class Member(TypedDict):
     rebalance_timeout_ms: int
     subscribed_topic_names: list[str]
     owned: dict[str, list[int]]
-    # Of consumer groups
+    # Consumer groups only
     rack_id: NotRequired[str | None]
     state: NotRequired[str]
     member_epoch: NotRequired[int]
@@ -76,7 +76,7 @@ class Member(TypedDict):
     server_assignor: NotRequired[str | None]
     pending_revocation: NotRequired[dict[str, list[int]]]
     target: NotRequired[dict[str, list[int]]]
-    # Of classic groups
+    # Classic groups only
     session_timeout_ms: NotRequired[int]
     protocols: NotRequired[list[str]]
     join_parked: NotRequired[bool]
@@ -84,8 +84,8 @@ class Member(TypedDict):
 
 
 class GroupDescription(TypedDict):
-    """A group as the coordinator sees it. `blocked`: who waits for whom; `waiting_for`: members
-    whose request a classic group waits for."""
+    """A group as the coordinator sees it. `blocked`: which member waits for which; `waiting_for`:
+    the members whose request a classic group waits for."""
 
     group_id: str
     type: str
@@ -93,13 +93,13 @@ class GroupDescription(TypedDict):
     members: list[Member]
     config_overrides: dict[str, str]
     deadlines: list[PendingDeadline]
-    # Of consumer groups
+    # Consumer groups only
     group_epoch: NotRequired[int]
     assignment_epoch: NotRequired[int]
     assignment_timestamp_ms: NotRequired[int]
     resolved_regexes: NotRequired[dict[str, list[str]]]
     blocked: NotRequired[list[Blocked]]
-    # Of classic groups
+    # Classic groups only
     generation: NotRequired[int]
     protocol_type: NotRequired[str]
     protocol_name: NotRequired[str | None]
@@ -109,8 +109,9 @@ class GroupDescription(TypedDict):
 
 
 class RecipeResult(TypedDict):
-    """What a recipe did. `faults`: the numbers of those that it added; `members`: whom it hit;
-    `expired`: partitions whose offsets are gone, [topic, partition]; `code`: the error."""
+    """What a recipe did. `faults`: the numbers of the faults that it added; `members`: the members
+    that it hit; `expired`: the partitions whose offsets expired, as [topic, partition]; `code`: the
+    error."""
 
     faults: list[int]
     members: NotRequired[list[str]]

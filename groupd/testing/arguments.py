@@ -1,7 +1,8 @@
-"""Arguments of the harness's calls, checked by their annotations before anything is done.
+"""Checks the arguments of the harness's calls against their annotations before the call does
+anything.
 
-Python would find out later and elsewhere: `wait_members("billing", "2")` would wait until it times
-out. What is wrong is said in one line that names the argument.
+Without this check a mistake would show up late and in another place: `wait_members("billing", "2")`
+would wait until it times out. The error is one line that names the argument.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from groupd.coordinator.faults.errors import HarnessError, WrongType
 from groupd.coordinator.suggest import did_you_mean
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 _PLAIN: Mapping[Any, str] = {
     str: "text",
@@ -31,8 +32,8 @@ _PLAIN: Mapping[Any, str] = {
 def check_arguments(
     call: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> None:
-    """Whether `call(self, *args, **options)` would be as its annotations say. Raises WrongType,
-    and HarnessError for a value that is none of the choices."""
+    """Check that `call(self, *args, **options)` has the arguments that its annotations ask for.
+    Raises WrongType, and HarnessError for a value that is not one of the choices."""
     signature, hints = _described(call)
     name = call.__name__
     for given in options:
@@ -99,7 +100,7 @@ def _check_entries(where: str, value: Mapping[Any, Any], kinds: tuple[Any, ...])
 
 
 def _is(value: Any, wanted: Any) -> bool:
-    """Whether it is of that kind, whatever is in it."""
+    """Whether the value has the type `wanted`; the items of a container are not looked at."""
     origin = get_origin(wanted) or wanted
     if origin is Any or origin is object or origin is Literal:
         return True

@@ -1,4 +1,4 @@
-"""Calls of `Operations` by name, from other threads and other loops."""
+"""Calls of `Operations` by name, from other threads and other event loops."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from groupd.testing.errors import InvariantViolation, WaitTimeout
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 EXPECTED = (HarnessError, WaitTimeout, InvariantViolation, CannotStart, ConfigError)
-"""What tests are told; anything else is a bug of groupd."""
+"""The errors that tests may get; any other error is a bug of groupd."""
 
 
 class BrokerHost(Protocol):
@@ -29,8 +29,8 @@ class BrokerHost(Protocol):
 
 
 def result_of(future: Future[Any]) -> Any:
-    """What the call gives. An error that says all in its text comes without the frames of the
-    broker's thread; a bug comes with them."""
+    """The result of the call. An expected error is raised without the frames of the broker's
+    thread, as its text says everything; a bug keeps its frames."""
     try:
         return future.result()
     except EXPECTED as error:
@@ -38,7 +38,7 @@ def result_of(future: Future[Any]) -> Any:
 
 
 def on_a_loop() -> bool:
-    """Whether the caller runs in an event loop."""
+    """Whether the caller runs inside an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -47,7 +47,7 @@ def on_a_loop() -> bool:
 
 
 class Coroutines:
-    """`Operations` from another loop, by name."""
+    """The methods of `Operations`, by name, as coroutines for another event loop."""
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host

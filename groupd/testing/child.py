@@ -1,5 +1,5 @@
-"""The other end of `GroupCoordinator.start(process=True)`: a broker that takes calls over its
-standard streams and ends when they close."""
+"""The child process of `GroupCoordinator.start(process=True)`: a broker that takes calls over its
+standard streams and ends when they are closed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from groupd.testing.frames import Frames
 from groupd.testing.loop_thread import LoopThread
 
 STARTED = 0
-"""The number of the answer that says how the start went."""
+"""The number of the answer that reports whether the start succeeded."""
 
 
 def main() -> None:
-    # What the broker prints must not get into the frames.
+    # What the broker prints must not mix with the frames on stdout.
     frames = Frames(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     try:

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, called like the one on a thread."""
+"""A broker in a process of its own, with the same calls as a broker on a thread."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from groupd.testing.engine import HarnessOptions
 from groupd.testing.frames import Frames
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 CLOSE_TIMEOUT_S = 5.0
 
 
 class ChildProcess:
-    """The same methods as `LoopThread`. `pid`: for signals."""
+    """A broker in a child process, with the same methods as `LoopThread`. `pid`: its process id,
+    for sending signals."""
 
     def __init__(self, options: HarnessOptions) -> None:
         self._options = options
@@ -68,7 +69,7 @@ class ChildProcess:
         return future
 
     def close(self) -> None:
-        """Ends the process in good order. A second call does nothing."""
+        """Stop the broker and end the process. A second call does nothing."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         try:

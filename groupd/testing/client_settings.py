@@ -1,8 +1,9 @@
-"""Settings of client libraries that make tests quick, as each library takes them, with the reasons.
+"""Settings that make client libraries quick in tests, spelled as each library takes them, each with
+its reason.
 
-The table in docs/testing.md is made from this one (`docs/generate.py`). Names and units are the
-library's own; a library is only listed with settings that it has. They serve a real broker as
-well: nothing here depends on groupd.
+`docs/generate.py` makes the table in docs/testing.md from this one. Names and units are the
+library's own, and a library is only listed with settings that it has. The settings work with a real
+broker as well: nothing here depends on groupd.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from groupd.coordinator.faults.errors import HarnessError
 from groupd.coordinator.suggest import did_you_mean
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 Value: TypeAlias = str | int | bool | list[str] | dict[str, int]
 Role: TypeAlias = Literal["consumer", "producer"]
@@ -49,7 +50,8 @@ METADATA = "what it has learned of topics is looked at again soon after an error
 
 
 class Setting(Struct, frozen=True):
-    """`role`, `protocol`: only for those; None = for all."""
+    """One setting of a library. `role`, `protocol`: the setting applies to that one only; None = to
+    all."""
 
     name: str
     value: Value
@@ -59,8 +61,9 @@ class Setting(Struct, frozen=True):
 
 
 class Library(Struct, frozen=True):
-    """`servers`: the setting for the address, which takes a list if `servers_list`. `protocol`:
-    the setting for the group protocol and its values; None: it speaks the classic one only."""
+    """A client library. `servers`: its setting for the broker's address, which takes a list if
+    `servers_list` is true. `protocol`: its setting for the group protocol and the values of that;
+    None = the library speaks only the classic protocol."""
 
     servers: str
     settings: tuple[Setting, ...]
@@ -164,9 +167,9 @@ def client_config(
     protocol: GroupProtocol = CLASSIC,
     role: Role = "consumer",
 ) -> dict[str, Any]:
-    """What to start a client of `library` with in tests: the address, the group protocol and the
-    settings of `LIBRARIES`; Any, so that it may be passed on as keyword arguments. Raises
-    HarnessError for what is not there."""
+    """The settings that start a client of `library` in tests: the address, the group protocol and
+    the settings of `LIBRARIES`. The value type is Any, so that they can be passed on as keyword
+    arguments. Raises HarnessError for an unknown library, role or protocol."""
     found = LIBRARIES.get(library)
     if found is None:
         hint = did_you_mean(library, LIBRARIES)

@@ -1,7 +1,7 @@
-"""Which clients have spoken to the broker, of which groups, and what they asked last.
+"""Which clients have spoken to the broker, which groups they named, and what they asked last.
 
-It is the outermost layer between the connections and the broker, so that it also sees what a fault
-holds back.
+This is the outermost layer between the connections and the broker, so it also sees the requests
+that a fault holds back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHOWN_MAX = 10
 
 
 class _Seen(Struct):
-    """One connection. `asked`: its last request; `at_ms`: when, monotonic."""
+    """One connection. `asked`: its last request; `at_ms`: when that came, in monotonic time."""
 
     client_id: str
     asked: str
@@ -37,10 +37,10 @@ class _Seen(Struct):
 
 
 class Clients:
-    """Connections and their last requests, at most `CONNECTIONS_MAX`; those that have been quiet
-    for longest are forgotten first. `groups`: the groups that requests have named, at most
-    `GROUPS_MAX`, the latest last. `now`: real time. `asked(client_id, request)` is told of every
-    request."""
+    """The connections and their last requests. At most `CONNECTIONS_MAX` are kept; the connection
+    that has been quiet for longest is forgotten first. `groups`: the groups that requests have
+    named, at most `GROUPS_MAX`, the latest last. `now`: real time. `asked(client_id, request)` is
+    called for every request."""
 
     def __init__(self, now: Callable[[], Instant], asked: Callable[[str, Any], None]) -> None:
         self._now = now
@@ -52,7 +52,7 @@ class Clients:
         return _Layer(inner, self)
 
     def forget(self) -> None:
-        """A new broker: nobody is connected to it."""
+        """Forget all connections: a new broker has started, and nobody is connected to it."""
         self._seen.clear()
 
     def note(self, slot: Slot, api: Api, request: Any) -> None:
@@ -77,7 +77,8 @@ class Clients:
             self.groups.popitem(last=False)
 
     def text(self) -> str:
-        """Connections that are open, those that spoke last first, then how many are closed."""
+        """A text with the open connections, the most recently active first, and the number of
+        closed ones."""
         now_ms = self._now().monotonic_ms
         lines = [
             f"  {seen.client_id or '(no client id)'}"
@@ -97,7 +98,7 @@ class Clients:
 
 
 class _Layer:
-    """A `Requests` that notes what passes."""
+    """A `Requests` that notes every request on its way to the broker."""
 
     def __init__(self, inner: Requests, clients: Clients) -> None:
         self._inner = inner

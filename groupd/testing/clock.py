@@ -23,8 +23,8 @@ class ManualTimer:
 
 
 class ManualClock:
-    """A `coordinator.runtime.clock.Clock`. Both times move together; `set_wall` makes the wall
-    clock jump."""
+    """A `coordinator.runtime.clock.Clock` that stands still. `advance` moves its monotonic time and
+    its wall clock together; `set_wall` makes only the wall clock jump."""
 
     def __init__(self, monotonic_ms: int = 1_000_000, wall_ms: int = 1_700_000_000_000) -> None:
         self._monotonic_ms = monotonic_ms
@@ -39,19 +39,20 @@ class ManualClock:
         return self._monotonic_ms
 
     def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> ManualTimer:
-        """`callback` runs inside `advance`, even if its time has come already."""
+        """Call `callback` inside `advance`, never at once, even if its time has come already."""
         timer = ManualTimer(callback)
         heapq.heappush(self._timers, (monotonic_ms, next(self._order), timer))
         return timer
 
     def set_wall(self, wall_ms: int) -> None:
-        """Let the wall clock jump; timers follow the monotonic time."""
+        """Let the wall clock jump to `wall_ms`. Timers follow the monotonic time, so they are not
+        affected."""
         self._wall_ms = wall_ms
 
     def advance(self, ms: int) -> int:
-        """Move on by `ms`. Timers fire on the way, each at its own time, in the order of their
-        times and among equals in the order they were set; timers set meanwhile fire too if they
-        come due. How many fired."""
+        """Move the time on by `ms` and return how many timers fired. Each timer fires at its own
+        time, in the order of the times; timers for the same time fire in the order in which they
+        were set. Timers that are set meanwhile fire too if they become due."""
         if ms < 0:
             raise ValueError(f"advance({ms}): time does not run backwards")
         end_ms = self._monotonic_ms + ms

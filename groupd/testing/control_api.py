@@ -1,8 +1,9 @@
-"""`/control` of the admin port: the harness for any language.
+"""`/control` on the admin port: the harness for any programming language.
 
-Whoever reaches it can do anything with this broker, so it is off unless asked for, and a browser is
-kept out: requests with an `Origin` are refused, and what changes something must say that its body
-is JSON, which a web page cannot do unasked. Bad input gets a 4xx and one JSON error.
+Whoever can reach it can do anything with this broker, so it is off by default, and it keeps
+browsers out: a request with an `Origin` header is refused, and a request that changes something
+must declare a JSON body, which a web page cannot do without permission. Bad input gets a 4xx status
+and one JSON error.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ DIGITS_MAX = 18
 
 
 class ControlApi:
-    """A `ControlHandler` on one broker."""
+    """A `ControlHandler` for one broker."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
@@ -79,7 +80,8 @@ class ControlApi:
 
 
 def _match(route: Endpoint, path: tuple[str, ...]) -> tuple[dict[str, Any]] | None:
-    """The path's parameters, in a tuple so that none is not nothing."""
+    """The path's parameters in a tuple of one, or None if the path does not match. The tuple tells
+    a match without parameters from no match."""
     parts = route.path.strip("/").split("/")
     if len(parts) != len(path):
         return None

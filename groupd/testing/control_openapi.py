@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the control API, from its table of routes."""
+"""Makes the OpenAPI 3.1 document of the control API from its table of routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ERRORS = {
 
 
 def document() -> dict[str, Any]:
-    """As `/control/openapi.json` answers it."""
+    """The document that `/control/openapi.json` answers with."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -86,6 +86,6 @@ def _operation(route: Endpoint) -> dict[str, Any]:
 
 
 def _operation_id(route: Endpoint) -> str:
-    """Unique: the method and the words of the path."""
+    """A unique operation id, made of the method and the words of the path."""
     words = re.findall(r"\w+", route.path.removeprefix("/control/"))
     return "_".join([route.method.lower(), *words])

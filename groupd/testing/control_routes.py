@@ -1,4 +1,5 @@
-"""Every route of the control API: what it takes, what it calls. OpenAPI is made from this table."""
+"""Every route of the control API: what it takes and what it calls. The OpenAPI document is made
+from this table."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from groupd.testing.records import TestRecord
 from groupd.testing.topic_reader import ISOLATIONS, READ_COMMITTED
 
 Args = dict[str, Any]
-"""Path parameters, and the body's fields or the query's parameters."""
+"""The path parameters, and the fields of the body or the parameters of the query."""
 Run = Callable[[Operations, Args], Awaitable[Any]]
 
 RECORDS_MAX = 10_000
@@ -29,8 +30,8 @@ ADVANCE_MAX_MS = 366 * 24 * 3_600_000
 
 
 class Endpoint(Struct, frozen=True):
-    """`path`: `{name}` stands for one percent-encoded segment. `body`, `query`: JSON Schemas of
-    objects; None, empty: there is none."""
+    """One route. `path`: `{name}` stands for one percent-encoded segment. `body`, `query`: JSON
+    Schemas of objects; None or empty = the route takes none."""
 
     method: str
     path: str
@@ -175,7 +176,7 @@ async def _recipe(ops: Operations, args: Args) -> Any:
         raise NotFound(f"no recipe {name}: there are {', '.join(RECIPES)}")
     try:
         running = getattr(ops, name)(**given)
-    except TypeError as error:  # it does not take that, or needs more
+    except TypeError as error:  # a wrong or missing argument
         raise BadInput(f"recipe {str(error).partition('.')[2] or error}") from None
     return await running
 
@@ -207,7 +208,7 @@ async def _check(ops: Operations, args: Args) -> Any:
 
 
 def _call(name: str, **fixed: Any) -> Run:
-    """One of `Operations` with the arguments by their names."""
+    """Call one of `Operations` by name, with the arguments by name."""
 
     async def run(ops: Operations, args: Args) -> Any:
         return await getattr(ops, name)(**args, **fixed)
@@ -295,7 +296,7 @@ ROUTES: tuple[Endpoint, ...] = (
 
 
 def _given(record: Any) -> Any:
-    """A record as `Operations.produce` takes it."""
+    """A record in the form that `Operations.produce` takes."""
     if not isinstance(record, dict):
         return record
     made = {**record, "value": _bytes(record["value"]), "key": _bytes(record.get("key"))}
@@ -325,7 +326,7 @@ def _record(record: TestRecord) -> dict[str, Any]:
 
 
 def _text(data: bytes | None) -> Any:
-    """Text where it is UTF-8, else base64."""
+    """The bytes as text if they are UTF-8, else as base64."""
     if data is None:
         return None
     try:

@@ -1,6 +1,6 @@
-"""The part of JSON Schema that the control API's OpenAPI document uses, as a check of input.
+"""Checks input against the part of JSON Schema that the control API's OpenAPI document uses.
 
-One description serves both, so that what is documented is what is accepted.
+The same schemas serve as documentation and as the check, so the API accepts what is documented.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 class BadInput(ValueError):
-    """`str()` is one line that says where and what."""
+    """The input does not match its schema. `str()` is one line that says where and why."""
 
 
 def check(value: Any, schema: Schema, where: str = "body") -> None:
-    """Raises BadInput when `value` is not as `schema` says."""
+    """Raises BadInput when `value` does not match `schema`."""
     if "anyOf" in schema:
         _check_any(value, schema["anyOf"], where)
         return

@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "rebalances": (("count",), ()),
     "lag": ((), ("at_most",)),
 }
-"""What must and what may be given with each."""
+"""The arguments that each wait needs, and those that it may have."""
 
 WAIT_BODY: Schema = {
     "type": "object",
@@ -52,7 +52,7 @@ WAIT_BODY: Schema = {
 
 
 async def wait(ops: Operations, args: dict[str, Any]) -> Any:
-    """What the wait of that name returns. Raises BadInput for what does not fit to it."""
+    """The result of the wait with that name. Raises BadInput for arguments that do not fit it."""
     given = dict(args)
     kind = given.pop("until")
     needed, allowed = KINDS[kind]
@@ -67,5 +67,6 @@ async def wait(ops: Operations, args: dict[str, Any]) -> Any:
 
 
 def placed_numbers(name: str, found: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
-    """Numbers by partition as JSON: topic, partition and the number under `name`."""
+    """A number for each partition, as JSON: an array of objects with the topic, the partition and
+    the number under `name`."""
     return [{"topic": topic, "partition": at, name: n} for (topic, at), n in found.items()]

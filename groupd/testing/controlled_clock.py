@@ -1,13 +1,14 @@
-"""The clock of an embedded broker: real, accelerated or frozen, and moved on by hand.
+"""The clock of an embedded broker: real, accelerated or frozen, and tests can advance it.
 
 Rules:
-- Groups, offsets, retention and record timestamps follow this clock. Sockets, long polls (a
-  Fetch's max wait) and the timeouts of wait functions stay in real time: a frozen clock must not
-  hang a client.
+- Groups, offsets, retention and record timestamps follow this clock. Sockets, long polls (a Fetch's
+  max wait) and the timeouts of wait functions stay in real time: a frozen clock must not hang a
+  client.
 - `advance` pins the time. Timers fire one by one, each at its own time, in the order of their
-  times and among equals in the order they were set; the effects of one are durable and answered
-  before the next one fires. So the same state and the same call have the same result.
-- Everything here runs on the broker's loop; `now` may be read from any thread.
+  times; timers for the same time fire in the order in which they were set. The effects of a timer
+  are durable and answered before the next one fires. So the same state and the same call give the
+  same result.
+- Everything here runs on the broker's event loop; only `now` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ REAL = 1.0
 NS_PER_MS = 1_000_000
 
 Settle = Callable[[], Awaitable[None]]
-"""Returns when what has been started is durable and answered."""
+"""Returns when all work that was started is durable and answered."""
 
 
 def factor_of(mode: str | float) -> float:
-    """How fast the time runs: "real", "frozen", or a factor above 0. Raises ValueError."""
+    """The factor of a clock mode: "real" is 1, "frozen" is 0, a number above 0 is itself. Raises
+    ValueError."""
     if isinstance(mode, str):
         try:
             return {"real": REAL, "frozen": FROZEN}[mode]
@@ -44,8 +46,8 @@ def factor_of(mode: str | float) -> float:
 class ControlledClock:
     """A `coordinator.runtime.clock.Clock`. It starts at the real time.
 
-    `before_timer(monotonic_ms)` is called when a timer is about to fire in `advance`, and at the
-    end of it.
+    `before_timer(monotonic_ms)` is called before each timer that fires in `advance`, and once more
+    at the end of `advance`.
     """
 
     def __init__(self, mode: str | float = "real") -> None:
@@ -82,7 +84,7 @@ class ControlledClock:
         return timer
 
     def set_mode(self, mode: str | float) -> None:
-        """Run on from the present time as `mode` says."""
+        """Switch to `mode`. The time goes on from where it is."""
         factor = factor_of(mode)
         self._rebase(self._now_ms())
         self._factor = factor
@@ -90,7 +92,8 @@ class ControlledClock:
         self._arm()
 
     async def advance(self, ms: int, settle: Settle) -> int:
-        """Move on by `ms`, whatever the mode; how many timers fired. One call at a time."""
+        """Move the time on by `ms`, in any mode, and return how many timers fired. Calls at the
+        same time run one after the other."""
         if ms < 0:
             raise ValueError(f"advance({ms}): time does not run backwards")
         async with self._advancing:
@@ -112,7 +115,7 @@ class ControlledClock:
             return fired
 
     def close(self) -> None:
-        """Drop all timers; the loop may end."""
+        """Drop all timers, so that the event loop may end."""
         self._disarm()
         self._timers.clear()
         self._loop = None
@@ -141,7 +144,7 @@ class ControlledClock:
         return self._timers[0][0] if self._timers else None
 
     def _pop(self, end_ms: int) -> ManualTimer | None:
-        """The next timer up to `end_ms`, with the time moved to its own."""
+        """The next timer that is due by `end_ms`, or None. Moves the time to that timer's own."""
         at_ms = self._next_ms()
         if at_ms is None or at_ms > end_ms:
             return None
@@ -149,8 +152,8 @@ class ControlledClock:
         return heapq.heappop(self._timers)[2]
 
     def _arm(self) -> None:
-        """Let the loop wake us for the earliest timer. In frozen time that is one whose time has
-        come already, as with a delay of 0."""
+        """Ask the event loop to wake us for the earliest timer. In frozen time only a timer that is
+        already due is armed, such as one with a delay of 0."""
         at_ms = self._next_ms()
         if at_ms is None or self._pinned_ms is not None:
             return
@@ -175,7 +178,7 @@ class ControlledClock:
     def _ring(self) -> None:
         self._wake = None
         if self._pinned_ms is not None:
-            return  # `advance` is at it, and arms anew when it is done
+            return  # `advance` is running, and arms the timer again when it is done
         now_ms = self._now_ms()
         while (at_ms := self._next_ms()) is not None and at_ms <= now_ms:
             heapq.heappop(self._timers)[2].callback()

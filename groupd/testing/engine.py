@@ -1,8 +1,9 @@
-"""An embedded broker with everything that tests want of it, on one event loop.
+"""An embedded broker with everything that tests need from it, on one event loop.
 
-The engine owns the daemon, its clock, its store and its watchers; all of it is used on the loop
-that started it. `groupd.testing.operations` acts on it, whoever asks: a thread, another
-process, or HTTP. A restart makes a new daemon around the same clock, store and watchers.
+The engine owns the daemon, its clock, its store and its watchers, and all of them are used on the
+loop that started the engine. `groupd.testing.operations` acts on it on behalf of a thread, another
+process or an HTTP client. A restart makes a new daemon and keeps the clock, the store and the
+watchers.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ if TYPE_CHECKING:
     from groupd.coordinator.server.admin_http import ControlHandler
 
 SOCKET_CLOCK = SystemClock()
-"""Real time, whatever the clock of the groups does."""
+"""The clock of the sockets. It runs in real time, whatever the clock of the groups does."""
 SETTLE_TURNS = 3
-"""Turns of the loop in which what has come in over sockets is read and what was put off is run."""
+"""How many turns of the loop `settle` waits: in these, data that has arrived on sockets is read,
+and callbacks that were put off run."""
 
 
 class HarnessOptions(Struct, frozen=True):
-    """What `GroupCoordinator.start` was given; crosses to another process."""
+    """The arguments of `GroupCoordinator.start`. They may be sent to another process."""
 
     topics: Mapping[str, int] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class HarnessOptions(Struct, frozen=True):
     control: bool = False
     advertised: tuple[str, int] | None = None
     record: str | None = None
-    """The file of a recording."""
+    """The file to record to; None = no recording."""
 
 
 class Engine:
@@ -94,14 +96,15 @@ class Engine:
             self.group, lambda group: timeline_text(self.history.of(group))
         )
         self.offsets: dict[tuple[str, str, int], OffsetCommitValue] = {}
-        """Committed offsets as they are durable, by group, topic and partition."""
+        """The committed offsets that are durable, by (group, topic, partition)."""
         self.kafka = options.listen
         self.admin = options.admin
         self.control: ControlHandler | None = None
-        """Answers what comes to `/control` of the admin port."""
+        """Answers the requests to `/control` of the admin port."""
         self.keep_connected = True
         self.host = host or _host(options)
-        """What changes something in the broker goes through its `call`, to be recorded."""
+        """Every call that changes something in the broker goes through `host.call`, so that it is
+        recorded."""
         self._restarting = asyncio.Lock()
         self._topics = dict(options.topics)
         self._daemon: Daemon | None = None
@@ -111,7 +114,7 @@ class Engine:
     # Life
 
     async def start(self) -> None:
-        """Raises coordinator.daemon.CannotStart."""
+        """Start the broker. Raises coordinator.daemon.CannotStart."""
         daemon = Daemon(
             DaemonOptions(
                 listen=self.kafka,
@@ -139,7 +142,7 @@ class Engine:
         self.watch.changed()
 
     async def stop(self) -> None:
-        """For good. A second call does nothing."""
+        """Stop the broker for good. A second call does nothing."""
         try:
             await self._stop()
         finally:
@@ -147,14 +150,15 @@ class Engine:
 
     async def _stop(self) -> None:
         if self._daemon is not None:
-            self.release_appends()  # else what is under way would never end
+            self.release_appends()  # otherwise appends that are held would never end
         daemon, self._daemon = self._daemon, None
         if daemon is not None:
             await daemon.stop()
         self.clock.close()
 
     async def restart(self, *, lose_memory: bool) -> None:
-        """Stop and start on the same port, with the same logs, or with none and no topics."""
+        """Stop the broker and start it again on the same port, with the same logs, or with empty
+        logs and no topics."""
         async with self._restarting:
             await self._restart(lose_memory=lose_memory)
 
@@ -187,7 +191,7 @@ class Engine:
 
     @property
     def running(self) -> bool:
-        """False while it restarts."""
+        """Whether the broker runs; False while it restarts."""
         return self._daemon is not None
 
     @property
@@ -201,14 +205,14 @@ class Engine:
         return self.daemon.broker
 
     def group(self, group_id: str) -> Group | None:
-        """The live group; None also while its shard does not serve."""
+        """The live group; None if there is none, or while its shard does not serve."""
         shard = self.broker.own_shard_of(group_id)
         if shard.state is not CoordinatorState.ACTIVE:
             return None
         return shard.shard.state.groups.get(group_id)
 
     def describe(self, group_id: str) -> GroupDescription | None:
-        """As `/groups/{id}` of the admin port."""
+        """The group as `/groups/{id}` of the admin port shows it."""
         shard = self.broker.own_shard_of(group_id)
         if shard.state is not CoordinatorState.ACTIVE:
             return None
@@ -216,12 +220,12 @@ class Engine:
         return cast("GroupDescription | None", found)
 
     def rests(self, group_id: str) -> bool:
-        """All that is known of the group is durable."""
+        """Whether everything that is known of the group is durable."""
         shard = self.broker.own_shard_of(group_id)
         return shard.rests(group_id)
 
     def acknowledged(self, group_id: str, member_id: str) -> int:
-        """The highest epoch that the member has named in a heartbeat; 0 = none."""
+        """The highest epoch that the member has named in a heartbeat; 0 if it has named none."""
         return 0 if self._traffic is None else self._traffic.epochs.get((group_id, member_id), 0)
 
     def _catalogue(self) -> TopicCatalogue:
@@ -233,7 +237,8 @@ class Engine:
         return any(partition in member["owned"].get(topic, ()) for member in members)
 
     async def ask(self, request: Any, api_version: int) -> Any:
-        """A request by the way that those of clients take. Raises RequestRefused."""
+        """Send a request the way clients' requests go, and return the reply. Raises
+        RequestRefused."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def resolve(reply: Any) -> None:
@@ -252,8 +257,8 @@ class Engine:
         return reply
 
     async def settle(self) -> None:
-        """Until all that has come in is durable and answered. What a fault holds back is not
-        waited for."""
+        """Wait until everything that has come in is durable and answered. Requests that a fault
+        holds back are not waited for."""
         turns = 0
         while turns < SETTLE_TURNS:
             await asyncio.sleep(0)
@@ -264,7 +269,8 @@ class Engine:
                 turns = 0
 
     async def end_transactions(self) -> None:
-        """Until transactions whose producers were told of their end have all their markers."""
+        """Wait until every transaction has all its markers whose producer was told that it has
+        ended."""
         while self.daemon.ending_transactions and not self.store.held_appends:
             await asyncio.sleep(0)
 
@@ -277,12 +283,13 @@ class Engine:
         return fired
 
     async def _settle_effects(self) -> None:
-        """Days of retention are thousands of timers, most of which find nothing to do."""
+        """Settle, but only if there is something to wait for: days of retention are thousands of
+        timers, and most of them find nothing to do."""
         if self.broker.writer.busy or self.daemon.topic_cleaner.busy:
             await self.settle()
 
     async def readable(self, topic: Topic, partition: int) -> ReadableLog:
-        """The log of a topic's partition, opened if need be."""
+        """The log of a topic's partition. It is opened if it is not open yet."""
         partitions = self.daemon.data_plane.partitions
         return await self.host.wait_for(
             "open-log",
@@ -294,7 +301,7 @@ class Engine:
     # Trouble
 
     def add_fault(self, spec: FaultSpec) -> int:
-        """Its number."""
+        """Add a fault and return its number."""
         return self.host.call("fault", lambda: self.faults.add(spec).number, spec=spec)
 
     def release_fault(self, number: int) -> int:
@@ -311,7 +318,7 @@ class Engine:
         self.host.call("silence", lambda: self.liveness.silence(key), member=key)
 
     def fail_append(self, *, applied: bool) -> None:
-        """The next append fails; with `applied` it has written all the same."""
+        """Let the next append fail. With `applied` the records are written all the same."""
         fail = self.store.fail_next_append
         self.host.call("fail-append", lambda: fail(applied=applied), applied=applied)
 
@@ -346,7 +353,7 @@ class Engine:
 
 
 def make_config(options: HarnessOptions) -> CoordinatorConfig:
-    """The profile, then `config`. Raises ConfigError."""
+    """The configuration: the profile's settings, then those of `config`. Raises ConfigError."""
     if options.profile not in PROFILES:
         hint = did_you_mean(options.profile, PROFILES)
         raise ConfigError(f"profile {options.profile!r}{hint}: must be {' or '.join(PROFILES)}")

@@ -1,4 +1,5 @@
-"""What the harness raises beside `coordinator/faults/errors.py`. Each carries one text."""
+"""The errors of the harness, in addition to those of `coordinator/faults/errors.py`. Each carries
+one text."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from groupd.protocol.errors import ErrorCode
 
 
 class WaitTimeout(AssertionError):
-    """A wait ran out of time; `str()` says what was waited for, what is, and what blocks."""
+    """A wait ran out of time. `str()` says what was waited for, what the state is, and what blocks
+    it."""
 
 
 class InvariantViolation(AssertionError):
@@ -15,6 +17,6 @@ class InvariantViolation(AssertionError):
 
 
 def check_code(what: str, code: ErrorCode, message: str | None) -> None:
-    """Raises RequestRefused for a reply that carries an error."""
+    """Raises RequestRefused if `code` is an error."""
     if code is not ErrorCode.NONE:
         raise RequestRefused(f"{code.name}: {what}" + (f": {message}" if message else ""))

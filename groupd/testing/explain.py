@@ -1,4 +1,5 @@
-"""What a wait that ran out of time says: how the group stands, and what there is at all."""
+"""The text of a wait that ran out of time: the state of the group, and what else the broker
+knows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ EVENTS_SHOWN = 8
 
 
 def explain_group(engine: Engine, group: str, wanted: str, members: int | None = None) -> str:
-    """`wanted`: what was waited for; `members`: how many members, if that was part of it."""
+    """The state of the group as text. `wanted`: what was waited for; `members`: the number of
+    members that was waited for, if any."""
     if engine.broker.loading:
         return f"group {group} {wanted}; the broker is still loading"
     shown = engine.describe(group)
@@ -38,7 +40,7 @@ def explain_group(engine: Engine, group: str, wanted: str, members: int | None =
 
 
 def unacknowledged(engine: Engine, group: str, shown: GroupDescription) -> list[str]:
-    """Members that have not acknowledged where the group is."""
+    """The members that have not acknowledged the group's current epoch or generation."""
     wanted = shown.get("group_epoch", shown.get("generation", 0))
     return [
         one["member_id"]
@@ -48,7 +50,7 @@ def unacknowledged(engine: Engine, group: str, shown: GroupDescription) -> list[
 
 
 def what_is_there(engine: Engine) -> str:
-    """Groups, topics and clients, in a few lines."""
+    """The groups, topics and clients that the broker knows, in a few lines."""
     return "\n".join(
         [
             f"groups: {there_are(group_names(engine))}",

@@ -1,4 +1,5 @@
-"""Faults as calls: adding, watching and ending them, a log that fails, a coordinator that moves."""
+"""Faults as calls: adding, watching and ending them, a log whose appends fail, a coordinator that
+moves."""
 
 from __future__ import annotations
 
@@ -15,37 +16,38 @@ APPEND_FAULTS_MAX = 1000
 
 
 class FaultOperations:
-    """On one engine; errors are HarnessError."""
+    """The fault operations of one engine. Errors are HarnessError."""
 
     _engine: Engine
 
     async def add_fault(self, action: str, **given: Any) -> int:
-        """Its number. See `coordinator/faults/spec.py` for what may be given."""
+        """Add a fault and return its number. `coordinator/faults/spec.py` describes the options."""
         return self._engine.add_fault(make_spec(action, given))
 
     async def fault(self, number: int) -> FaultState:
-        """What was given, and `hits`, `held`, `over`."""
+        """The fault's options, and its `hits`, `held` and `over`."""
         return self._engine.faults.get(number).shown()
 
     async def faults(self) -> list[FaultState]:
-        """All of them, oldest first."""
+        """All faults, oldest first."""
         return [fault.shown() for fault in self._engine.faults.faults.values()]
 
     async def release_fault(self, number: int) -> int:
-        """Let go what it holds and end it; how many requests were held."""
+        """End the fault and let go the requests that it holds; returns how many those were."""
         return self._engine.release_fault(number)
 
     async def remove_fault(self, number: int) -> None:
-        """`release_fault`, and forget it."""
+        """`release_fault`, then forget the fault."""
         self._engine.remove_fault(number)
 
     async def remove_faults(self) -> None:
-        """All of them."""
+        """Remove all faults."""
         for number in list(self._engine.faults.faults):
             self._engine.remove_fault(number)
 
     async def wait_fault(self, number: int, hits: int = 1, timeout: float = TIMEOUT_S) -> int:
-        """Until it has taken so many requests; how many it took. Raises WaitTimeout."""
+        """Wait until the fault has hit `count` requests; returns its number of hits. Raises
+        WaitTimeout."""
         fault = self._engine.faults.get(number)
         return await self._engine.watch.until(
             lambda: fault.hits if fault.hits >= hits else None,
@@ -62,10 +64,10 @@ class FaultOperations:
         to: tuple[int, str, int] | None = None,
         count: int | None = None,
     ) -> list[int]:
-        """The coordinator is elsewhere: every API of the group (None: of all) is answered with
-        NOT_COORDINATOR, and FindCoordinator with the node `to` (id, host, port), or with
-        COORDINATOR_NOT_AVAILABLE. `count`: that many requests of each kind, then it is back. The
-        numbers of the two faults."""
+        """Act as if the coordinator had moved: every API of the group (None = of all groups) is
+        answered with NOT_COORDINATOR, and FindCoordinator with the node `to` (id, host, port), or
+        with COORDINATOR_NOT_AVAILABLE without one. `count`: after that many requests of each kind
+        the coordinator is back. Returns the numbers of the two faults."""
         common = {"group": group, "count": count}
         gone = make_spec("error", {"api": "group", "code": "NOT_COORDINATOR", **common})
         if to is None:
@@ -76,16 +78,16 @@ class FaultOperations:
         return [self._engine.add_fault(spec) for spec in (gone, found)]
 
     async def loading(self, group: str | None = None, *, count: int | None = None) -> int:
-        """The coordinator loads: COORDINATOR_LOAD_IN_PROGRESS from every API of the group (None:
-        of all). The number of the fault."""
+        """Act as if the coordinator were loading: every API of the group (None = of all groups) is
+        answered with COORDINATOR_LOAD_IN_PROGRESS. Returns the fault's number."""
         given = {"api": "group", "code": "COORDINATOR_LOAD_IN_PROGRESS", "group": group}
         return self._engine.add_fault(make_spec("error", {**given, "count": count}))
 
     # The log
 
     async def fail_appends(self, count: int = 1, *, applied: bool = False) -> None:
-        """The next `count` transactions of the store fail. `applied`: they are written all the
-        same, and the coordinator has to find out by reading its log again."""
+        """Let the next `count` transactions of the store fail. With `applied` they are written all
+        the same, and the coordinator has to find that out by reading its log again."""
         whole("count", count, 1, APPEND_FAULTS_MAX)
         store = self._engine.store
         if store.append_faults + count > APPEND_FAULTS_MAX:
@@ -94,7 +96,7 @@ class FaultOperations:
             self._engine.fail_append(applied=applied)
 
     async def hold_appends(self) -> None:
-        """From now on the log is stuck: nothing becomes durable until `release_appends`."""
+        """Block the log: nothing becomes durable until `release_appends`."""
         self._engine.hold_appends()
 
     async def release_appends(self) -> None:

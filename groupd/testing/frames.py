@@ -1,5 +1,5 @@
-"""Pickled objects over a pipe between this process and a broker in another one: a length of four
-bytes, then the pickle. Both ends are the same program, started by us."""
+"""Pickled objects over a pipe between this process and a broker in another process: a length of
+four bytes, then the pickle. Both ends are the same program, and we start the other one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class Frames:
-    """One direction each way; `send` may be called by any thread, `receive` by one."""
+    """A pipe for each direction. Any thread may call `send`; only one thread may call `receive`."""
 
     def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
         self._reader = reader
@@ -26,7 +26,7 @@ class Frames:
             self._writer.flush()
 
     def receive(self) -> Any:
-        """Raises EOFError when the other end is gone."""
+        """The next object. Raises EOFError when the other end has closed the pipe."""
         head = self._reader.read(_LENGTH.size)
         if len(head) < _LENGTH.size:
             raise EOFError

@@ -1,4 +1,5 @@
-"""Faults and recipes as a test holds them: a handle for every one, plain calls behind it."""
+"""Handles for faults and recipes, as tests use them; each handle makes plain calls of
+`Operations`."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from groupd.testing.answers import RecipeResult
 from groupd.testing.watch import TIMEOUT_S
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 Call = Callable[..., Any]
 """Calls one of `Operations` by name."""
 
 
 class Removable(ABC):
-    """What the end of a `with` block removes."""
+    """A handle that removes what it stands for at the end of a `with` block."""
 
     @abstractmethod
     def remove(self) -> None: ...
@@ -36,7 +37,7 @@ class Removable(ABC):
 
 
 class FaultHandle(Removable):
-    """One fault; at the end of a `with` block it is removed. `what`: what it was given, for its
+    """One fault. It is removed at the end of a `with` block. `what`: the fault's options, for its
     repr."""
 
     def __init__(self, call: Call, number: int, what: str = "") -> None:
@@ -49,12 +50,12 @@ class FaultHandle(Removable):
 
     @property
     def hits(self) -> int:
-        """Requests that it took."""
+        """How many requests the fault has hit."""
         return int(self._call("fault", self.number)["hits"])
 
     @property
     def held(self) -> int:
-        """Requests that it keeps back."""
+        """How many requests the fault keeps back now."""
         return int(self._call("fault", self.number)["held"])
 
     def wait(self, hits: int = 1, timeout: float = TIMEOUT_S) -> int:
@@ -62,16 +63,16 @@ class FaultHandle(Removable):
         return int(self._call("wait_fault", self.number, hits, timeout))
 
     def release(self) -> int:
-        """Let go what it holds and end it; how many requests were held."""
+        """End the fault and let go the requests that it holds; returns how many those were."""
         return int(self._call("release_fault", self.number))
 
     def remove(self) -> None:
-        """`release`, and forget it; `hits` is gone then. A second call does nothing."""
+        """`release`, then forget the fault; `hits` is gone then. A second call does nothing."""
         self._call("remove_fault", self.number)
 
 
 class FaultOptions(TypedDict, total=False):
-    """What a fault may be given; see `coordinator/faults/spec.py`."""
+    """The options of a fault; `coordinator/faults/spec.py` describes them."""
 
     api: str | int | Sequence[str | int]
     group: str | None
@@ -91,13 +92,14 @@ class FaultOptions(TypedDict, total=False):
 
 
 class Faults:
-    """`c.faults`."""
+    """`c.faults`: the faults of a broker."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
 
     def add(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """See `coordinator/faults/spec.py`; `after` may be a handle."""
+        """Add a fault; `coordinator/faults/spec.py` describes the options. `after` may be a
+        handle."""
         if isinstance(after := given.get("after"), FaultHandle):
             given["after"] = after.number
         number = self._call("add_fault", action, **given)
@@ -105,7 +107,7 @@ class Faults:
         return FaultHandle(self._call, number, f" {action}{options}")
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all faults."""
         self._call("remove_faults")
 
     def move_coordinator(
@@ -137,7 +139,7 @@ class Faults:
 
 
 class Incident(Removable):
-    """What a recipe has set up: its `faults`, and `result`, all that it says."""
+    """What a recipe has set up: its `faults`, and `result`, everything that the recipe returned."""
 
     def __init__(self, call: Call, result: RecipeResult) -> None:
         self.result = result
@@ -148,21 +150,21 @@ class Incident(Removable):
 
     @property
     def hits(self) -> int:
-        """Requests that its faults took."""
+        """How many requests the recipe's faults have hit."""
         return sum(fault.hits for fault in self.faults)
 
     def release(self) -> int:
-        """Let go what is held, and end the faults; how many requests were held."""
+        """End the faults and let go the requests that they hold; returns how many those were."""
         return sum(fault.release() for fault in self.faults)
 
     def remove(self) -> None:
-        """`release`, and forget them."""
+        """`release`, then forget the faults."""
         for fault in self.faults:
             fault.remove()
 
 
 class RecipeCalls:
-    """`c.recipes`: each as in `groupd.testing.recipes.Recipes`, with an `Incident`."""
+    """`c.recipes`: the methods of `groupd.testing.recipes.Recipes`; each returns an `Incident`."""
 
     def __init__(self, call: Call) -> None:
         self._call = call

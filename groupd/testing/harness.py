@@ -1,8 +1,8 @@
-"""`GroupCoordinator`: a broker beside the code under test.
+"""`GroupCoordinator`: a broker that runs beside the code under test.
 
-It runs on a thread (or in a process) of its own with its own event loop, so neither side blocks the
-other. Plain methods may be called from any thread; `aio` has the same calls as coroutines for any
-loop.
+It runs on a thread or in a process of its own, with its own event loop, so neither side blocks the
+other. The plain methods may be called from any thread; `aio` has the same calls as coroutines for
+any event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from groupd.testing.topic_reader import READ_COMMITTED, Isolation
 from groupd.testing.watch import TIMEOUT_S
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
 class HarnessClock:
@@ -57,20 +57,20 @@ class HarnessClock:
         self._coordinator._call("set_clock", "frozen")
 
     def run(self, factor: float = 1.0) -> None:
-        """Time runs, at real speed or `factor` times as fast."""
+        """Let the time run, at real speed or `factor` times as fast."""
         self._coordinator._call("set_clock", factor)
 
     @property
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as the coordinator sees them."""
+        """The coordinator's wall clock, in milliseconds since 1970."""
         return int(self._coordinator._call("now")[1])
 
 
 class GroupCoordinator:
     """A running broker: `with GroupCoordinator.start(topics={"orders": 6}) as c:`.
 
-    At the end of a `with` block that did not fail the invariants are checked (`check`). Every
-    method is described at its namesake in `Operations`.
+    A `with` block that ends without an error checks the invariants (`check`). Each method is
+    described at the method of the same name in `Operations`.
     """
 
     def __init__(self, options: HarnessOptions, *, process: bool = False) -> None:
@@ -105,11 +105,12 @@ class GroupCoordinator:
     ) -> GroupCoordinator:
         """Start a broker in memory and wait until it serves.
 
-        `topics`: name -> partitions. `config`: Kafka's keys over the profile (`groupd config`).
-        `clock`: "real", "frozen" or a factor. `process`: in a process of its own. `admin`: where
-        the admin port listens; None = nowhere. `control`: with the control API on it, on a
-        free port if no other is given. `record`: a new file for the recording. Raises
-        coordinator.daemon.CannotStart, coordinator.config.ConfigError.
+        `topics`: name -> number of partitions. `config`: settings by Kafka's keys, over the profile
+        (`groupd config` lists them). `clock`: "real", "frozen" or a factor. `process`: run in a
+        process of its own. `admin`: the address of the admin port; None = no admin port. `control`:
+        offer the control API on the admin port, on a free port if `admin` names none. `record`: a
+        new file for the recording. Raises coordinator.daemon.CannotStart,
+        coordinator.config.ConfigError.
         """
         given = {
             "clock": clock,
@@ -135,7 +136,7 @@ class GroupCoordinator:
         )
         try:
             made = cls(options, process=process)
-        except ValueError as error:  # a setting, the clock
+        except ValueError as error:  # a wrong setting or clock mode
             raise error.with_traceback(None) from None
         try:
             result_of(made._host.start())
@@ -161,7 +162,7 @@ class GroupCoordinator:
         return self._closed
 
     def close(self) -> None:
-        """Stop it. A second call does nothing."""
+        """Stop the broker. A second call does nothing."""
         if not self._closed:
             self._closed = True
             self._host.close()
@@ -189,7 +190,7 @@ class GroupCoordinator:
 
     @property
     def bootstrap_servers(self) -> str:
-        """ "127.0.0.1:34567", as clients want it."""
+        """The address for clients, such as "127.0.0.1:34567"."""
         host, port = self._addresses[0]
         return f"{host}:{port}"
 
@@ -203,7 +204,7 @@ class GroupCoordinator:
 
     @property
     def admin_url(self) -> str | None:
-        """The base of the admin port's URLs; None without one."""
+        """The base of the admin port's URLs; None without an admin port."""
         host, port = self._addresses[1]
         return f"http://{host}:{port}" if port else None
 
@@ -211,7 +212,7 @@ class GroupCoordinator:
         self, library: str, *, protocol: GroupProtocol = CLASSIC, role: Role = "consumer"
     ) -> dict[str, Any]:
         """Settings for a client in tests: `Consumer(c.client_config("confluent-kafka") | {...})`.
-        The libraries and the reasons of their settings are in docs/testing.md."""
+        docs/testing.md lists the libraries, and their settings with the reasons."""
         return client_config(library, self.bootstrap_servers, protocol=protocol, role=role)
 
     # Topics and records
@@ -325,7 +326,7 @@ class GroupCoordinator:
         self._call("check")
 
     def fault(self, action: str, **given: Unpack[FaultOptions]) -> FaultHandle:
-        """`faults.add`, for `with c.fault("drop", api="OffsetCommit") as fault:`."""
+        """The same as `faults.add`: `with c.fault("drop", api="OffsetCommit") as fault:`."""
         return self.faults.add(action, **given)
 
     def settle(self) -> None:
@@ -339,7 +340,7 @@ class GroupCoordinator:
         return result_of(self._host.call(name, *args, **options))
 
     def _wait(self, name: str, *args: Any, **options: Any) -> Any:
-        """A wait blocks; on a loop it would block the very clients that it waits for."""
+        """Refuse to wait on an event loop, as that would block the clients that it waits for."""
         if on_a_loop():
             raise HarnessError(
                 f"{name} would block the running event loop: await c.aio.{name}(...)"
@@ -348,7 +349,8 @@ class GroupCoordinator:
 
 
 class GroupCoordinatorFactory(Protocol):
-    """The fixture `groupd_factory`: `GroupCoordinator.start`, with an end at that of the test."""
+    """The type of the fixture `groupd_factory`: `GroupCoordinator.start`, for brokers that are
+    closed at the end of the test."""
 
     def __call__(
         self,
@@ -359,4 +361,4 @@ class GroupCoordinatorFactory(Protocol):
 
 
 START: Callable[..., Any] = vars(GroupCoordinator)["start"].__func__
-"""`GroupCoordinator.start` as a function of the class, for `check_arguments`."""
+"""`GroupCoordinator.start` as a plain function, for `check_arguments`."""

@@ -1,9 +1,10 @@
-"""What happened in each group, for tests that fail and for `events`: the coordinator's events, and
-what clients did: commits, offsets that they fetched, where they read, which faults they met.
+"""What happened in each group, for the reports of failing tests and for `events`: the coordinator's
+events, and what clients did (the offsets that they committed and fetched, where they read, which
+faults hit them).
 
-Bounded four times: events of each kind per group (so that commits push no rebalance out), groups,
-and events of all groups; the group that has been quiet for longest goes first. It outlives
-restarts of the broker.
+The history is bounded: events of each kind in a group (so that commits do not push out rebalances),
+all events of a group, groups, and events of all groups. The group that has been quiet for longest
+is forgotten first. The history outlives restarts of the broker.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Group(Struct):
 
 
 class History:
-    """Groups that had events, the latest last."""
+    """The events of every group; the group that was active last comes last."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
@@ -42,23 +43,26 @@ class History:
         return group in self._groups
 
     def latest(self, count: int) -> list[str]:
-        """The groups that were active last, those that were quiet for longest first."""
+        """The groups that were active last; of these, the one that has been quiet for longest comes
+        first."""
         return list(self._groups)[-count:]
 
     def of(self, group: str) -> list[GroupEvent]:
-        """Oldest first; empty for a group without events."""
+        """The events of a group, oldest first; empty for a group without events."""
         found = self._groups.get(group)
         if found is None:
             return []
         return sorted([*found.events, *found.traffic], key=itemgetter("sequence"))
 
     def rebalances(self, group: str) -> int:
-        """Target assignments of a consumer group, completed generations of a classic one."""
+        """The number of rebalances: target assignments of a consumer group, completed generations
+        of a classic group."""
         found = self._groups.get(group)
         return 0 if found is None else found.rebalances
 
     def add(self, event: Event, wall_ms: int) -> None:
-        """An event of the coordinator. Of commits it does not say which: `note` does."""
+        """Add an event of the coordinator. Commits are left out, as their events do not name the
+        offsets; `note` adds them."""
         group = self._touch(event.group_id)
         if event.kind in REBALANCES:
             group.rebalances += 1
@@ -78,7 +82,7 @@ class History:
         cause: str = "",
         details: Mapping[str, object],
     ) -> None:
-        """What a client did in the group."""
+        """Add something that a client did in the group."""
         made = self._make(wall_ms, event, member_id, epoch)
         made["cause"], made["details"] = cause, details
         self._append(self._touch(group_id).traffic, made)

@@ -1,12 +1,12 @@
-"""What must never happen, watched all the time: in the records as they become durable, and in the
-live groups after every event.
+"""Checks all the time that certain things never happen, in the records when they become durable and
+in the live groups after every event.
 
-    owners    no partition is with two members (owned or being given up)
+    owners    no partition is with two members (owned or being revoked)
     epochs    group epochs, target epochs, generations and member epochs do not go back
-    commits   no offset is moved by a member that is not in the group, or speaks of another epoch
+    commits   no offset is moved by a member that is not in the group or names another epoch
 
-The rules are stated here a second time, on purpose: nothing of the coordinator's own checks is
-used. A violation is kept, not raised: whoever acts on the broker must not be disturbed.
+The rules are stated here a second time on purpose: none of the coordinator's own checks is used. A
+violation is kept and not raised, so that it does not disturb the code that runs the broker.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Partition = tuple[TopicId, int]
 
 
 class Invariants:
-    """`group_of(group_id)`: the live group; `trace(group_id)`: its history as text."""
+    """The invariants of one broker. `group_of(group_id)`: the live group; `trace(group_id)`: its
+    history as text."""
 
     def __init__(
         self, group_of: Callable[[str], Group | None], trace: Callable[[str], str]
@@ -48,7 +49,7 @@ class Invariants:
         self.violations: list[str] = []
 
     def reset(self) -> None:
-        """The logs are empty again."""
+        """Start anew: the logs are empty again."""
         self._epochs.clear()
         self._held.clear()
 
@@ -56,10 +57,11 @@ class Invariants:
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(f"group {group_id}: {what}\n{self._trace(group_id)}")
 
-    # What is durable
+    # Durable records
 
     def on_records(self, records: Sequence[Record]) -> None:
-        """The records of one batch. Owners are compared at its end: a move is several records."""
+        """Check the records of one batch. Owners are compared at the end of the batch, because
+        moving a partition takes several records."""
         touched = set()
         for record in records:
             match record.key:
@@ -80,7 +82,7 @@ class Invariants:
     def _note_epoch(self, key: tuple[str, ...], group: str, name: str, value: Any) -> None:
         epoch = _epoch_of(value)
         before = self._epochs.get(key, 0)
-        # A static member that left (-2), or one that is new (0), starts anew.
+        # A static member that left (epoch -2), or a new member (epoch 0), starts anew.
         if epoch is None or epoch <= 0:
             self._epochs.pop(key, None)
             return
@@ -99,7 +101,7 @@ class Invariants:
         else:
             members.pop(member, None)
 
-    # What is live
+    # Live groups
 
     def on_events(self, _: int, events: Sequence[Event]) -> None:
         for event in events:
@@ -120,8 +122,8 @@ class Invariants:
 
     def _check_commit(self, event: Event, group: Group | None) -> None:
         if event.epoch < 0 and not event.member_id:
-            # From outside any membership: only while nobody is in the group, or in a transaction,
-            # whose producer answers for it.
+            # A commit from outside the group is only allowed while the group is empty, or in a
+            # transaction, as its producer is responsible for that one.
             if event.details.get("transactional"):
                 return
             if isinstance(group, ConsumerGroup | ClassicGroup) and not group.is_empty():

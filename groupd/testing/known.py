@@ -1,4 +1,4 @@
-"""Names that tests give, looked up: what is not there is an error that says what there is."""
+"""Looks up the names that tests give. The error for an unknown name lists the names that exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from groupd.testing.engine import Engine
 
 
 def find_topic(engine: Engine, name: str) -> Topic:
-    """Raises NotFound."""
+    """The topic of that name. Raises NotFound."""
     found = engine.daemon.data_plane.catalogue.topic(name)
     if found is None:
         known = topic_names(engine)
@@ -21,13 +21,13 @@ def find_topic(engine: Engine, name: str) -> Topic:
 
 
 def topic_names(engine: Engine) -> list[str]:
-    """Without internal topics."""
+    """The names of all topics but internal ones."""
     topics = engine.daemon.data_plane.catalogue.topics()
     return [topic.name for topic in topics if not topic.internal]
 
 
 def group_names(engine: Engine) -> set[str]:
-    """Groups that are there: those that live, and those of which only offsets are left."""
+    """The groups that exist: live groups, and groups of which only offsets are left."""
     live = {
         str(summary["group_id"])
         for shard in engine.broker.shards
@@ -38,20 +38,20 @@ def group_names(engine: Engine) -> set[str]:
 
 
 def check_group(engine: Engine, name: str) -> None:
-    """Raises NotFound for a group that never was: that had no events, and that no client has
-    named."""
+    """Raises NotFound for a group that never existed: it has no events, and no client has named
+    it."""
     was_there = name in engine.history or name in engine.clients.groups
     if not was_there and name not in group_names(engine):
         raise no_group(engine, name)
 
 
 def no_group(engine: Engine, name: str) -> NotFound:
-    """The error for a group that is not there."""
+    """The error for a group that does not exist."""
     return NotFound(
         f"no group {name}{group_meant(engine, name)}; groups: {there_are(group_names(engine))}"
     )
 
 
 def group_meant(engine: Engine, name: str) -> str:
-    """ "; did you mean billing?", or nothing."""
+    """ "; did you mean billing?", or "" if no group has a similar name."""
     return did_you_mean(name, group_names(engine) | engine.clients.groups.keys())

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, with an engine in it, and calls into it from anywhere."""
+"""An event loop on a thread of its own that runs an engine and takes calls from any thread."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from groupd.testing.engine import Engine, HarnessOptions
 from groupd.testing.operations import Operations
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
 class LoopThread:
-    """`start`, any number of `call`s from any threads, `close`."""
+    """A broker on a thread. `start` comes first, then any number of `call`s from any thread, then
+    `close`."""
 
     def __init__(self, options: HarnessOptions) -> None:
         log_through_stdlib()
@@ -34,12 +35,13 @@ class LoopThread:
         self._closed = False
 
     def start(self) -> Future[Any]:
-        """Begin to start; the future has no result, or the error (CannotStart, ...)."""
+        """Begin to start the broker. The future's result is None, or it has the error (CannotStart,
+        ...)."""
         self._thread.start()
         return asyncio.run_coroutine_threadsafe(self._engine.start(), self._loop)
 
     def call(self, name: str, *args: Any, **options: Any) -> Future[Any]:
-        """One of `Operations` by name."""
+        """Call one of `Operations` by name."""
         if self._closed:
             raise HarnessError("the broker is closed")
         coroutine = getattr(self._operations, name)(*args, **options)
@@ -62,7 +64,7 @@ class LoopThread:
         try:
             self._loop.run_forever()
             left = asyncio.all_tasks(self._loop)
-            for task in left:  # waits of callers that are gone
+            for task in left:  # waits whose callers have gone away
                 task.cancel()
             if left:
                 self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))

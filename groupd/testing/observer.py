@@ -1,5 +1,5 @@
-"""Writes into the groups' history what their clients do: what they commit and fetch, where they
-read, and which faults they meet."""
+"""Notes in the history of each group what its clients do: what they commit and fetch, where they
+read, and which faults hit them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ Commit = OffsetCommitRequest | TxnOffsetCommitRequest
 
 
 class ClientObserver:
-    """`owns(group, topic, partition)`: whether a member of the group owns the partition."""
+    """Watches requests and replies. `owns(group, topic, partition)`: whether a member of the group
+    owns the partition."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class ClientObserver:
         self._clients: OrderedDict[str, _Client] = OrderedDict()
 
     def asked(self, client_id: str, request: Any) -> None:
-        """Any request came."""
+        """A request of any kind has come in."""
         if isinstance(request, FetchRequest):
             client = self._clients.get(client_id)
             if client is not None:
@@ -55,14 +56,14 @@ class ClientObserver:
             self._client(client_id).add(group)
 
     def replied(self, request: Any, reply: Any) -> None:
-        """The broker has answered one of `OBSERVED`."""
+        """The broker has answered one of the requests in `OBSERVED`."""
         if isinstance(request, OffsetFetchRequest):
             self._note_fetched(request, reply)
         else:
             self._note_commit(request, reply)
 
     def faulted(self, request: Any, fault: int, spec: FaultSpec, api: str) -> None:
-        """A fault has taken a request."""
+        """A fault has hit a request."""
         members = list(members_of(request))
         facts: dict[str, object] = {"action": spec.action}
         if spec.action == ERROR:
@@ -121,8 +122,10 @@ class ClientObserver:
             )
 
     def _note_positions(self, client_id: str, client: _Client, request: FetchRequest) -> None:
-        """A consumer asks for records from where it is: when that moves, it has got those before.
-        A Fetch names no group: it is that of the client; of several the one that owns it."""
+        """Note the partitions where the client now reads from another offset. A consumer fetches
+        from its position, so it has got the records before that. A Fetch names no group: the
+        client's own group is meant, and if the client has several, the one that owns the
+        partition."""
         moved: dict[str, dict[str, object]] = {}
         for topic in request.topics:
             name = self._name(topic.topic_id, topic.name)
@@ -157,7 +160,8 @@ class ClientObserver:
 
 
 class _Client:
-    """Of one client id: the groups that it has named, and where it reads."""
+    """What is known of one client id: the groups that it has named, and its position in each
+    partition."""
 
     PLACES_MAX = 10_000
 
@@ -171,7 +175,7 @@ class _Client:
             self.groups.popitem(last=False)
 
     def moves(self, place: tuple[str, int], offset: int) -> bool:
-        """Whether it reads the partition from another offset than before."""
+        """Whether the client now reads the partition from another offset than before."""
         before = self._positions.get(place)
         if before == offset or (before is None and len(self._positions) >= self.PLACES_MAX):
             return False
@@ -180,7 +184,7 @@ class _Client:
 
 
 def _some(found: Mapping[str, object]) -> dict[str, object]:
-    """At most `PARTITIONS_SHOWN`, and how many more there are."""
+    """At most `PARTITIONS_SHOWN` entries, and under "more" how many were left out."""
     items: Iterable[tuple[str, object]] = list(found.items())[:PARTITIONS_SHOWN]
     left_out = len(found) - PARTITIONS_SHOWN
     return {**dict(items), **({"more": left_out} if left_out > 0 else {})}

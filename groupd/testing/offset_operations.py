@@ -1,4 +1,4 @@
-"""Committed offsets of groups, and how far groups are behind, as calls."""
+"""Calls for the committed offsets of groups, and for the lag of groups."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from groupd.testing.topic_reader import READ_COMMITTED, PartitionReader
 from groupd.testing.watch import TIMEOUT_S
 
 Places = Mapping[tuple[str, int], int] | Mapping[str, Mapping[int, int]]
-"""Offsets: {("orders", 0): 5} or {"orders": {0: 5}}."""
+"""Offsets by partition: {("orders", 0): 5} or {"orders": {0: 5}}."""
 
 OFFSET_COMMIT_VERSION = 9
 
 
 class OffsetOperations:
-    """On one engine; errors are RequestRefused, and NotFound for a group that never was."""
+    """The offset operations of one engine. Errors are RequestRefused, and NotFound for a group that
+    never existed."""
 
     _engine: Engine
 
     async def commit(self, group: str, offsets: Places) -> None:
-        """Set offsets from outside: refused (UNKNOWN_MEMBER_ID) while the group has members."""
+        """Set offsets from outside the group. Refused (UNKNOWN_MEMBER_ID) while the group has
+        members."""
         by_topic: dict[str, list[CommitPartition]] = {}
         for (topic, partition), offset in _flat(offsets).items():
             by_topic.setdefault(topic, []).append(CommitPartition(partition, offset))
@@ -39,18 +41,18 @@ class OffsetOperations:
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The durable offsets of a group by (topic, partition); empty when it has committed
-        nothing. Raises NotFound for a group that never was."""
+        nothing. Raises NotFound for a group that never existed."""
         check_group(self._engine, group)
         return self._committed(group)
 
     async def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """Records not yet committed, by (topic, partition): of all partitions of the topics that
-        the group has committed to or that its members subscribe to. Without a committed offset
-        all records of the partition count.
+        """The number of records not yet committed, by (topic, partition), for all partitions of the
+        topics that the group has committed to or that its members subscribe to. Without a committed
+        offset all records of the partition count.
 
-        Records count, not offsets: those that a read_committed consumer would still get. Never
-        empty: raises NotFound for a group that never was, HarnessError when the group has neither
-        offsets nor topics.
+        It counts records, not offsets: those that a read_committed consumer would still get. The
+        result is never empty: raises NotFound for a group that never existed, and HarnessError when
+        the group has neither offsets nor topics.
         """
         check_group(self._engine, group)
         await self._engine.end_transactions()
@@ -65,9 +67,9 @@ class OffsetOperations:
     async def wait_lag(
         self, group: str, at_most: int = 0, timeout: float = TIMEOUT_S
     ) -> dict[tuple[str, int], int]:
-        """Until the group is caught up: at most `at_most` records of all its partitions together
-        are not yet committed. The lag then, as `lag`. A group without offsets and topics is
-        waited for."""
+        """Wait until at most `at_most` records of all the group's partitions together are not yet
+        committed. Returns the lag, as `lag` does. If the group has no offsets and no topics yet,
+        the call waits for them."""
         last: dict[tuple[str, int], int] = {}
         readers: list[PartitionReader] = []
 
@@ -101,8 +103,9 @@ class OffsetOperations:
         }
 
     def _readers(self, group: str, changed: asyncio.Event | None = None) -> list[PartitionReader]:
-        """Of each partition from the committed offset on; none when it is not known of which
-        topics. `changed` is set by what happens to the logs later, until they are closed."""
+        """A reader for each partition, from the committed offset on; none when the group's topics
+        are not known. `changed` is set when something happens to the logs, until the readers are
+        closed."""
         committed = self._committed(group)
         topics = {topic for topic, _ in committed} | self._subscribed(group)
         catalogue = self._engine.daemon.data_plane.catalogue
@@ -121,7 +124,8 @@ class OffsetOperations:
         ]
 
     def _subscribed(self, group: str) -> set[str]:
-        """Topics that members own something of or are to get, by name and by regular expression."""
+        """The topics that the members own partitions of or subscribe to, by name or by regular
+        expression."""
         shown = self._engine.describe(group)
         if shown is None:
             return set()

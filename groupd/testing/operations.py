@@ -1,8 +1,8 @@
-"""What a test can do with its broker: the whole public surface, as coroutines.
+"""Everything that a test can do with its broker: the whole public interface, as coroutines.
 
-`GroupCoordinator` has every one of these as a plain method and, under `aio`, as a coroutine for any
-loop. They run on the broker's loop; arguments and results are plain data, so that the same calls go
-to another process or over HTTP. Waits take their timeout in seconds of real time.
+`GroupCoordinator` has each of these as a plain method and, under `aio`, as a coroutine for any
+event loop. They run on the broker's loop. Arguments and results are plain data, so that the same
+calls can go to another process or over HTTP. Waits take their timeout in seconds of real time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from groupd.testing.waits import Waits
 
 
 class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Recipes):
-    """On one engine; errors are RequestRefused unless said otherwise."""
+    """The operations of one engine. Errors are RequestRefused unless a method says otherwise."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -45,27 +45,27 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
         return cast("list[GroupSummary]", sorted(found, key=itemgetter("group_id")))
 
     async def describe(self, group: str) -> GroupDescription:
-        """A group as `/groups/{id}` of the admin port shows it. Raises NotFound when it is not
-        there (any more)."""
+        """A group as `/groups/{id}` of the admin port shows it. Raises NotFound when the group does
+        not exist, or not any more."""
         shown = self._engine.describe(group)
         if shown is None:
             raise no_group(self._engine, group)
         return shown
 
     async def events(self, group: str) -> list[GroupEvent]:
-        """The last events of a group, oldest first (docs/operating.md); also of one that is gone.
-        Raises NotFound for a group that never was."""
+        """The last events of a group, oldest first (docs/operating.md); also for a group that is
+        gone. Raises NotFound for a group that never existed."""
         check_group(self._engine, group)
         return self._engine.history.of(group)
 
     async def rebalances(self, group: str) -> int:
-        """How many there were: target assignments of a consumer group, completed generations of
-        a classic one. Raises NotFound for a group that never was."""
+        """The number of rebalances: target assignments of a consumer group, completed generations
+        of a classic group. Raises NotFound for a group that never existed."""
         check_group(self._engine, group)
         return self._engine.history.rebalances(group)
 
     async def report(self) -> str:
-        """The latest events of the groups that were active last, as text."""
+        """The latest events of the groups that were most recently active, as text."""
         groups = self._engine.history.latest(GROUPS_MAX)
         return "\n".join(
             f"group {group}:\n{timeline_text(self._engine.history.of(group))}" for group in groups
@@ -74,7 +74,7 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
     # Invariants
 
     async def check(self) -> None:
-        """Raises InvariantViolation if the coordinator broke one of its promises so far."""
+        """Raises InvariantViolation if the coordinator has broken one of its promises so far."""
         violations = self._engine.invariants.violations
         if violations:
             raise InvariantViolation("\n\n".join(violations))
@@ -82,34 +82,34 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
     # Time and life
 
     async def advance(self, ms: int, *, keep_connected: bool = True) -> int:
-        """Let `ms` pass: timers fire in order, each at its time, and all their effects are durable
-        and answered on return. The number of timers that fired.
+        """Let `ms` pass and return how many timers fired. The timers fire in order, each at its
+        time, and all their effects are durable and answered when the call returns.
 
-        Members whose connection is open count as heartbeating all the while. With
-        `keep_connected=False` nobody does: every session that ends in that time ends.
+        Members whose connection is open count as heartbeating during that time. With
+        `keep_connected=False` no member does: every session that is due in that time expires.
         """
         return await self._engine.advance(ms, keep_connected=keep_connected)
 
     async def set_clock(self, mode: str | float) -> None:
-        """ "real", "frozen", or a factor: from now on time runs like that."""
+        """Set how the time runs from now on: "real", "frozen", or a factor."""
         self._engine.clock.set_mode(mode)
 
     async def clock_factor(self) -> float:
-        """How fast time runs: 0 = frozen, 1 = real."""
+        """How fast the time runs: 0 = frozen, 1 = real."""
         return self._engine.clock.factor
 
     async def now(self) -> tuple[int, int]:
-        """(monotonic ms, wall ms) of the coordinator."""
+        """The coordinator's time as (monotonic ms, wall ms)."""
         now = self._engine.clock.now()
         return now.monotonic_ms, now.wall_ms
 
     async def settle(self) -> None:
-        """Until what has come in so far is durable and answered."""
+        """Wait until everything that has come in so far is durable and answered."""
         await self._engine.settle()
 
     async def restart(self, *, lose_memory: bool = False) -> None:
-        """Stop in good order and start again on the same port; with `lose_memory` with empty logs
-        and no topics."""
+        """Stop properly and start again on the same port; with `lose_memory` with empty logs and no
+        topics."""
         await self._engine.restart(lose_memory=lose_memory)
 
     async def client_config(
@@ -120,5 +120,5 @@ class Operations(Waits, TopicOperations, OffsetOperations, FaultOperations, Reci
         return client_config(library, f"{host}:{port}", protocol=protocol, role=role)
 
     async def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Kafka and admin address; port 0 = there is none."""
+        """The Kafka address and the admin address; port 0 = there is no such port."""
         return self._engine.kafka, self._engine.daemon.admin_address

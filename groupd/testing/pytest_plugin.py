@@ -1,8 +1,9 @@
-"""The pytest plugin: `groupd`, `groupd_session`, `groupd_factory` and the marker `groupd`.
+"""The pytest plugin: the fixtures `groupd`, `groupd_session` and `groupd_factory`, and the marker
+`groupd`.
 
 It is loaded in every pytest run of an environment that has groupd installed, so it imports nothing
-of groupd before a test asks for a broker. The fixtures are plain ones: they work for plain tests,
-for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
+of groupd before a test asks for a broker. The fixtures are ordinary ones: they work for plain
+tests, for pytest-asyncio, for anyio, and in each worker of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from groupd.testing.starting import StartOptions
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 MARKER = (
     "groupd(topics=None, config=None, **options): what the broker of the fixture `groupd` is "
@@ -49,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def groupd_factory(request: pytest.FixtureRequest) -> Iterator[GroupCoordinatorFactory]:
     """Starts as many brokers as the test wants: `groupd_factory(topics={"orders": 6})`. At the end
-    all are checked and closed."""
+    of the test all are checked and closed."""
     started = request.node.stash.setdefault(_BROKERS, [])
     recordings = Recordings.of(request.node)
     yield _starter(started, recordings)
@@ -65,14 +66,14 @@ def groupd_factory(request: pytest.FixtureRequest) -> Iterator[GroupCoordinatorF
 def groupd(
     request: pytest.FixtureRequest, groupd_factory: GroupCoordinatorFactory
 ) -> GroupCoordinator:
-    """A fresh broker, in memory, on a port of its own; see the marker `groupd`."""
+    """A new broker, in memory, on a port of its own. The marker `groupd` sets its options."""
     from groupd.testing.calls import EXPECTED
 
     try:
         return groupd_factory(**_options(request.node))
     except (*EXPECTED, ValueError) as error:
         reason = f"the broker of {request.node.nodeid}: {error}"
-    pytest.fail(reason, pytrace=False)  # the line to be mended is that of the marker
+    pytest.fail(reason, pytrace=False)  # the line to correct is that of the marker
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +90,7 @@ def groupd_session(request: pytest.FixtureRequest) -> Iterator[GroupCoordinator]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """A failed test says what the groups of its brokers did."""
+    """Adds to the report of a failed test what happened in the groups of its brokers."""
     report: pytest.TestReport = (yield).get_result()
     if report.failed and call.when != "teardown":
         said = "" if call.excinfo is None else str(call.excinfo.value)
@@ -103,7 +104,8 @@ def pytest_runtest_makereport(
 
 
 def _options(node: pytest.Item) -> dict[str, Any]:
-    """The marker nearest to the test wins, key by key; topics and configs add up."""
+    """The options from all markers of the test. For each key the marker nearest to the test wins;
+    topics and configs are merged."""
     from groupd.coordinator.faults.errors import WrongType
     from groupd.testing.arguments import check_arguments
     from groupd.testing.harness import START
@@ -120,7 +122,7 @@ def _options(node: pytest.Item) -> dict[str, Any]:
 
 
 class Recordings:
-    """Of the brokers of one test; `directory` None: there are none."""
+    """The recordings of one test's brokers; `directory` None: nothing is recorded."""
 
     def __init__(self, directory: Path | None, name: str) -> None:
         self._directory = directory
@@ -130,29 +132,29 @@ class Recordings:
 
     @classmethod
     def of(cls, item: pytest.Item) -> Recordings:
-        # None where the plugin was registered too late for options.
+        # None if the plugin was registered too late to add options.
         directory = item.config.getoption("groupd_record", None)
         name = re.sub(r"[^\w.=-]+", "_", item.nodeid)[-NAME_MAX:]
         made = cls(None if directory is None else Path(directory).absolute(), name)
         return item.stash.setdefault(_RECORDINGS, made)
 
     def next(self) -> Path | None:
-        """The file of the next broker."""
+        """The file for the next broker; None when nothing is recorded."""
         if self._directory is None:
             return None
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._directory / f"{self._name}-{len(self._paths) + 1}.jsonl"
-        path.unlink(missing_ok=True)  # of an earlier run
+        path.unlink(missing_ok=True)  # left over from an earlier run
         self._paths.append(path)
         return path
 
     def keep(self) -> bool:
-        """The test has failed. Whether there is anything."""
+        """Keep the files, as the test has failed. Returns whether there are any."""
         self._kept = True
         return bool(self._paths)
 
     def clear(self) -> None:
-        """The brokers are closed."""
+        """Delete the files unless they are to be kept; the brokers are closed by now."""
         if not self._kept:
             for path in self._paths:
                 path.unlink(missing_ok=True)
@@ -181,7 +183,7 @@ def _starter(started: list[GroupCoordinator], recordings: Recordings) -> GroupCo
 
 
 def _end(started: list[GroupCoordinator]) -> None:
-    """Close all; the first violation fails the test."""
+    """Check and close all brokers; the first violation fails the test."""
     violations: list[str] = []
     for broker in started:
         try:
@@ -203,11 +205,11 @@ def _used_by(item: pytest.Item) -> list[GroupCoordinator]:
 
 
 def _history(broker: GroupCoordinator, said: str) -> str:
-    """The events of its groups, without the lines that the failure itself has `said`."""
+    """The events of the broker's groups, without the lines that the failure itself has `said`."""
     if broker.closed:
         return ""
     shown = set(said.splitlines())
     text = "\n".join(line for line in broker.report().splitlines() if line not in shown)
     if all(not line.startswith(" ") for line in text.splitlines()):
-        return ""  # nothing but the names of groups
+        return ""  # it has only the names of groups
     return text if len(text) <= REPORT_MAX else "...\n" + text[-REPORT_MAX:]

@@ -1,9 +1,9 @@
-"""Named incidents: what goes wrong in production, as one call.
+"""Named incidents: things that go wrong in production, each as one call.
 
-Wherever it can, a recipe lets the coordinator really get into the situation instead of answering a
-made-up error: then its state, the client's reaction and the invariants fit together. Each returns
-`faults`, the numbers of the faults that it added (`release_fault` ends the incident), and whom it
-hit. Raises HarnessError when there is nobody to hit.
+Wherever it can, a recipe puts the coordinator into the real situation instead of answering with a
+made-up error, so that its state, the client's reaction and the invariants fit together. Each recipe
+returns `faults`, the numbers of the faults that it added (`release_fault` ends the incident), and
+the members that it hit. Raises HarnessError when there is no member to hit.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ RECIPES = (
 
 
 class Recipes:
-    """On one engine."""
+    """The recipes of one engine."""
 
     _engine: Engine
 
     async def zombie_member(self, group: str, member: str | None = None) -> RecipeResult:
-        """A member that hung for longer than its session: nothing that it sends gets through, the
-        clock moves on by its session timeout, the others take over its partitions, and it still
-        believes to own them. `release` lets its late requests through; they must be refused.
+        """A member hangs for longer than its session: nothing that it sends gets through, the clock
+        moves on by its session timeout, the others take over its partitions, and the member still
+        believes that it owns them. `release` lets its late requests through; they must be refused.
 
-        `member`: its id or group.instance.id; None = the first by id. Members that are connected
-        live on. It cannot be told from the outside whether the client has a request under way.
+        `member`: its id or group.instance.id; None = the first by id. Other connected members keep
+        their sessions. The recipe cannot tell whether the client has a request under way.
         """
         member_id = self._member(group, member)
         given = {"api": "member", "group": group, "member": member_id}
@@ -68,9 +68,8 @@ class Recipes:
         return {"faults": [fault], "members": [member_id]}
 
     async def slow_rebalance(self, group: str, ms: int | None = None) -> RecipeResult:
-        """Everything that a rebalance consists of takes long: JoinGroup, SyncGroup and consumer
-        heartbeats of the group take `ms` longer, on the coordinator's clock; None = they are
-        held until `release`."""
+        """Slow down every step of a rebalance: JoinGroup, SyncGroup and consumer heartbeats of the
+        group take `ms` longer, on the coordinator's clock; None = they are held until `release`."""
         given = {"api": ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"), "group": group}
         fault = self._add("hold", given) if ms is None else self._add("delay", {**given, "ms": ms})
         return {"faults": [fault]}
@@ -79,8 +78,9 @@ class Recipes:
         self, group: str, *, applied: bool = True, outage: int = 3
     ) -> RecipeResult:
         """The coordinator dies in the middle of the group's next commit: the connection breaks
-        before the answer, and then `outage` requests of the group meet NOT_COORDINATOR and the
-        next FindCoordinator nobody. `applied`: whether the commit was written before."""
+        before the answer. After that `outage` requests of the group are answered with
+        NOT_COORDINATOR, and the next FindCoordinator finds no coordinator. `applied`: whether the
+        commit was written."""
         whole("outage", outage, 1, OUTAGE_MAX)
         given = {"api": "OffsetCommit", "group": group, "count": 1, "applied": applied}
         dies = self._add("close", given)
@@ -92,8 +92,8 @@ class Recipes:
 
     async def offset_expiry(self, group: str) -> RecipeResult:
         """The group was empty for longer than `offsets.retention.minutes`: the clock moves on by
-        that and one check, and its offsets are gone. `expired`: which those were. A group with
-        members keeps its offsets, so that is refused."""
+        that time and one retention check, and the group's offsets expire. `expired`: the partitions
+        that had them. A group with members keeps its offsets, so the recipe refuses one."""
         check_group(self._engine, group)
         shown = self._engine.describe(group)
         if shown is not None and shown["members"]:
@@ -110,8 +110,9 @@ class Recipes:
 
     async def static_member_conflict(self, group: str, instance: str) -> RecipeResult:
         """A second process with the same group.instance.id takes the member's place, as after a
-        copied configuration: the first meets FENCED_INSTANCE_ID. The second one never speaks
-        again; its session ends after its timeout. `members`: the fenced one and the impostor."""
+        copied configuration; the first process gets FENCED_INSTANCE_ID. The second process never
+        speaks again, and its session ends after its timeout. `members`: the fenced member and the
+        new one."""
         check_group(self._engine, group)
         live = self._live(group)
         old_id = live.static_members.get(instance) if live is not None else None
@@ -130,15 +131,16 @@ class Recipes:
     async def fatal_heartbeat_error(
         self, group: str, code: str | None = None, member: str | None = None
     ) -> RecipeResult:
-        """A heartbeat of the group (of `member`) is refused with an error that clients do not get
-        over. `code`: exactly that, once, to the next heartbeat. None = what is fatal to those who
-        are there, as `code` in the result says:
+        """Refuse a heartbeat of the group (or of `member`) with an error that clients do not
+        recover from. `code`: exactly that error, once, in answer to the next heartbeat. None = the
+        error depends on the members, and `code` in the result names it:
 
         - the consumer protocol: GROUP_AUTHORIZATION_FAILED to the next heartbeat;
-        - a classic member with a group.instance.id: FENCED_INSTANCE_ID to all that it sends;
-        - other classic members: GROUP_AUTHORIZATION_FAILED to all that they send, as from a broker
-          that lost their permission. No single Heartbeat stops librdkafka, which joins anew when
-          its own session.timeout.ms is over, and only then says why it may not.
+        - a classic member with a group.instance.id: FENCED_INSTANCE_ID to everything that it sends;
+        - other classic members: GROUP_AUTHORIZATION_FAILED to everything that they send, as from a
+          broker that has withdrawn their permission. A single refused Heartbeat does not stop
+          librdkafka: it joins again when its own session.timeout.ms is over, and reports the
+          missing permission only then.
         """
         classic, fixed_id = self._spoken(group, member)
         given: dict[str, Any] = {"group": group, "member": member}
@@ -157,8 +159,8 @@ class Recipes:
         return {"faults": [fault], "code": code}
 
     async def unknown_member_storm(self, group: str) -> RecipeResult:
-        """The coordinator has forgotten every member at once, so that each meets UNKNOWN_MEMBER_ID
-        and all of them join anew. `members`: whom it forgot."""
+        """The coordinator has forgotten every member at once, so each gets UNKNOWN_MEMBER_ID and
+        all of them join again. `members`: the forgotten members."""
         check_group(self._engine, group)
         live = self._live(group)
         members = sorted(live.members) if live is not None else []
@@ -188,8 +190,9 @@ class Recipes:
         return members[0]
 
     def _spoken(self, group: str, wanted: str | None) -> tuple[bool, str | None]:
-        """Of the member, or of the first one: whether it speaks the classic protocol, also in a
-        group of the new one, and its id if it is static. (False, None): nobody is there."""
+        """For the member, or for the first one if none is given: whether it speaks the classic
+        protocol (also in a consumer group), and its id if it is static. (False, None) if there is
+        no member."""
         live = self._live(group)
         if live is None or not live.members:
             return False, None

@@ -1,8 +1,8 @@
 """Records as tests write and read them.
 
-What `produce` accepts for one record: bytes, str (UTF-8), None (a tombstone), a `TestRecord`, or a
+`produce` accepts for one record: bytes, str (UTF-8), None (a tombstone), a `TestRecord`, or a
 mapping with the fields of one. A record without a partition goes where Java's producer would put
-it: by murmur2 of its key, or round robin without one.
+it: by the murmur2 hash of its key, or round robin if it has no key.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MASK = 0xFFFFFFFF
 
 
 class TestRecord(Struct, frozen=True):
-    """One record. `partition`, `offset` and `timestamp_ms` are -1 until they are known: give the
-    first or the last to choose them, `offset` is the log's."""
+    """One record. `partition`, `offset` and `timestamp_ms` are -1 while they are not known. Set the
+    partition or the timestamp to choose it; the log chooses the offset."""
 
-    __test__ = False  # it is no test class, whatever its name begins with
+    __test__ = False  # pytest must not take it for a test class because of its name
 
     value: bytes | None
     key: bytes | None = None
@@ -37,14 +37,14 @@ class TestRecord(Struct, frozen=True):
     timestamp_ms: int = -1
 
     def __repr__(self) -> str:
-        """Without what it does not have: <TestRecord 0@5 b'k'=b'v'>."""
+        """Shows only the fields that are set: <TestRecord 0@5 b'k'=b'v'>."""
         place = f"{self.partition}@{self.offset} " if self.offset >= 0 else ""
         key = "" if self.key is None else f"{self.key!r:.60}="
         headers = f" {dict(self.headers)!r:.60}" if self.headers else ""
         return f"<TestRecord {place}{key}{self.value!r:.60}{headers}>"
 
     def at(self, offset: int) -> TestRecord:
-        """The same record where the log has put it."""
+        """The same record, with the place that the log has given it."""
         return replace(self, offset=offset)
 
 
@@ -54,7 +54,7 @@ _FIELDS = frozenset(entry.name for entry in fields(TestRecord)) - {"offset"}
 
 
 def as_record(given: RecordLike) -> TestRecord:
-    """Raises HarnessError for what cannot be one."""
+    """The value as a record. Raises HarnessError for a value that cannot be one."""
     if isinstance(given, TestRecord):
         return given
     if not isinstance(given, Mapping):
@@ -78,8 +78,8 @@ def as_record(given: RecordLike) -> TestRecord:
 
 
 def placed(records: Iterable[RecordLike], partitions: int, now_ms: int) -> list[TestRecord]:
-    """Each with its partition and its time. Raises HarnessError for a partition that is not
-    there."""
+    """The records, each with its partition and its time. Raises HarnessError for a partition that
+    does not exist."""
     found = []
     turn = 0
     for given in records:
@@ -98,7 +98,7 @@ def placed(records: Iterable[RecordLike], partitions: int, now_ms: int) -> list[
 
 
 def encode(records: Iterable[TestRecord]) -> bytes:
-    """One batch of records of one partition."""
+    """One encoded batch, from records of one partition."""
     return plain_batch(
         [
             BatchRecord(offset, record.timestamp_ms, record.key, record.value, record.headers)

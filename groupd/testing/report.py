@@ -1,4 +1,4 @@
-"""A group as text, for failing tests."""
+"""A group as text, for the reports of failing tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ GROUPS_MAX = 5
 
 
 def group_text(group: GroupDescription) -> str:
-    """State, members, who waits for whom: the view of `/groups/{id}` in a few lines."""
+    """The state, the members, and which member waits for which: the view of `/groups/{id}` in a few
+    lines."""
     if group is None:
         return "there is no such group"
     epoch = group.get("group_epoch", group.get("generation"))

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
 __tracebackhide__ = True
-"""pytest: a failure ends in the line of the test, not in here."""
+"""Hides this module's frames from pytest: a failure is shown at the line of the test."""
 
 
 class StartOptions(TypedDict, total=False):
-    """What `GroupCoordinator.start` takes beside topics and config."""
+    """The options of `GroupCoordinator.start` beside topics and config."""
 
     clock: str | float
     profile: str
@@ -25,7 +25,7 @@ class StartOptions(TypedDict, total=False):
 
 
 class Startable(Protocol):
-    """What `Starting` asks of what it has started."""
+    """The methods that `Starting` needs of the broker that it starts."""
 
     aio: Any
 

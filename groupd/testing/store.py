@@ -1,4 +1,4 @@
-"""The store of an embedded broker: in memory, and it tells what has become durable."""
+"""The store of an embedded broker. It is in memory, and it reports what has become durable."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from groupd.storage.memory import MemoryStore
 OFFSETS_LOG = "__consumer_offsets-"
 
 Listener = Callable[[Sequence[Record]], None]
-"""Gets the coordinator's records of one batch, in order, when the batch is in the store; those of
-a transaction when it is committed, all at once."""
+"""A listener. It gets the coordinator's records of one batch, in order, when the batch is in the
+store. Records of a transaction come all at once, when the transaction is committed."""
 
 
 class WatchedStore(MemoryStore):
-    """A `MemoryStore` with listeners. They are told inside the append and must not raise."""
+    """A `MemoryStore` with listeners. They are called inside the append and must not raise."""
 
     def __init__(self, cluster_id: str | None = None) -> None:
         super().__init__(cluster_id)
         self.listeners: list[Listener] = []
         self._open: dict[tuple[str, int], list[Record]] = {}
-        """Records of transactions under way, by log and producer id."""
+        """The records of open transactions, by log and producer id."""
 
     def _apply(self, batches: Sequence[Append]) -> None:
         super()._apply(batches)

@@ -1,4 +1,4 @@
-"""Topics and their records as calls."""
+"""Calls for topics and their records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ PRODUCE_VERSION = 9
 
 
 class TopicOperations:
-    """On one engine; errors are RequestRefused, and NotFound for a topic that is not there."""
+    """The topic operations of one engine. Errors are RequestRefused, and NotFound for a topic that
+    does not exist."""
 
     _engine: Engine
 
@@ -40,24 +41,25 @@ class TopicOperations:
         await self._create([NewTopic(name, partitions, 1, configs=tuple((config or {}).items()))])
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
-        """{"orders": 6, "payments": 3}."""
+        """Create several topics: {"orders": 6, "payments": 3}."""
         await self._create([NewTopic(name, count, 1) for name, count in topics.items()])
 
     async def delete_topic(self, name: str) -> None:
-        """The topic, its records, and in time the offsets committed for it."""
+        """Delete the topic and its records. The offsets committed for it are deleted a little
+        later."""
         find_topic(self._engine, name)
         request = DeleteTopicsRequest(((name, NO_TOPIC_ID),))
         reply = await self._engine.ask(request, DELETE_TOPICS_VERSION)
         check_code(f"topic {name}", reply.topics[0].error, reply.topics[0].error_message)
 
     async def topics(self) -> dict[str, int]:
-        """Name -> partitions, without internal topics."""
+        """The number of partitions by topic name, without internal topics."""
         catalogue = self._engine.daemon.data_plane.catalogue
         return {topic.name: topic.partitions for topic in catalogue.topics() if not topic.internal}
 
     async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[TestRecord]:
-        """Append records and wait until they are durable; they come back with partition and
-        offset. See `groupd.testing.records` for what a record may be."""
+        """Append records and wait until they are durable. Returns them with their partition and
+        offset. `groupd.testing.records` says what a record may be."""
         known = find_topic(self._engine, topic)
         now_ms = self._engine.clock.now().wall_ms
         made = placed(records, known.partitions, now_ms)
@@ -81,11 +83,12 @@ class TopicOperations:
     async def records(
         self, topic: str, partition: int | None = None, *, isolation: Isolation = READ_COMMITTED
     ) -> list[TestRecord]:
-        """What is in a topic, decoded, by partition and offset; `partition` None = all.
+        """The records of a topic, decoded, in the order of partition and offset; `partition` None =
+        all.
 
-        `isolation` is that of a consumer: "read_committed" leaves out the records of aborted
-        transactions and all that comes after the first open one, "read_uncommitted" does not. The
-        end of a transaction counts once its producer has been told.
+        `isolation` is a consumer's isolation level: "read_committed" leaves out the records of
+        aborted transactions and everything from the first open transaction on, "read_uncommitted"
+        does not. A transaction counts as ended once its producer has been told.
         """
         await self._engine.end_transactions()
         known = find_topic(self._engine, topic)
@@ -103,8 +106,9 @@ class TopicOperations:
         isolation: Isolation = READ_COMMITTED,
         timeout: float = TIMEOUT_S,
     ) -> list[TestRecord]:
-        """Until the topic (the partition) has at least `count` records, as `records` reads them;
-        all that it has then. A topic that is not there yet is waited for."""
+        """Wait until the topic (or the partition) has at least `count` records, as `records` reads
+        them. Returns all records that it has then. If the topic does not exist yet, the call waits
+        for it."""
         waiting = _Waiting(self._engine, topic, partition, isolation)
 
         async def look(changed: asyncio.Event) -> list[TestRecord] | None:
@@ -126,7 +130,8 @@ class TopicOperations:
 
 
 class _Waiting:
-    """What a topic has, read on and on. A topic that was created anew is read from its start."""
+    """The records of a topic, read further whenever there are new ones. A topic that was deleted
+    and created again is read from its start."""
 
     def __init__(
         self, engine: Engine, name: str, partition: int | None, isolation: Isolation
@@ -140,7 +145,8 @@ class _Waiting:
         self._found: list[list[TestRecord]] = []
 
     async def read(self, changed: asyncio.Event) -> list[TestRecord]:
-        """All that it has by now, by partition and offset; nothing while the broker restarts."""
+        """All records so far, in the order of partition and offset; none while the broker
+        restarts."""
         if not self._engine.running:
             return []
         topic = self._engine.daemon.data_plane.catalogue.topic(self._name)
@@ -160,7 +166,7 @@ class _Waiting:
 
     @property
     def described(self) -> str:
-        """The place, and what was found there."""
+        """The place and what was found there, as text."""
         name = self._name if self._partition is None else f"{self._name}-{self._partition}"
         if self._topic is None:
             return f"{name}; there is no such topic{did_you_mean(name, topic_names(self._engine))}"

@@ -1,8 +1,8 @@
 """Reads the records of a topic as a consumer of the chosen isolation level would get them.
 
-`read_committed` gives no record of an aborted transaction, and nothing from the first open
-transaction on (KIP-98); `read_uncommitted` gives all that is durable. Markers of transactions are
-no records.
+`read_committed` gives no records of aborted transactions, and nothing from the first open
+transaction on (KIP-98); `read_uncommitted` gives everything that is durable. Transaction markers do
+not count as records.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ READ_BYTES = 256 << 10
 
 
 class PartitionReader:
-    """Reads one partition from `offset` on; `offset` None: from its start. Every call goes on
-    where the one before ended. `changed`: set whenever there may be more to read; `close` ends
-    that."""
+    """Reads one partition from `offset` on; `offset` None = from its start. Every call continues
+    where the previous one ended. `changed` is set whenever there may be more to read, until
+    `close`."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class PartitionReader:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Topic and partition."""
+        """The topic and the partition as text."""
         return self._topic.name, self._partition
 
     async def records(self) -> list[TestRecord]:
-        """What has come since the last call."""
+        """The records that were added since the last call."""
         found: list[TestRecord] = []
         async for start, batch in self._batches():
             found += [r for r in decode(batch, self._partition) if r.offset >= start]
         return found
 
     async def count(self) -> int:
-        """How many records have come since the last call. A batch without gaps is not decoded."""
+        """How many records were added since the last call. A batch without gaps is not decoded."""
         found = 0
         async for start, batch in self._batches():
             header = batch.header
@@ -79,7 +79,7 @@ class PartitionReader:
         self._log = None
 
     async def _batches(self) -> AsyncIterator[tuple[int, Batch]]:
-        """Each batch with records to be seen, and the first offset of it that counts."""
+        """Each batch that has visible records, with the first offset in it that counts."""
         log = await self._open()
         end = log.last_stable_offset if self._committed else log.high_watermark
         while self._offset < end:
@@ -97,7 +97,7 @@ class PartitionReader:
             aborted = log.aborted(start, self._offset) if self._committed else ()
             for batch in _visible(batches, aborted):
                 yield start, batch
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # let other tasks run
 
     async def _open(self) -> ReadableLog:
         if self._log is None or self._log.closed:
@@ -109,7 +109,8 @@ class PartitionReader:
 
 
 def partitions_of(topic: Topic, partition: int | None) -> Sequence[int]:
-    """The one that is wanted, or all. Raises HarnessError for one that is not there."""
+    """The partition that is wanted, or all of them. Raises HarnessError for one that does not
+    exist."""
     if partition is None:
         return range(topic.partitions)
     if not 0 <= partition < topic.partitions:
@@ -120,8 +121,8 @@ def partitions_of(topic: Topic, partition: int | None) -> Sequence[int]:
 
 
 def _visible(batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> Iterator[Batch]:
-    """Leaves out markers and what is of aborted transactions, as consumers do: a transaction that
-    was aborted lasts from its first offset to the next marker of its producer."""
+    """Leaves out markers and the records of aborted transactions, as consumers do: an aborted
+    transaction lasts from its first offset to the next marker of its producer."""
     waiting = sorted((first_offset, producer_id) for producer_id, first_offset in aborted)
     waiting.reverse()
     aborting: set[int] = set()

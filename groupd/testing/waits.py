@@ -1,8 +1,8 @@
-"""Waiting for what a group is to become. Nothing polls: conditions are looked at when the broker
-has done something.
+"""Waits for a state of a group. Nothing polls: a condition is looked at whenever the broker has
+done something.
 
-All of them look at what is durable. A timeout is a failed assertion (WaitTimeout) that says what
-was waited for, how the group stands, who is missing and what blocks.
+All waits look at durable state only. A timeout is a failed assertion (WaitTimeout) that says what
+was waited for, how the group stands, which members are missing and what blocks the group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from groupd.testing.watch import TIMEOUT_S
 
 
 class Waits:
-    """The wait functions; see `groupd.testing.operations` for the rest."""
+    """The wait functions; `groupd.testing.operations` has the other operations."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -24,10 +24,12 @@ class Waits:
     async def wait_stable(
         self, group: str, members: int | None = None, timeout: float = TIMEOUT_S
     ) -> GroupDescription:
-        """Until the group is Stable and everybody has acknowledged the epoch (the generation),
-        with `members` members if given. The group, as `describe` shows it.
+        """Wait until the group is Stable and every member has acknowledged the group epoch (or the
+        generation), with exactly `members` members if that is given. Returns the group, as
+        `describe` shows it.
 
-        That is the coordinator's view: a client calls its listener about when it acknowledges.
+        This is the coordinator's view. A client calls its rebalance listener at about the time at
+        which it acknowledges.
         """
 
         def ready() -> GroupDescription | None:
@@ -46,8 +48,8 @@ class Waits:
         )
 
     async def wait_members(self, group: str, count: int, timeout: float = TIMEOUT_S) -> list[str]:
-        """Until the group has exactly `count` members; their ids. 0: also when the group is gone;
-        raises NotFound for one that never was."""
+        """Wait until the group has exactly `count` members; returns their ids. 0 is also reached
+        when the group is gone. Raises NotFound for a group that never existed."""
         if count == 0:
             check_group(self._engine, group)
 
@@ -65,8 +67,9 @@ class Waits:
     async def wait_epoch(
         self, group: str, member: str, epoch: int, timeout: float = TIMEOUT_S
     ) -> int:
-        """Until the member has acknowledged `epoch` (the generation, in a classic group) or a
-        later one, that is, named it in a heartbeat. The epoch it is at."""
+        """Wait until the member has acknowledged `epoch` (in a classic group, the generation) or a
+        later one, that is, until it has named it in a heartbeat. Returns the epoch that the member
+        is at."""
 
         def ready() -> int | None:
             said = self._engine.acknowledged(group, member)
@@ -87,11 +90,13 @@ class Waits:
         member: str | None = None,
         timeout: float = TIMEOUT_S,
     ) -> str | None:
-        """Until `member` does not hold the partition any more; without `member`, whoever holds it
-        at the call. Revoking is holding. Who holds it then, None = nobody. Raises NotFound for a
-        group that never was and a topic that is not there.
+        """Wait until `member` does not hold the partition any more; without `member`, the one that
+        holds it at the time of the call. A member that is still revoking holds the partition.
+        Returns the new holder, None = there is none. Raises NotFound for a group that never existed
+        and for a topic that does not exist.
 
-        In a classic group a partition is held until a new generation gives it to somebody else.
+        In a classic group a member holds a partition until a new generation gives it to another
+        one.
         """
         check_group(self._engine, group)
         partitions_of(find_topic(self._engine, topic), partition)
@@ -112,7 +117,7 @@ class Waits:
     async def wait_owned(
         self, group: str, topic: str, partition: int, timeout: float = TIMEOUT_S
     ) -> str:
-        """Until some member owns the partition; which one."""
+        """Wait until some member owns the partition; returns that member's id."""
 
         def ready() -> str | None:
             shown = self._settled(group)
@@ -129,7 +134,8 @@ class Waits:
     async def wait_committed(
         self, group: str, topic: str, partition: int, offset: int, timeout: float = TIMEOUT_S
     ) -> int:
-        """Until the group's offset of the partition is `offset` or beyond; the offset."""
+        """Wait until the group's offset of the partition is at least `offset`; returns that
+        offset."""
         place = (group, topic, partition)
 
         def ready() -> int | None:
@@ -146,8 +152,8 @@ class Waits:
         return await self._engine.watch.until(ready, timeout, explain)
 
     async def wait_rebalances(self, group: str, count: int, timeout: float = TIMEOUT_S) -> int:
-        """Until there have been `count` rebalances since the start (see `rebalances`); how many
-        there were. Follow it with `wait_stable` to see the last one through."""
+        """Wait until there have been `count` rebalances since the start (see `rebalances`); returns
+        their number. Call `wait_stable` after it to wait for the end of the last one."""
 
         def ready() -> int | None:
             seen = self._engine.history.rebalances(group)
@@ -159,10 +165,10 @@ class Waits:
 
         return await self._engine.watch.until(ready, timeout, explain)
 
-    # What is, and what to say of it
+    # Conditions and their explanations
 
     def _settled(self, group: str) -> GroupDescription | None:
-        """The group, if all of it is durable."""
+        """The group, if everything known of it is durable, else None."""
         return self._engine.describe(group) if self._engine.rests(group) else None
 
     def _holder(self, group: str, topic: str, partition: int) -> str | None:

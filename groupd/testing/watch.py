@@ -1,7 +1,7 @@
 """Waiting for a condition without polling: conditions are looked at when something happens.
 
-They are evaluated at once, inside the notification, so that a state which lasts only until the
-next request is not missed.
+They are evaluated at once, inside the notification, so that a wait does not miss a state that lasts
+only until the next request.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from groupd.testing.errors import WaitTimeout
 T = TypeVar("T")
 
 TIMEOUT_S = 10.0
-"""How long waits wait unless they are told otherwise."""
+"""The timeout of a wait that does not set one."""
 
 
 class _Waiter(Generic[T]):
-    """One wait: `ready` gives None as long as it goes on."""
+    """One wait. `ready` returns None as long as the wait must go on."""
 
     __slots__ = ("future", "ready")
 
@@ -32,7 +32,7 @@ class _Waiter(Generic[T]):
             return
         try:
             result = self.ready()
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - it is raised in the task that waits
             self.future.set_exception(error)
             return
         if result is not None:
@@ -40,14 +40,15 @@ class _Waiter(Generic[T]):
 
 
 class Watch:
-    """Those who wait, on the broker's loop."""
+    """All waits on the broker's loop."""
 
     def __init__(self) -> None:
         self._waiters: list[_Waiter[object]] = []
         self._events: set[asyncio.Event] = set()
 
     def changed(self, *_: object) -> None:
-        """Something happened: whoever has waited for it goes on. Fits every listener."""
+        """Something has happened: look at every condition. It takes any arguments, so it can serve
+        as any listener."""
         for waiter in list(self._waiters):
             waiter.look()
         for event in self._events:
@@ -56,8 +57,8 @@ class Watch:
     async def until(
         self, ready: Callable[[], T | None], timeout_s: float, explain: Callable[[], str]
     ) -> T:
-        """The first result of `ready` that is not None. Raises WaitTimeout with what `explain`
-        says after `timeout_s` seconds of real time."""
+        """The first result of `ready` that is not None. Raises WaitTimeout, with the text of
+        `explain`, after `timeout_s` seconds of real time."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(ready, future)
         waiter.look()
@@ -76,8 +77,9 @@ class Watch:
         timeout_s: float,
         explain: Callable[[], str],
     ) -> T:
-        """As `until`, for a condition that has to read logs: it is looked at after something
-        happened, not within. `look` gets an event that it may have set by others, too."""
+        """The same as `until`, for a condition that has to read logs: it is looked at after
+        something has happened, not within the notification. `look` gets an event, which others may
+        set, too."""
         changed = asyncio.Event()
         self._events.add(changed)
         try:

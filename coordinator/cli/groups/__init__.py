@@ -1,1 +1,1 @@
-"""`groupd groups`: what groups there are, what they committed when, and how to bring it back."""
+"""`groupd groups`: which groups there are, what they committed and when, and how to restore it."""

@@ -1,4 +1,4 @@
-"""Questions to the admin port of a running daemon."""
+"""Requests to the admin port of a running daemon."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TIMEOUT_S = 10.0
 
 
 def get(admin: str, path: str) -> Any:
-    """The answer as plain data. What cannot be asked, and what is answered with an error, ends the
-    command with exit code 1 and one line."""
+    """The daemon's answer as plain data. If the daemon cannot be reached or answers with an error,
+    the command prints one line and ends with exit code 1."""
     host, port = real_port(admin, "--admin")
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:

@@ -1,6 +1,5 @@
-"""The commands of `groupd groups`: flags and help. The work is imported when a command runs, so
-that no other command waits for it.
-"""
+"""The commands of `groupd groups`: flags and help. The code that does the work is imported when a
+command runs, so that other commands do not wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`groupd groups events`: what happened to groups lately, as a running daemon remembers it."""
+"""`groupd groups events`: what happened in groups lately, as a running daemon remembers it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Key = tuple[str, int, int]
 
 
 def show_events(group: str | None, admin: str, *, follow: bool, as_json: bool, wide: bool) -> None:
-    """Oldest first. `follow`: until it is interrupted, whatever comes next, too."""
+    """Print the events, oldest first. `follow`: also print new events, until the user
+    interrupts."""
     with suppress(KeyboardInterrupt):
         _show(group, admin, follow, as_json, None if wide else output_width())
 
@@ -42,7 +43,7 @@ def _show(group: str | None, admin: str, follow: bool, as_json: bool, width: int
                 print(line)
         if not follow:
             break
-        # What the daemon has forgotten does not come again.
+        # Events that the daemon has forgotten will not come again, so their keys need not be kept.
         shown = {_key(event) for event in events}
         sys.stdout.flush()
         time.sleep(FOLLOW_S)
@@ -51,12 +52,14 @@ def _show(group: str | None, admin: str, follow: bool, as_json: bool, width: int
 
 
 def _key(event: Event) -> Key:
-    """Workers and a restarted daemon count from 0 again."""
+    """Tells events apart. The sequence number alone does not: each worker, and a daemon that was
+    restarted, counts from 0."""
     return event.get("group_id", ""), event["timestamp_ms"], event["sequence"]
 
 
 def event_text(event: Event) -> str:
-    """When, which group if that is told, what, who, why; then the details."""
+    """One line: the time, the group if the event names it, what happened, the member and the cause;
+    then the details."""
     parts = [show_time(event["timestamp_ms"])]
     parts += [event["group_id"]] if "group_id" in event else []
     parts.append(event["event"])

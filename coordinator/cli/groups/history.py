@@ -15,7 +15,7 @@ from groupd.coordinator.history.replay import changes
 
 
 class HistoryFilter(Struct, frozen=True):
-    """Which changes are shown; `until` is a TIME, as the log is read up to there only."""
+    """Which changes are shown. `until` is a TIME; the log is only read up to there."""
 
     topic: str | None
     partition: int | None
@@ -56,7 +56,7 @@ class HistoryFilter(Struct, frozen=True):
 def show_history(
     place: LogLocation, group_id: str, wanted: HistoryFilter, retention_ms: int, *, as_json: bool
 ) -> None:
-    """A line a change, as they are read: histories may be long."""
+    """Print one line for each change, while the log is read: a history may be long."""
 
     async def read() -> int:
         async with open_source(place, group_id) as source:

@@ -13,7 +13,7 @@ from groupd.coordinator.cli.groups.tables import output_width, table, wrapped
 from groupd.coordinator.cli.times import show_span
 
 NOT_COMMITTING_MS = 60_000
-"""A member with lag that has committed nothing for so long is pointed out."""
+"""A member with lag is pointed out if it has committed nothing for this long."""
 
 FACTS = (
     "group_id",
@@ -30,7 +30,7 @@ Shown = Mapping[str, Any]
 
 
 def list_groups(admin: str, as_json: bool, wide: bool) -> None:
-    """One row a group."""
+    """Print one row for each group."""
     groups = get(admin, "/groups")
     if as_json:
         for group in groups:
@@ -42,7 +42,8 @@ def list_groups(admin: str, as_json: bool, wide: bool) -> None:
 
 
 def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
-    """Plain facts, members, partitions with their offsets, and what the group waits for."""
+    """Print the group's facts, its members, its partitions with their offsets, and what it waits
+    for."""
     path = f"/groups/{quote(group, safe='')}"
     found, offsets = get(admin, path), get(admin, f"{path}/offsets")
     if as_json:
@@ -64,7 +65,7 @@ def describe(group: str, admin: str, as_json: bool, wide: bool) -> None:
 
 
 def _section(title: str, rows: list[dict[str, object]], wide: bool) -> None:
-    """A table; what no row has anything in would only make it wider."""
+    """Print a table, without the columns that are empty in every row."""
     if rows:
         columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)]
         print(f"\n{title}:")

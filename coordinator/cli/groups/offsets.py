@@ -1,4 +1,4 @@
-"""`groupd groups offsets`: what a group has committed, now or then."""
+"""`groupd groups offsets`: what a group has committed, now or at an earlier point."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show_offsets(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """By topic and partition; nothing on stdout when nothing was committed."""
+    """Print the offsets by topic and partition; nothing on stdout when nothing was committed."""
 
     async def read() -> tuple[str, GroupState]:
         async with open_source(place, group_id) as source:

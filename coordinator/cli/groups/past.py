@@ -1,4 +1,4 @@
-"""A point of a group's past, as the flags name it, and what the log can say about it."""
+"""Finds the point of a group's past that the flags name, and what the log can say about it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def now_ms() -> int:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """`work` to its end. What cannot be read or asked ends the command with exit code 1 and
-    one line; mistakes of the caller (UsageError) with 2."""
+    """Run `work` to its end. If something cannot be read or asked, the command prints one line and
+    ends with exit code 1. A UsageError passes, and ends it with exit code 2."""
     try:
         return asyncio.run(work)
     except (KafkaError, UnreadableLog, LogError) as error:
@@ -43,13 +43,13 @@ def fail(reason: str) -> NoReturn:
 
 
 def note(text: str) -> None:
-    """For people, beside the output."""
+    """Print a remark for people, on stderr."""
     print(f"groupd: {text}", file=sys.stderr)
 
 
 async def extent_at(source: GroupLog, group_id: str, at: str | None) -> Extent:
-    """`at`: TIME, None = the end of the log. Raises UsageError for a time that is before what
-    the log can still tell."""
+    """How far the log can answer. `at`: a TIME; None = the end of the log. Raises UsageError for a
+    time before the history that the log still has."""
     at_ms = None if at is None else parse_time(at, now_ms())
     extent = await survey(source.batches, source.start_offset, group_id, at_ms)
     earliest_ms = extent.earliest_ms

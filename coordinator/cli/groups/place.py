@@ -1,4 +1,4 @@
-"""Which log the flags name: that of a store, or that of a cluster."""
+"""Which log the flags name: the log of a store, or that of a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_DATA_DIR = Path("./groupd-data")
 
 
 class LogLocation(Struct, frozen=True):
-    """`bootstrap` None: a store."""
+    """A place with an offsets log. `bootstrap` None: the log of a store."""
 
     data_dir: Path
     store: str | None
@@ -20,7 +20,7 @@ class LogLocation(Struct, frozen=True):
 
 
 def place(data_dir: Path | None, store: str | None, bootstrap: str | None) -> LogLocation:
-    """Raises UsageError when more than one place is named."""
+    """The place that the flags name. Raises UsageError when they name more than one."""
     if bootstrap is not None and (data_dir is not None or store is not None):
         raise UsageError("--bootstrap reads from a cluster: leave --data-dir and --store out")
     return LogLocation(data_dir or DEFAULT_DATA_DIR, store, bootstrap)

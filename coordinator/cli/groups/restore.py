@@ -1,7 +1,7 @@
-"""`groupd groups restore`: writes a group's offsets of then back, through its coordinator.
+"""`groupd groups restore`: writes a group's earlier offsets back, through its coordinator.
 
-Nothing bypasses the coordinator: what is written goes out as OffsetCommit and OffsetDelete of an
-operator (no member, generation -1), which it refuses while the group has members.
+Nothing bypasses the coordinator: the offsets are sent as an operator's OffsetCommit and
+OffsetDelete (no member, generation -1), which the coordinator refuses while the group has members.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from groupd.coordinator.history.changes import CommittedOffset
 from groupd.coordinator.history.restore import Action, Current, RestoreStep, TopicNow, plan
 
 REQUEST_BYTES = 400_000
-"""Offsets of one OffsetCommit, so that its records fit one batch of the coordinator."""
+"""The size of the offsets in one OffsetCommit, so that their records fit into one batch of the
+coordinator."""
 
 _MEMBERLESS = ("Empty", "Dead")
 
@@ -38,7 +39,7 @@ def restore_group(
     as_json: bool,
     wide: bool,
 ) -> None:
-    """`stored` None: the history comes from the cluster, too."""
+    """Restore the group. `stored` None: the history is read from the cluster, too."""
     address = real_port(bootstrap, "--bootstrap")
 
     async def work() -> None:
@@ -110,7 +111,7 @@ def _offsets(steps: list[RestoreStep]) -> str:
 
 
 def _apply(coordinator: BlockingConnection, group_id: str, steps: list[RestoreStep]) -> None:
-    """Write, then ask what is committed now: only that counts."""
+    """Write the steps, then ask the coordinator what is committed now: only that counts."""
     failed: dict[calls.Place, int] = {}
     for part in _requests([step for step in steps if step.action is Action.COMMIT]):
         if failed:

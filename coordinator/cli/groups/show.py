@@ -1,4 +1,4 @@
-"""How groups, offsets and changes are shown: JSON lines for programs, text for people."""
+"""Shows groups, offsets and changes: as JSON lines for programs, as text for people."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _author_fields(author: Author) -> dict[str, Any]:
 
 
 def change_line(change: Change) -> str:
-    """One line: when, where, what, who, and where in the log."""
+    """One line: the time, the place, what changed, who changed it, and the offset in the log."""
     where = f"@{change.log_offset}"
     if isinstance(change, LoggedGroupEvent):
         facts = [change.member_id] if change.member_id else []

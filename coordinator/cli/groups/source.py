@@ -1,7 +1,6 @@
-"""Where a group's log is read from: the store itself, or any cluster that serves
-`__consumer_offsets`. Both are read-only, bounded by the end of the log at the start, and give
-batches one after the other.
-"""
+"""Where a group's log is read from: from the store itself, or from any cluster that serves
+`__consumer_offsets`. Both are only read, up to where the log ended at the start, and give batches
+in order."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ READ_BYTES = 4 * 1024 * 1024
 
 
 class GroupLog(Protocol):
-    """The log of the one partition that a group belongs to."""
+    """The log of the partition that a group belongs to."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +36,7 @@ class GroupLog(Protocol):
     def start_offset(self) -> int: ...
 
     def batches(self) -> AsyncIterator[bytes]:
-        """From the start; may be called again."""
+        """The batches from the start of the log; may be called again."""
         ...
 
 
@@ -88,7 +87,7 @@ class _StoreSource:
 
 
 def cluster_source(cluster: KafkaCluster, group_id: str) -> GroupLog:
-    """Raises KafkaError."""
+    """The group's log in a cluster. Raises KafkaError."""
     topic = cluster.topics([OFFSETS_TOPIC]).get(OFFSETS_TOPIC)
     if topic is None:
         raise KafkaError(f"the cluster has no {OFFSETS_TOPIC} yet: nobody has committed anything")
@@ -124,4 +123,4 @@ class _ClusterSource:
                     yield payload
                     offset = header.next_offset
             if offset == before:
-                return  # what was left is compacted away
+                return  # the rest has been compacted away

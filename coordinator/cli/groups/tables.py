@@ -1,4 +1,4 @@
-"""Tables for people: they fit a width, and what is too long for its column is cut in the middle,
+"""Tables for people. They fit a width; a text that is too long for its column is cut in the middle,
 where ids differ least."""
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 WIDTH = 120
-"""Width of a table that is not printed to a terminal."""
+"""The width of a table that is not printed to a terminal."""
 
 GAP = "   "
 LEAST = 8
-"""No column becomes narrower."""
+"""No column becomes narrower than this."""
 CUT = ".."
 INDENT = " " * 4
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, wide: bool = False) -> None:
-    """Print a header, a rule and the rows. Numbers stand right. `wide`: nothing is cut."""
+    """Print a header, a rule and the rows. Numbers are aligned right. `wide`: nothing is cut."""
     shown = [[_one_line(cell) for cell in row] for row in rows]
     for line in drawn(columns, shown, None if wide else output_width()):
         print(line)
 
 
 def output_width() -> int:
-    """Columns of the terminal, or `WIDTH`."""
+    """The number of columns of the terminal, or `WIDTH` without one."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
 
 
@@ -51,20 +51,21 @@ def cut(text: str, width: int) -> str:
 
 
 def wrapped(line: str, width: int | None) -> list[str]:
-    """A line as several ones that fit; `width` None: as it is. What is broken goes on indented."""
+    """The line, wrapped to `width`; further lines are indented. `width` None: not wrapped."""
     if width is None:
         return [line]
     return textwrap.wrap(line, width, subsequent_indent=INDENT, break_on_hyphens=False)
 
 
 def _fitted(wanted: list[int], width: int) -> list[int]:
-    """The widest columns give way first, down to `LEAST`."""
+    """Column widths that fit into `width`: the widest columns become narrower first, down to
+    `LEAST`."""
     cap = max(wanted, default=0)
     while cap > LEAST and sum(min(one, cap) for one in wanted) > width:
         cap -= 1
     widths = [min(one, cap) for one in wanted]
     for index, one in enumerate(wanted):
-        # What the last step took too much.
+        # Give back the characters that the last step took too many.
         spare = width - sum(widths)
         if spare > 0:
             widths[index] = min(one, widths[index] + spare)

@@ -1,4 +1,4 @@
-"""The requests that the command line makes, each in one version."""
+"""The requests that the command line makes; each is made in one fixed version."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TopicMetadata(Struct, frozen=True):
 
 
 class ClusterMetadata(Struct, frozen=True):
-    """`brokers`: node id -> host and port."""
+    """A cluster's brokers and topics. `brokers`: node id -> (host, port)."""
 
     brokers: Mapping[int, tuple[str, int]]
     topics: Mapping[str, TopicMetadata]
@@ -51,7 +51,7 @@ class OffsetAnswer(Struct, frozen=True):
 
 
 def error_name(code: int) -> str:
-    """As Kafka spells it; unknown codes as numbers."""
+    """The error's name in Kafka; an unknown code as a number."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -59,7 +59,8 @@ def error_name(code: int) -> str:
 
 
 def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> ClusterMetadata:
-    """None: of all topics. Topics that do not exist are absent; none is created."""
+    """The cluster's brokers and topics; None = all topics. Topics that do not exist are absent;
+    none is created."""
 
     def write(writer: Writer) -> None:
         if topics is None:
@@ -75,7 +76,7 @@ def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> Cl
     def partition(reader: Reader) -> PartitionMetadata:
         error, index, leader = reader.int16(), reader.int32(), reader.int32()
         reader.int32()
-        for _ in range(3):  # replicas, in sync, offline
+        for _ in range(3):  # replicas, in-sync replicas, offline replicas
             reader.int32_array()
         reader.end()
         return PartitionMetadata(error, index, leader)
@@ -111,7 +112,7 @@ def metadata(connection: BlockingConnection, topics: Sequence[str] | None) -> Cl
 
 
 def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str, int]:
-    """Host and port of the group's coordinator."""
+    """The host and port of the group's coordinator."""
 
     def write(writer: Writer) -> None:
         writer.string(group_id)
@@ -131,7 +132,7 @@ def find_coordinator(connection: BlockingConnection, group_id: str) -> tuple[str
 
 
 def group_states(connection: BlockingConnection) -> dict[str, str]:
-    """State by group id, of the groups that this broker coordinates."""
+    """The state by group id, for the groups that this broker coordinates."""
 
     def write(writer: Writer) -> None:
         writer.array_length(0)
@@ -157,7 +158,8 @@ def group_states(connection: BlockingConnection) -> dict[str, str]:
 def list_offsets(
     connection: BlockingConnection, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
-    """Offsets of `timestamp` (EARLIEST or LATEST); partitions that fail are absent."""
+    """The offsets for `timestamp` (EARLIEST or LATEST) by partition; partitions that fail are
+    absent."""
 
     def write(writer: Writer) -> None:
         def partition(place: Place) -> None:
@@ -189,7 +191,7 @@ def list_offsets(
 def fetch(
     connection: BlockingConnection, topic: str, partition: int, offset: int, max_bytes: int
 ) -> bytes:
-    """Batches from the one that holds `offset` on; the last one may be cut off."""
+    """The batches from the one that holds `offset` on; the last one may be cut off."""
 
     def write(writer: Writer) -> None:
         for value in (-1, 1000, 1, max_bytes):
@@ -224,7 +226,8 @@ def fetch(
 def commit_offsets(
     connection: BlockingConnection, group_id: str, offsets: Mapping[Place, OffsetAnswer]
 ) -> dict[Place, int]:
-    """Commit as an operator does: no member, generation -1. Error codes by partition."""
+    """Commit as an operator does: no member, generation -1. Returns an error code for each
+    partition."""
 
     def write(writer: Writer) -> None:
         def partition(place: Place) -> None:
@@ -248,7 +251,7 @@ def commit_offsets(
 
 
 def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, OffsetAnswer]:
-    """Everything that the group has committed."""
+    """Everything that the group has committed, by partition."""
 
     def write(writer: Writer) -> None:
         writer.string(group_id)
@@ -277,7 +280,7 @@ def fetch_offsets(connection: BlockingConnection, group_id: str) -> dict[Place, 
 def delete_offsets(
     connection: BlockingConnection, group_id: str, places: Sequence[Place]
 ) -> dict[Place, int]:
-    """Error codes by partition."""
+    """Delete the offsets. Returns an error code for each partition."""
 
     def write(writer: Writer) -> None:
         writer.string(group_id)
@@ -296,7 +299,7 @@ def delete_offsets(
 def _write_places(
     writer: Writer, places: Sequence[Place], partition: Callable[[Place], None]
 ) -> None:
-    """[topic, [partition]] in the older encoding."""
+    """Write [topic, [partition]] in the older encoding."""
     by_topic: dict[str, list[Place]] = {}
     for place in places:
         by_topic.setdefault(place[0], []).append(place)

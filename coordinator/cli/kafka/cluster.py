@@ -1,4 +1,4 @@
-"""A cluster of brokers: which one leads a partition or coordinates a group."""
+"""A cluster of brokers, and which of them leads a partition or coordinates a group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USED = (
 
 
 class KafkaCluster:
-    """Context manager. Connections are made when they are needed and kept."""
+    """A context manager. Connections are opened when they are first needed, and then kept."""
 
     def __init__(self, host: str, port: int) -> None:
         self._bootstrap = (host, port)
@@ -56,7 +56,7 @@ class KafkaCluster:
         return self.at(calls.find_coordinator(self.any(), group_id))
 
     def topics(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
-        """Those that exist."""
+        """The topics that exist, of those that are asked for."""
         return calls.metadata(self.any(), names).topics
 
     def leader(self, topic: str, partition: int) -> BlockingConnection:
@@ -68,7 +68,8 @@ class KafkaCluster:
         raise KafkaError(f"{topic}-{partition} has no leader now")
 
     def bounds(self, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
-        """First offset and end of partitions; those that cannot be asked are absent."""
+        """The first offset and the end of partitions; a partition that cannot be asked is
+        absent."""
         wanted = set(places)
         found = calls.metadata(self.any(), sorted({topic for topic, _ in wanted}))
         by_leader: dict[int, list[Place]] = {}

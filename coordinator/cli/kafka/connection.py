@@ -1,7 +1,7 @@
 """One connection to a broker: frames, headers, and the versions that both sides know.
 
-Every call names one fixed version, which Kafka has since 2.8 and still has in 4.x, so there is
-nothing to negotiate; that the broker has it is checked once, when the connection is made.
+Every call uses one fixed version, which Kafka has since 2.8 and still has in 4.x, so nothing is
+negotiated. The connection checks once, when it is opened, that the broker has these versions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class KafkaError(Exception):
-    """No answer, or one that means no; `str()` is one line."""
+    """The broker did not answer, or refused; `str()` is one line."""
 
 
 class Call(NamedTuple):
-    """An API in the one version that is used here."""
+    """An API in the one version that the command line uses."""
 
     key: int
     version: int
@@ -37,7 +37,8 @@ class Call(NamedTuple):
 
 
 class BlockingConnection:
-    """Context manager; not for several threads. `calls`: what will be used of the broker."""
+    """A connection, as a context manager; only one thread may use it. `calls`: the APIs that will
+    be used."""
 
     def __init__(
         self, host: str, port: int, calls: tuple[Call, ...] = (), timeout_s: float = 30.0

@@ -1,4 +1,4 @@
-"""`groupd log consume`: copy the offsets log of a running cluster."""
+"""`groupd log consume`: copies the offsets log of a running cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A copy of a running cluster's offsets log, as segment files.
+"""Copies a running cluster's offsets log into segment files.
 
-Batches are copied byte by byte as Fetch serves them, markers and aborted transactions included, up
-to the end that each partition has when its turn comes.
+Batches are copied byte by byte as Fetch serves them, with markers and aborted transactions. Of each
+partition, everything is copied up to the end that it has when its copying begins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ FETCH_BYTES = 8 * 1024 * 1024
 
 
 def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
-    """(partitions, batches, records) that were copied. Raises KafkaError, LogToolError."""
+    """Copy the log; returns the numbers of (partitions, batches, records). Raises KafkaError,
+    LogToolError."""
     topics = calls.metadata(cluster.any(), None).topics
     offsets = topics.get(OFFSETS_TOPIC)
     if offsets is None or not offsets.partitions:
@@ -39,7 +40,7 @@ def copy_log(cluster: KafkaCluster, target: Path) -> tuple[int, int, int]:
         }
         for topic in sorted(topics.values(), key=lambda topic: topic.name)
     }
-    # What `import --create-topics` wants to know and the log does not say.
+    # `import --create-topics` needs this, and the log does not say it.
     (target / TOPICS_FILE).write_text(json.dumps(known, indent=1) + "\n")
     return len(offsets.partitions), batches, records
 

@@ -1,4 +1,4 @@
-"""`groupd log dump`: print the records of the offsets log."""
+"""`groupd log dump`: prints the records of the offsets log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def dump(
         run(_dump(path, place, store, groups, partitions, (from_time, to_time), types, output))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has seen enough. Python must not fail again when it flushes at its end.
+        # The reader of our output has closed it. Python must not fail again when it flushes at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

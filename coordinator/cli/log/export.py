@@ -1,4 +1,4 @@
-"""`groupd log export`: write the offsets log as Kafka's segment files."""
+"""`groupd log export`: writes the offsets log as Kafka's segment files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`groupd log import`: bring groups and offsets in from another cluster."""
+"""`groupd log import`: brings in groups and offsets from another cluster."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ async def _import(
 async def _target(
     url: str | None, data_dir: Path, dry_run: bool
 ) -> AsyncIterator[tuple[Target | None, States]]:
-    """The store, locked; for a dry run a reader of it, or None when there is no store."""
+    """The store, locked; for a dry run only a reader, or None when there is no store yet."""
     from groupd.storage.open import create_reader, create_store, database_file
 
-    reader = create_reader(url, data_dir)  # refuses what does not outlive this process
+    reader = create_reader(url, data_dir)  # refuses a store in memory
     if not dry_run:
         store = create_store(url, data_dir)
         await store.start()
@@ -131,7 +131,7 @@ async def _no_states(_: Sequence[str]) -> Mapping[str, LogState]:
 
 
 def report(plan: ImportPlan, dry_run: bool) -> list[str]:
-    """What happened, or would."""
+    """Lines that say what the import did, or would do."""
     tally = plan.tally
     verb = "would import" if dry_run else "imported"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.groups.items()))

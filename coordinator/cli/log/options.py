@@ -1,4 +1,5 @@
-"""What the commands of `groupd log` share: where a log is, and errors as usage errors."""
+"""What the commands of `groupd log` share: the flags for the place of a log, and how errors are
+shown."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ GroupsOption = Annotated[
 
 
 def where(data_dir: Path | None, store: str | None, path: Path | None = None) -> Path:
-    """The data directory that is meant. Raises UsageError when two places are named."""
+    """The data directory that the flags name. Raises UsageError when they name two places."""
     named = [
         flag
         for flag, value in (("PATH", path), ("--data-dir", data_dir), ("--store", store))
@@ -54,7 +55,7 @@ def where(data_dir: Path | None, store: str | None, path: Path | None = None) ->
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; what stops a tool becomes one line and exit code 2."""
+    """Run `work` to its end. An error that stops the tool becomes one line and exit code 2."""
     from groupd.coordinator.logtools.errors import LogToolError
     from groupd.storage.log import LogError
 
@@ -63,7 +64,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except (LogToolError, LogError) as error:
         raise UsageError(str(error)) from None
     except BrokenPipeError:
-        raise  # nobody reads on: that is for the command
+        raise  # the command handles that its output was closed
     except OSError as error:
         raise UsageError(f"{error.filename or 'system'}: {error.strerror}") from None
 

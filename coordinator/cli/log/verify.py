@@ -1,4 +1,4 @@
-"""`groupd log verify`: look for damage in a store or in segment files."""
+"""`groupd log verify`: looks for damage in a store or in segment files."""
 
 from __future__ import annotations
 
