@@ -2,8 +2,8 @@
 
 Kafka calls it the append callback. Memory has changed before the append, so a failure is mended
 here and not rolled back (docs/spec/classic-group.md#5, last column). A failed PreparingRebalance ->
-Empty record needs nothing: memory keeps the new generation, and the shell answers a waiting
-LeaveGroup with the error.
+Empty record needs nothing: memory keeps the new generation, and the shard's runtime answers a
+waiting LeaveGroup with the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from groupd.protocol.messages.classic_group import JoinGroupReply, SyncGroupRepl
 def appended(
     state: ShardState, completion: Completion, error: AppendError | None, now: Instant
 ) -> Outcome:
-    """`completion.owner` is `completions.OWNER`. All answers are urgent: what they rest on is
+    """`completion.owner` is `operation.OWNER`. All answers are urgent: what they rest on is
     durable, or known to have failed. A group that has gone since is left alone."""
     assert completion.owner == OWNER
     done: GroupCreated | LeaderSynced | StaticReplaced = completion.data

@@ -56,7 +56,7 @@ def handle(
     request: ConsumerGroupHeartbeatRequest,
     now: Instant,
 ) -> Outcome:
-    """One heartbeat that has passed the front-end checks (rows 1-10).
+    """One heartbeat that has passed the front-end checks (docs/spec/consumer-group.md#V1 to #V10).
 
     Raises ApiError. An assignor's failure comes as an outcome instead, without records and with
     the event that tells the operator what was wrong; clients see UNKNOWN_SERVER_ERROR.

@@ -68,7 +68,8 @@ class Resolved(Struct, frozen=True):
 def check_size(
     group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int
 ) -> None:
-    """Rule 12: a full group takes neither a new member nor a new instance."""
+    """A full group takes neither a new member nor a new instance
+    (docs/spec/consumer-group.md#V12)."""
     if len(group.members) < max_size or member_id in group.members:
         return
     if instance_id is None or instance_id not in group.static_members:
@@ -81,7 +82,8 @@ def check_size(
 def resolve(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
 ) -> Resolved:
-    """Rules 13-16. `member_id` is the request's, or the one generated for it."""
+    """The member that a heartbeat means (docs/spec/consumer-group.md#V13, #V14, #V15, #V16).
+    `member_id` is the request's, or the one generated for it."""
     if request.instance_id is not None:
         return _resolve_static(group, member_id, request.instance_id, request)
     member = group.members.get(member_id)
@@ -126,7 +128,8 @@ def replacement(group: ConsumerGroup, owner: ConsumerGroupMember, member_id: str
 
 
 def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """Rule 15: the instance must be known and belong to this member id."""
+    """The instance must be known and belong to this member id
+    (docs/spec/consumer-group.md#V15)."""
     owner = group.static_member(instance_id)
     if owner is None:
         raise ApiError(
@@ -144,8 +147,8 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
 def check_epoch(
     member: ConsumerGroupMember, received: int, owned: tuple[TopicPartitions, ...] | None
 ) -> None:
-    """Rule 16. The previous epoch passes for a client that missed a reply, if it owns nothing
-    that it was not given."""
+    """docs/spec/consumer-group.md#V16. The previous epoch passes for a client that missed a reply,
+    if it owns nothing that it was not given."""
     epoch = member.member_epoch
     if received in (0, epoch):
         return

@@ -13,28 +13,16 @@ from groupd.protocol.messages.consumer_group import (
 from groupd.protocol.primitives import Reader, Writer
 from groupd.protocol.wire.registry import api, code_and_message
 
-# What follows the member epoch when nothing has changed: every field null, the timeout -1, no
-# tagged fields. Settled members send nothing else, so it is worth one comparison.
-_UNCHANGED = (
-    b"\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00",
-    b"\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00\x00",
-)
 # Throttle time (always 0) and error; member epoch and heartbeat interval.
 _HEAD = Struct(">4xh")
 _EPOCH_AND_INTERVAL = Struct(">ii")
 
 
 def read(reader: Reader) -> ConsumerGroupHeartbeatRequest:
-    group_id = reader.string()
-    member_id = reader.string()
-    member_epoch = reader.int32()
-    if reader.data[reader.at :] == _UNCHANGED[reader.version]:
-        reader.at = len(reader.data) - 1
-        return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch)
     return ConsumerGroupHeartbeatRequest(
-        group_id,
-        member_id,
-        member_epoch,
+        reader.string(),
+        reader.string(),
+        reader.int32(),
         instance_id=reader.nullable_string(),
         rack_id=reader.nullable_string(),
         rebalance_timeout_ms=reader.int32(),
