@@ -1,5 +1,5 @@
 """What the end of the log shows about a group: partitions that stand still, a skewed assignment,
-offsets about to expire, work that nobody does."""
+offsets about to expire, and partitions that no member reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checkup(
     ends: Mapping[NamedPlace, int],
     now_ms: int,
 ) -> Iterator[Row]:
-    """Rows of `findings`."""
+    """The rows of `findings` about one group."""
     if group is not None and group.members:
         yield from _stuck(group, offsets, limits, ends, now_ms)
         yield from _skew(group, limits, now_ms)
@@ -66,7 +66,8 @@ def _stuck(
 
 
 def _skew(group: GroupState, limits: Thresholds, now_ms: int) -> Iterator[Row]:
-    """Of members that subscribe to the same; by number of partitions."""
+    """A skewed assignment, measured by number of partitions. Only for members with equal
+    subscriptions."""
     if not group.is_homogeneous() or not group.target or len(group.members) < 2:
         return
     loads = {one: len(group.target_of.get(one, ())) for one in group.members}
@@ -152,7 +153,7 @@ def _empty_with_lag(
 def _expiry(
     group_id: str, group: GroupState | None, offsets: Offsets, limits: Thresholds, now_ms: int
 ) -> Iterator[Row]:
-    """As the coordinator's sweep would decide, see docs/pipeline-jobs.md."""
+    """Offsets that the coordinator's sweep would soon remove, see docs/pipeline-jobs.md."""
     subscribed = None if group is None or not group.members else _subscribed(group)
     if group is not None and group.members and subscribed is None:
         return
@@ -196,7 +197,8 @@ def _expires_ms(group: GroupState | None, committed: Committed, limits: Threshol
 
 
 def _subscribed(group: GroupState) -> frozenset[str] | None:
-    """Topics that somebody subscribes to; None if that is not known (a client's own format)."""
+    """The topics that any member subscribes to; None if the subscriptions are in a client's own
+    format."""
     if group.protocol == CLASSIC and group.protocol_type != "consumer":
         return None
     return frozenset().union(*(group.subscription_of(one) for one in group.members.values()))

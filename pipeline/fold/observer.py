@@ -1,4 +1,5 @@
-"""What the fold tells those who make more of it than the tables of members and rebalances."""
+"""What the fold reports to observers, which make tables other than those of members and
+rebalances."""
 
 from __future__ import annotations
 
@@ -8,31 +9,33 @@ from groupd.pipeline.fold.state import GroupState, Life, Rebalance
 
 
 class FoldObserver:
-    """Base whose methods do nothing. Groups are shown as they are at that point, not to change."""
+    """A base class whose methods do nothing. Observers see each group in its present state and must
+    not change it."""
 
     def life_ended(self, group: GroupState, life: Life, at_ms: int, ending: Ending) -> None:
-        """`life` is not among the members any more."""
+        """`life` is no longer among the members."""
 
     def baseline(self, group: GroupState) -> None:
-        """A target is there that no rebalance is known of: the history begins with it."""
+        """There is a target without a known rebalance: the log begins with it."""
 
     def rebalance_opened(self, group: GroupState, rebalance: Rebalance) -> None:
-        """It begins; its triggers and members are known."""
+        """A rebalance begins; its triggers and members are known."""
 
     def target_installed(self, group: GroupState, rebalance: Rebalance) -> None:
-        """`group.target` is the new one, `group.changed` the owners before."""
+        """`group.target` is the new target, `group.changed` has the former owners."""
 
     def rebalance_over(self, group: GroupState, rebalance: Rebalance) -> None:
-        """Its row is written."""
+        """The row of the rebalance is written."""
 
     def committed(self, group: GroupState | None, entry: FoldEntry, holder: Life | None) -> None:
-        """An offset record of any kind; `holder`: whose partition it is, by the log."""
+        """An offset record of any kind. `holder`: the member that holds the partition, as the log
+        tells it."""
 
     def transaction_ended(self, entry: FoldEntry) -> None:
-        """A marker."""
+        """The marker of a transaction."""
 
     def group_deleted(self, group_id: str) -> None:
-        """The group's own tombstone."""
+        """The tombstone of the group itself."""
 
     def finished(self, groups: dict[str, GroupState]) -> None:
         """The log partition is over."""

@@ -1,4 +1,5 @@
-"""Rebalances from their trigger to their end: what they moved, and how long it was nobody's."""
+"""Follows rebalances from their trigger to their end: which partitions each one moved, and how long
+those had no owner."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ PRIORITY = (
     "follow-up",
     "unknown",
 )
-"""Of triggers that come together the first one gives its name."""
+"""Triggers in order of importance: of several at once, the first in this list names the
+rebalance."""
 
 _WORDS = {
     "conversion": "came along from the other protocol",
@@ -70,8 +72,8 @@ def open_rebalance(
     epoch: int,
     causes: Iterable[tuple[str, str]],
 ) -> Rebalance:
-    """The next one of a group; the one before, if still under way, is superseded by it.
-    `causes`: triggers, each with a member or ""."""
+    """Begins the next rebalance of a group. It supersedes the one before, if that is not over yet.
+    `causes`: triggers, each with a member id or ""."""
     causes = sorted(dict.fromkeys(causes), key=lambda cause: PRIORITY.index(cause[0]))
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "superseded")
@@ -99,7 +101,7 @@ def open_rebalance(
 
 
 def _why(causes: Iterable[tuple[str, str]]) -> str:
-    """In words: `a, b joined; topics changed`."""
+    """The causes in words: `a, b joined; topics changed`."""
     by_trigger: dict[str, list[str]] = {}
     for trigger, member_id in causes:
         by_trigger.setdefault(trigger, []).append(member_id)
@@ -127,9 +129,9 @@ def _flapping(tracker: Tracker, group: GroupState, at_ms: int) -> tuple[str, ...
 
 
 def install(tracker: Tracker, group: GroupState, at_ms: int) -> None:
-    """The new target is complete: take down what it moves. `group.changed` has the owners
-    before. Without an open rebalance (the beginning of a history, a conversion) it is a
-    baseline."""
+    """Called when the new target is complete: notes which partitions it moves. `group.changed` has
+    the former owners. If no rebalance is open (at the beginning of a log, after a conversion) the
+    target is a baseline."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is not None:
         group.changed.clear()
@@ -153,7 +155,7 @@ def install(tracker: Tracker, group: GroupState, at_ms: int) -> None:
 def _move(tracker: Tracker, group: GroupState, place: Place, now: dict[str, Life]) -> Move | None:
     before, after = group.changed[place], group.target.get(place)
     if before is not None and after is not None and before.key == after.key:
-        return None  # a static member under a new id
+        return None  # the same static member under a new id
     if before is None and after is None:
         return None
     kind = "moved" if before and after else ("gained" if after else "lost")
@@ -169,7 +171,8 @@ def _could_keep(tracker: Tracker, group: GroupState, place: Place, life: Life | 
 
 
 def _await(tracker: Tracker, group: GroupState, rebalance: Rebalance, move: Move) -> None:
-    """From now on `Tracker.hold` notes when the new owner gets it."""
+    """Marks the move as awaited, so that `Tracker.hold` notes when the new owner gets the
+    partition."""
     earlier = group.awaiting.pop(move.place, None)
     if earlier is not None:
         _taken(tracker, group, earlier[0])
@@ -177,13 +180,13 @@ def _await(tracker: Tracker, group: GroupState, rebalance: Rebalance, move: Move
         return
     holding = group.holders.get(move.place)
     if holding is not None and holding.owner.key == move.after.key:
-        return  # it never let go of it
+        return  # the new owner never gave it up
     group.awaiting[move.place] = (rebalance, move)
     rebalance.untaken += 1
 
 
 def taken(tracker: Tracker, group: GroupState, places: set[Place]) -> None:
-    """Members have got these places: moves that waited for it are done."""
+    """Members have got these places, so the moves that waited for them are done."""
     for place in places:
         found = group.awaiting.get(place)
         if found is not None and found[1].taken_ms is not None:
@@ -200,7 +203,7 @@ def _taken(tracker: Tracker, group: GroupState, rebalance: Rebalance) -> None:
 def _measure(
     tracker: Tracker, group: GroupState, rebalance: Rebalance, now: dict[str, Life]
 ) -> None:
-    """The least that a balanced result would have moved."""
+    """Computes the fewest moves that a balanced result would have needed."""
     loads = {key: len(group.target_of.get(one.member_id, ())) for key, one in now.items()}
     for move in rebalance.moves:
         if move.after is not None and move.after.key in loads:
@@ -243,7 +246,8 @@ def _moves_of_uniform(
 
 
 def complete_if_stable(tracker: Tracker, group: GroupState, at_ms: int) -> None:
-    """Everybody who is there is at the group epoch with nothing to give up or to wait for."""
+    """Completes the rebalance if every present member is at the group epoch and has no partition to
+    revoke or to wait for."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.target_ms is None:
         return
@@ -254,14 +258,15 @@ def complete_if_stable(tracker: Tracker, group: GroupState, at_ms: int) -> None:
 
 
 def _is_late(group: GroupState, life: Life, rebalance: Rebalance) -> bool:
-    """It has not heard of the rebalance yet, or is giving partitions up."""
+    """Whether the member does not know of the rebalance yet, or still revokes partitions."""
     if life.state == AWAY or life.member_id in group.joined_since:
         return False
     return life.state == REVOKING or life.epoch is None or life.epoch < rebalance.epoch
 
 
 def over(tracker: Tracker, group: GroupState, rebalance: Rebalance, status: str) -> None:
-    """It ends. A superseded one's row waits until its partitions have been taken, or moved on."""
+    """Ends a rebalance. The row of a superseded one waits until its partitions are taken or moved
+    on."""
     rebalance.status = status
     if group.rebalance is rebalance:
         group.rebalance = None
@@ -278,7 +283,7 @@ def over(tracker: Tracker, group: GroupState, rebalance: Rebalance, status: str)
 
 
 def close(tracker: Tracker, group: GroupState) -> None:
-    """The end of the log."""
+    """Ends the rebalances of a group at the end of the log."""
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "unfinished")
     seen: dict[int, Rebalance] = {id(one): one for one, _ in group.awaiting.values()}

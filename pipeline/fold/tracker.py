@@ -1,6 +1,6 @@
 """Lives of members and ownership of partitions: the steps that both protocols share.
 
-Changes the live state and writes a row whenever an interval is over.
+They change the live state and write a row when an interval ends.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tracker:
     def enter(
         self, group: GroupState, life: Life, entry: FoldEntry, epoch: int, state: str
     ) -> None:
-        """A member has an epoch and a state, maybe the same ones."""
+        """A record shows the member with this epoch and state, which may be the same as before."""
         if (life.epoch, life.state) == (epoch, state):
             return
         if life.epoch is not None:
@@ -69,7 +69,7 @@ class Tracker:
         life.state_since_ms, life.state_offset = entry.at_ms, entry.offset
 
     def depart(self, group: GroupState, member_id: str, at_ms: int) -> None:
-        """Its records are gone; `flush` or a successor will end it."""
+        """The member's records are removed; `flush` or a successor will end its life."""
         life = group.members.pop(member_id, None)
         if life is not None:
             group.settled.discard(member_id)
@@ -78,13 +78,13 @@ class Tracker:
             group.departing_ms = at_ms
 
     def flush(self, group: GroupState) -> None:
-        """The operation is over in which members departed: end them."""
+        """Ends the members that departed, once the operation is over in which they did."""
         for life in group.departing.values():
             self.end(group, life, group.departing_ms, None)
         group.departing.clear()
 
     def end(self, group: GroupState, life: Life, at_ms: int, ending: Ending | None) -> None:
-        """`ending` None: found out here."""
+        """Ends a life. With `ending` None this method finds the reason out."""
         ending = ending or ending_of(life, at_ms, self.settings)
         by = "removed" if ending.successor is None else ending.by
         for place in sorted(life.held()):
@@ -102,7 +102,7 @@ class Tracker:
     def succeed(
         self, group: GroupState, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
     ) -> Life:
-        """Another life in the place of a departed one; it holds nothing yet."""
+        """Begins a life in the place of a departed one; it holds no partitions yet."""
         words = f"instance {old.instance_id} came back as another member"
         if by != REPLACED:
             words = f"the group speaks the {group.protocol} protocol now"
@@ -126,7 +126,7 @@ class Tracker:
     def hold(self, group: GroupState, place: Place, life: Life, entry: FoldEntry) -> None:
         before = group.holders.get(place)
         if before is not None:
-            # Only a client-side assignor gives a partition to two: the later one counts.
+            # Only a client-side assignor gives a partition to two members: the later one counts.
             loser = group.members.get(before.owner.member_id)
             self._ownership_row(group, place, before, loser, entry.at_ms, "revoked")
         group.holders[place] = Holding(life.owner, entry.at_ms, entry.offset, life.epoch)
@@ -154,7 +154,7 @@ class Tracker:
         assigned: set[Place],
         pending: set[Place],
     ) -> None:
-        """What a member holds from now on."""
+        """Sets what a member holds from now on."""
         before, after = life.held(), assigned | pending
         for place in sorted(before - after):
             self.release(group, place, life, entry.at_ms, "revoked")
@@ -170,7 +170,7 @@ class Tracker:
     # Rows
 
     def close(self, group: GroupState) -> None:
-        """The end of the log: what is still going on, with open ends."""
+        """Writes the rows of what still goes on at the end of the log, with open ends."""
         self.flush(group)
         for member_id in sorted(group.members):
             life = group.members[member_id]
@@ -186,7 +186,7 @@ class Tracker:
         if life.state == AWAY and until_ms is not None:
             life.away_ms += until_ms - life.state_since_ms
         if until_ms == life.state_since_ms:
-            return  # nobody could see it
+            return  # it began and ended at the same instant
         self.facts.add(
             "member_epochs",
             {

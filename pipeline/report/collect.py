@@ -1,4 +1,5 @@
-"""From the tables of the jobs to a `Report`: what is ranked high, bounded while still in Spark."""
+"""Turns the tables of the jobs into a `Report`. Rows are ranked and limited in Spark, before they
+are collected."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ TABLES = (
     "health",
     "findings",
 )
-"""Results of the jobs progress, members, rebalances and health."""
+"""The tables that are read: results of the jobs progress, members, rebalances and health."""
 
 FINDINGS_MAX = 300
 REWINDS_MAX = 100
@@ -37,7 +38,7 @@ _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
 
 class ReportExtent(Struct, frozen=True):
-    """The time of a report, in windows of `progress`."""
+    """The time that a report covers, in windows of `progress`."""
 
     start_ms: int
     end_ms: int
@@ -58,7 +59,8 @@ def collect_report(
     step_ms: int,
     limits: ReportLimits = DEFAULT_LIMITS,
 ) -> Report:
-    """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
+    """The report. `tables`: those of `TABLES`. `step_ms`: the window with which `progress` was
+    made."""
     extent = _extent(tables, step_ms)
     rows, left_out = _group_rows(tables, extent, limits)
     findings = [*_findings(tables["findings"]), *_rewinds(tables["progress_findings"])]
@@ -98,7 +100,7 @@ def _sum(frame: DataFrame, column: str) -> int:
 
 
 def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> ReportExtent:
-    """From the first to the last thing that any table knows, in whole windows."""
+    """The time from the first to the last instant in any table, in whole windows."""
     found: list[int] = []
     for name, columns in (
         ("progress", ("window_start", "window_end")),
@@ -117,7 +119,7 @@ def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> ReportExtent:
 def _group_rows(
     tables: Mapping[str, DataFrame], extent: ReportExtent, limits: ReportLimits
 ) -> tuple[list[GroupRow], int]:
-    """Groups by rank of their findings, then by lag; and how many did not fit."""
+    """Groups ranked by their findings, then by lag; and how many did not fit."""
     lag = (
         tables["progress"]
         .groupBy("group", "window_start")
@@ -167,7 +169,7 @@ def _group_row(row: Row, rank: int, trends: Mapping[str, Sequence[float | None]]
 def _trends(
     progress: DataFrame, extent: ReportExtent, groups: Sequence[str]
 ) -> dict[str, list[float | None]]:
-    """Of the lag, in few steps."""
+    """The course of the lag by group, in a few steps."""
     step = -(-extent.steps // _TREND_STEPS)
     at = ((f.unix_millis("window_start") - extent.start_ms) / (extent.step_ms * step)).cast("int")
     found = (
@@ -187,7 +189,7 @@ def _trends(
 
 
 def _findings(frame: DataFrame) -> list[ReportFinding]:
-    """The worst ones."""
+    """The worst findings."""
     order = f.when(f.col("severity") == "critical", 0).when(f.col("severity") == "warning", 1)
     rows = (
         frame.select(
@@ -224,8 +226,8 @@ def _finding(row: Row) -> ReportFinding:
 
 
 def _rewinds(frame: DataFrame) -> list[ReportFinding]:
-    """Not wrong as such, but worth knowing: the farthest ones, one for all partitions that went
-    back at the same time by the same hand."""
+    """Offsets that went back: not wrong as such, but worth knowing. The farthest ones, with one
+    entry for all partitions that the same author moved back at the same time."""
     one = (
         frame.where(f.col("finding") == REWOUND)
         .groupBy("group", "from_time", f.coalesce("actor", f.lit("")).alias("actor"), "evidence")
