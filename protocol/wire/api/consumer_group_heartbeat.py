@@ -13,13 +13,13 @@ from groupd.protocol.messages.consumer_group import (
 from groupd.protocol.primitives import Reader, Writer
 from groupd.protocol.wire.registry import api, code_and_message
 
-# What follows the member epoch when nothing has changed: every field null, the timeout -1, no
-# tagged fields. Settled members send nothing else, so it is worth one comparison.
+# The bytes behind the member epoch when nothing has changed: every field null, the timeout -1, no
+# tagged fields. Settled members send nothing else, so one comparison for it pays off.
 _UNCHANGED = (
     b"\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00",
     b"\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00\x00",
 )
-# Throttle time (always 0) and error; member epoch and heartbeat interval.
+# Throttle time (always 0) and error; then member epoch and heartbeat interval.
 _HEAD = Struct(">4xh")
 _EPOCH_AND_INTERVAL = Struct(">ii")
 
@@ -50,7 +50,7 @@ def _read_topic(reader: Reader) -> TopicPartitions:
 
 
 def write(writer: Writer, reply: ConsumerGroupHeartbeatReply) -> None:
-    """v0 and v1 answer with the same bytes."""
+    """v0 and v1 have the same reply."""
     buffer = writer.buffer
     buffer += _HEAD.pack(reply.error)
     writer.nullable_string(reply.error_message)
