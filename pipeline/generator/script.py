@@ -57,7 +57,7 @@ class Kind(Enum):
     CONSUMER = "consumer"
     CLASSIC = "classic"
     SIMPLE = "simple"
-    """No members: somebody commits by hand."""
+    """No members: offsets are committed by hand."""
 
 
 class GroupPlan(Struct, frozen=True):
