@@ -283,7 +283,7 @@ def over(tracker: Tracker, group: GroupState, rebalance: Rebalance, status: str)
 
 
 def close(tracker: Tracker, group: GroupState) -> None:
-    """Ends the rebalances of a group at the end of the log."""
+    """Ends all rebalances of a group, when it is deleted or converted or the log ends."""
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "unfinished")
     seen: dict[int, Rebalance] = {id(one): one for one, _ in group.awaiting.values()}

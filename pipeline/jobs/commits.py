@@ -142,8 +142,8 @@ def _is_over(retention_ms: int) -> Column:
 
 
 def _author() -> list[Column]:
-    """The columns of the author, null if unknown. A tombstone names nobody: the sweep wrote it, or
-    anybody who may delete offsets."""
+    """The columns of the author, null if unknown. A tombstone has no known author: an expired
+    offset counts as removed by the coordinator, any other as removed by an administrator."""
     expired = f.col("kind") == ChangeKind.EXPIRED.value
     removed = f.when(expired, Actor.COORDINATOR.value).otherwise(Actor.ADMIN.value)
     actor = f.when(f.col("tombstone"), removed).otherwise(f.col("author.actor"))
