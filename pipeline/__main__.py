@@ -1,4 +1,4 @@
-"""`python -m groupd.pipeline`, and what `spark-submit` takes."""
+"""The entry point of `python -m groupd.pipeline` and of `spark-submit`."""
 
 from groupd.pipeline.cli import main
 

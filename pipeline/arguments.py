@@ -1,4 +1,4 @@
-"""Options that the commands share: where the log is, and Spark."""
+"""Command-line options that several commands share: where the log is, and settings of Spark."""
 
 from __future__ import annotations
 

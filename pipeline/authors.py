@@ -1,9 +1,8 @@
-"""Who probably made each commit: commits named by the members that had their partitions.
+"""The likely author of each commit: the member that owned the partition at that point of the log.
 
-A commit's record names no member, so the group has to be followed along the log
-(`coordinator.history.authors`). That is a fold over the rows of one group after the other, each in
-log order; it holds one group as it stands, never its history. Groups without membership records
-cost nothing but the way through.
+A commit record names no member, so the code follows each group along the log and looks up the owner
+(`coordinator.history.authors`). Rows come grouped by group and in log order. Only the current state
+of one group is in memory, never its history. Groups without membership records cost almost nothing.
 """
 
 from __future__ import annotations
@@ -38,16 +37,17 @@ from groupd.protocol.messages import NO_TOPIC_ID
 from groupd.protocol.records.codec import CorruptRecord, UnknownRecordType, decode_record
 
 MEMBERSHIP_TYPES = (2, 3, 5, 8)
-"""Record types that tell who the members are and what they own. Targets, regular expressions and
-the like are left out: a member owns what it has, not what it is to get."""
+"""The record types that tell who the members are and what they own. Target assignments and regular
+expressions are left out: a member owns what it has now, not what it is to get."""
 
 _PROBE_MS = -1
 
 
 class Who(NamedTuple):
-    """Of a commit: the author's fields, see `coordinator.history.changes.Author`, and the group's
-    protocol type ("" = it knows no members). Of any row: from when on the group's offsets
-    expire: `expiry_never`, or `expiry_base` (in microseconds), null for an offset's own commit
+    """What is known about an offset row besides the record itself. `actor` to `epoch` are the
+    fields of the commit's author (`coordinator.history.changes.Author`). `protocol_type` is that of
+    the group, "" if the group has no members. `expiry_never` and `expiry_base` (microseconds) say
+    from when on the group's offsets expire; a null `expiry_base` means each offset's own commit
     time."""
 
     actor: str
@@ -97,8 +97,8 @@ def is_membership() -> Column:
 
 
 def with_authors(rows: DataFrame) -> DataFrame:
-    """The offset rows of `rows` with `author`. The membership rows must be there for that, with
-    `key` and `value`; both columns are dropped."""
+    """Returns the offset rows of `rows` with a column `author`. `rows` must include the membership
+    rows, and the columns `key` and `value`, which are dropped."""
     rows = rows.where(is_offset() | is_membership()).withColumn(
         "_topic_id", f.col("offset_commit.topic_id")
     )
@@ -117,7 +117,7 @@ def _fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Follower:
-    """Follows one group at a time through rows that come sorted."""
+    """Follows one group at a time, through rows sorted by log partition, group and offset."""
 
     def __init__(self) -> None:
         self._state = ShardState(CoordinatorConfig(), new_id=str, assignors={})
@@ -125,12 +125,12 @@ class _Follower:
         self._authors = Authors()
         self._current: tuple[int, str] | None = None
         self._group: Group | None = None
-        # Of the group as it stands: index in `_found` by place.
+        # Index in `_found` by place, for the group in its present state.
         self._known: dict[tuple[str, int, str | None], int] = {}
         self._found: dict[Who, int] = {}
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The offset rows of `batch` with their authors."""
+        """Returns the offset rows of `batch` with their authors."""
         self._found.clear()
         self._known.clear()
         types = batch.column("record_type_id").to_pylist()
@@ -158,8 +158,8 @@ class _Follower:
         self._known.clear()
 
     def _apply(self, key: bytes, value: bytes | None, offset: int) -> None:
-        """What contradicts the group as it stands is left out: here a beginning may be missing,
-        or what lies before it."""
+        """Replays a membership record. A record that contradicts the group is skipped: the log may
+        begin after records that this one builds on."""
         try:
             record = decode_record(key, value)
             self._shard.replay(record, AppliedAt(offset, -1, -1))
@@ -180,7 +180,7 @@ class _Follower:
     def _who(self, topic: str, partition: int, topic_id: str | None) -> Who:
         group = self._group
         author = self._authors.of(group, topic, _raw_id(topic_id), partition)
-        # Every group either has one base for all offsets, or each offset's own commit time.
+        # A group has either one expiry base for all offsets or uses each offset's own commit time.
         base_ms = _PROBE_MS if group is None else group.offset_expiration_base()(_PROBE_MS)
         return Who(
             author.actor.value,

@@ -1,4 +1,4 @@
-"""`groupd-pipeline JOB`: a job over the log, from the shell or under `spark-submit`."""
+"""`groupd-pipeline JOB`: runs a job over the log, from a shell or under `spark-submit`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from groupd.pipeline.errors import JobFailed, PipelineError
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 OWN_COMMANDS = ("generate", "report")
-"""What is no job, and has options of its own."""
+"""Commands that are not jobs and have options of their own."""
 
 PROGRAM = "groupd-pipeline"
 _RESULT = "What comes out"
 
-# typer brings a click of its own and exports only this subclass of its usage error.
+# typer brings its own copy of click and exports only this subclass of its usage error.
 TyperUsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(name=PROGRAM, add_completion=False, pretty_exceptions_enable=False)
@@ -87,7 +87,7 @@ def run(
     `report` and `generate` are commands of their own: a page about what the jobs found, and a log
     to try it with (`groupd-pipeline report --help`).
     """
-    # Loads Spark, which --help and errors of usage need not wait for.
+    # This import loads Spark, which --help and usage errors need not wait for.
     from groupd.pipeline.command import Request, list_jobs, run_request
 
     if job == "jobs":
@@ -119,7 +119,7 @@ def run(
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    """Run the command line; never returns."""
+    """Runs the command line; never returns."""
     args = sys.argv[1:] if args is None else args
     try:
         command, name, rest = _command(args)
@@ -128,7 +128,7 @@ def main(args: list[str] | None = None) -> NoReturn:
         _end(str(error), EXIT_USAGE)
     except TyperUsageError as error:
         if not error.format_message():
-            sys.exit(EXIT_USAGE)  # without arguments the help has been printed
+            sys.exit(EXIT_USAGE)  # typer has already printed the help, as there were no arguments
         where = getattr(error, "ctx", None)
         hint = f" (see `{where.command_path} --help`)" if where is not None else ""
         _end(f"{error.format_message()}{hint}", EXIT_USAGE)
@@ -140,7 +140,7 @@ def main(args: list[str] | None = None) -> NoReturn:
 
 
 def _command(args: list[str]) -> tuple[Any, str, list[str]]:
-    """The command, its name, and what is left of the arguments."""
+    """Returns the command, its name, and the remaining arguments."""
     if not args or args[0] not in OWN_COMMANDS:
         return typer.main.get_command(app), PROGRAM, args
     own = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

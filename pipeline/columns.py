@@ -1,14 +1,16 @@
-"""Rows of `schema.ENTRIES` while they are collected: a list a column, as Arrow takes them.
+"""Collects rows of `schema.ENTRIES` column by column, as Arrow takes them.
 
-Nearly every row is an offset commit, and neighbours are much alike. So columns are kept in the way
-that costs least for those:
+Nearly every row is an offset commit, and neighbouring rows are much alike. So each column is kept
+in the form that costs least for such rows:
 
-- *dense*: a value a row (offsets, times, what was committed);
-- *places*: group, topic, partition and key stand once, rows have their number;
-- *runs*: what the batch says of its records (log partition, producer), once for all of them;
-- *sparse*: everything else is one value for a commit, and rows that have another are told.
+- *dense*: one value for each row (offsets, times, what was committed);
+- *places*: each group, topic, partition and key is stored once, and rows refer to it by number;
+- *runs*: what a batch says about its records (log partition, producer) is stored once per batch;
+- *sparse*: the column has a default, the value of a usual commit, and only rows that differ are
+  stored.
 
-`dense` lists are public, as the decoder's loop appends to them directly, and are never replaced.
+The `dense` lists are public because the decoder's loop appends to them directly. They are never
+replaced by other lists.
 """
 
 from __future__ import annotations
@@ -43,14 +45,15 @@ SPARSE: Mapping[str, Any] = {
     "coordinator_epoch": None,
     "error": None,
 }
-"""Columns, and what a commit has there that is written today."""
+"""The sparse columns, each with the value that a commit in today's format has there."""
 
 _PLACES_MAX = 8192
 
 
 class EntryColumns:
-    """`offsets`, `times_ms`, `places` and `values` have an item a row. `with_commits`: so have
-    the `commit_` lists, None where the row is no commit."""
+    """The columns of one Arrow batch. `offsets`, `times_ms`, `places` and `values` have one item
+    for each row. With `with_commits` the `commit_` lists do too, with None where the row is no
+    commit."""
 
     def __init__(self, schema: pa.Schema, *, with_commits: bool) -> None:
         self.schema = schema
@@ -79,7 +82,8 @@ class EntryColumns:
         return len(self.offsets)
 
     def place(self, place: Place, *, keep: bool = False) -> int:
-        """The number of a new place. `keep`: it is found again in `known_places`."""
+        """Stores a new place and returns its number. With `keep` it is also put into
+        `known_places`."""
         number = len(self._places)
         self._places.append(place)
         if keep:
@@ -90,7 +94,7 @@ class EntryColumns:
         return self._places[place][0]
 
     def run(self, run: Run) -> None:
-        """Of all rows since the last run."""
+        """Sets the run of all rows since the previous run."""
         count = len(self.offsets)
         if self._runs and self._runs[-1] == run:
             self._run_ends[-1] = count
@@ -99,20 +103,20 @@ class EntryColumns:
             self._run_ends.append(count)
 
     def sequence(self, row: int, sequence: int) -> None:
-        """Another one than the run's."""
+        """Sets the sequence of a row that differs from the others of its run."""
         self._sequences[row] = sequence
 
     def tell(self, row: int, name: str, value: Any) -> None:
-        """What a row has in a sparse column."""
+        """Sets what a row has in a sparse column."""
         if value != SPARSE[name]:
             self._sparse[name][row] = value
 
     def commit_metadata(self, metadata: str) -> None:
-        """Of the row that comes next."""
+        """Sets the commit metadata of the next row."""
         self._commit_sparse["metadata"][len(self.offsets)] = metadata
 
     def struct(self, name: str | None, value: Mapping[str, Any] | None) -> None:
-        """The struct column of the row that comes next: `name`, or none."""
+        """Sets the struct column `name` of the next row; with None the row has no struct."""
         row = len(self.offsets)
         if name is not None and name != COMMIT_COLUMN and value is not None:
             self._structs[name][row] = value
@@ -131,7 +135,7 @@ class EntryColumns:
                 told[row] = value[field]
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far, which are then forgotten."""
+        """Returns the collected rows and forgets them."""
         arrays = [self._array(field.name, field.type) for field in self.schema]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         self._clear()

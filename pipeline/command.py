@@ -1,4 +1,4 @@
-"""What `groupd-pipeline` does once its command line is understood."""
+"""Carries out a `groupd-pipeline` command line once its options are parsed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from groupd.pipeline.small import settings_for
 from groupd.pipeline.wanted import RowFilter
 
 _REFUSED = re.compile(r"pipeline\.errors\.PipelineError: (.+)")
-"""In what Spark says when the data source has refused."""
+"""Text in Spark's message when the data source itself refused."""
 
 
 class Request(Struct, frozen=True):
-    """The options of the command line as they are."""
+    """The options of the command line, unchanged."""
 
     job: str
     out: str | None = None
@@ -57,7 +57,7 @@ class Request(Struct, frozen=True):
     conf: tuple[str, ...] = ()
 
     def origin(self) -> Origin:
-        """Raises PipelineError."""
+        """Where the log is, as the options say. Raises PipelineError."""
         wanted = RowFilter(
             groups=frozenset(self.groups) if self.groups else None,
             from_us=None if self.from_time is None else parse_time(self.from_time),
@@ -98,8 +98,8 @@ def list_jobs() -> None:
 
 
 def run_request(request: Request, console: Console) -> None:
-    """Runs the job and prints its summary. Raises PipelineError for what was asked in a wrong way,
-    JobFailed for what went wrong later."""
+    """Runs the job and prints its summary. Raises PipelineError for wrong options and JobFailed for
+    what fails later."""
     job = job_named(request.job)
     options = job_options(job, request.settings)
     if request.out is None:
@@ -132,8 +132,9 @@ def run_request(request: Request, console: Console) -> None:
 
 @contextmanager
 def running_spark(request: Request, origin: Origin, console: Console) -> Iterator[SparkSession]:
-    """A session for one job. Java and the Python workers inherit stderr as it is when they start:
-    a file, which is named if something fails and is gone otherwise."""
+    """Gives a Spark session for one job. Java and the Python workers inherit stderr when they
+    start, so it points to a file meanwhile. The file is named in the error if something fails, else
+    deleted."""
     settings = settings_for(origin) | _pairs("--conf", request.conf)
     for name, value in (("packages", request.packages), ("", request.jars)):
         if value is not None:

@@ -1,9 +1,9 @@
-"""Records of the log -> rows of `schema.ENTRIES`, as Arrow record batches.
+"""Decodes records of the log into rows of `schema.ENTRIES`, as Arrow record batches.
 
-The same for every input. A row is a record; a batch that cannot be taken apart is one row of type
-`corrupt-batch`, and a record that cannot be decoded is a row with `error`: nothing that is read is
-lost and nothing that is damaged ends the reading. Only the columns that are asked for are built,
-and values are decoded only where one of them, or `error`, needs it.
+The same code serves every input. One record gives one row. A batch that cannot be taken apart gives
+one row of type `corrupt-batch`, and a record that cannot be decoded gives a row with `error`: no
+record is lost, and damage does not end the reading. Only the requested columns are built, and a
+value is decoded only if one of them, or `error`, needs it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ from groupd.protocol.records.schema import OffsetCommitKey, OffsetCommitValue
 
 CORRUPT_BATCH = "corrupt-batch"
 ROWS_A_BATCH = 8192
-"""Rows of one Arrow batch: large enough to cost nothing, small enough for any memory."""
+"""Rows of one Arrow batch: enough that the cost per batch does not matter, few enough for
+memory."""
 
 COLUMNS = tuple(ENTRIES.fieldNames())
 _SEQUENCES = 2**31
 _COMMIT_V4 = Struct(">hqiBq")
-"""Version, offset, leader epoch, length + 1 of the metadata (none), commit time; tags follow."""
+"""Version, offset, leader epoch, length of the metadata + 1 (no metadata), commit time; tagged
+fields follow."""
 _EMPTY = 1
 _TAGS_AT = _COMMIT_V4.size
 _COMMIT_SIZES = (_TAGS_AT + 1, _TAGS_AT + 19)
-"""Without tags, and with a topic id."""
+"""Sizes of a commit's value without metadata: without tagged fields, and with a topic id."""
 _TOPICS_MAX = 65536
 _NO_TAGS = b"\x00"
 _COMMIT_KEY = b"\x00\x01"
@@ -59,7 +61,7 @@ PlainRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes
 
 
 class RecordSource(NamedTuple):
-    """What a batch's header says of its records; None where the input does not tell."""
+    """What the header of a batch says about its records; None where the input does not tell."""
 
     transactional: bool | None
     producer_id: int | None
@@ -68,13 +70,13 @@ class RecordSource(NamedTuple):
     base_offset: int = 0
 
     def sequence(self, offset: int) -> int:
-        """Where there is a base."""
+        """The sequence of the record at `offset`. Needs a base sequence."""
         assert self.base_sequence is not None
         return (self.base_sequence + offset - self.base_offset) % _SEQUENCES
 
 
 UNTOLD = RecordSource(None, None, None, None)
-"""Of inputs that give keys and values only."""
+"""For inputs that give keys and values only."""
 
 _PLAIN_HEADER = BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
 
@@ -93,8 +95,8 @@ def source_of(header: BatchHeader) -> RecordSource:
 
 @cache
 def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Of `columns` of ENTRIES, in the order of the names, as Spark wants it. Raises ValueError for
-    a name that there is not."""
+    """The Arrow schema of `columns` of ENTRIES, in the order of the names, as Spark expects it.
+    Raises ValueError for an unknown name."""
     for name in columns:
         if name not in COLUMNS:
             raise ValueError(f"there is no column {name}: there are {', '.join(COLUMNS)}")
@@ -102,8 +104,8 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 class EntryRows:
-    """Takes records in, gives Arrow batches out. `decoded`: records whose value was decoded,
-    `errors`: rows with an error, so far."""
+    """Takes records and gives Arrow batches. `decoded` counts the records whose value was decoded,
+    `errors` the rows with an error."""
 
     def __init__(self, columns: Sequence[str] = COLUMNS, wanted: RowFilter = EVERYTHING) -> None:
         self.schema = arrow_schema(tuple(columns))
@@ -121,12 +123,13 @@ class EntryRows:
         return len(self._columns)
 
     def want(self, wanted: RowFilter) -> None:
-        """From here on."""
+        """Sets which rows are wanted from now on."""
         self._wanted = wanted
         self._all = wanted.everything
 
     def add_payload(self, partition: int, payload: bytes, header: BatchHeader) -> None:
-        """One batch as it is stored. `header`: what could be read of it."""
+        """Adds the records of one stored batch. `header`: what could be read of the batch's
+        header."""
         if not self._wanted.batch(header):
             return
         try:
@@ -146,7 +149,7 @@ class EntryRows:
         self._columns.run((partition, *source[:4]))
 
     def add_corrupt(self, partition: int, offset: int, timestamp_ms: int, error: str) -> None:
-        """A batch that cannot be taken apart."""
+        """Adds a row for a batch that cannot be taken apart."""
         try:
             time_us = micros(timestamp_ms)
         except NotHeld:
@@ -172,7 +175,7 @@ class EntryRows:
     def add_records(
         self, partition: int, records: Iterable[PlainRecord], source: RecordSource
     ) -> None:
-        """Records that are no control records."""
+        """Adds records of a batch that is no control batch."""
         columns, everything, with_commits = self._columns, self._all, self._with_commits
         places, topics, unpack = columns.known_places, self._topics, _COMMIT_V4.unpack_from
         add_offset, add_time = columns.offsets.append, columns.times_ms.append
@@ -217,7 +220,7 @@ class EntryRows:
         columns.run((partition, *source[:4]))
 
     def _new_place(self, key: bytes | None) -> int | None:
-        """None: it is no key of a commit."""
+        """Stores the place that a commit's key names. None if it is no key of a commit."""
         if key is None or key[:2] != _COMMIT_KEY:
             return None
         try:
@@ -228,8 +231,8 @@ class EntryRows:
         return self._columns.place((*decoded, key), keep=True)
 
     def _add_commit(self, value: bytes) -> bool:
-        """Of a commit with metadata, or for a topic that has not been met. False: it is not as
-        commits are written today, or not to be held."""
+        """Adds a commit that has metadata or names a topic not seen before. False if its format is
+        not today's or a column cannot hold it."""
         if value[:2] != _COMMIT_VERSION:
             return False
         try:
@@ -262,7 +265,7 @@ class EntryRows:
         )
 
     def _wanted_time(self, raw: BatchRecord) -> int | None:
-        """Microseconds, or `_UNWANTED`."""
+        """The record's time in microseconds, or `_UNWANTED` if the row is not wanted."""
         try:
             time_us = micros(raw.timestamp_ms)
         except NotHeld:
@@ -362,7 +365,7 @@ class EntryRows:
         columns.values.append(None if raw is None else raw.value)
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far, which are then forgotten."""
+        """Returns the collected rows and forgets them."""
         return self._columns.take()
 
 
@@ -382,7 +385,7 @@ def record_batches(
     wanted: RowFilter = EVERYTHING,
     rows: int = ROWS_A_BATCH,
 ) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of about `rows` rows of the batches of one log partition."""
+    """Decodes the batches of one log partition into Arrow batches of about `rows` rows each."""
     built = EntryRows(columns, wanted)
     for batch in batches:
         built.add_payload(partition, batch.payload, batch.header)

@@ -1,4 +1,4 @@
-"""Ends of partitions as of an instant, and how far behind them a group is."""
+"""End offsets of partitions as of an instant, and how far a group is behind them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pyspark.sql import functions as f
 
 
 def with_lag(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """`rows` (topic, partition, offset, window_end, is_last) with `end_offset`, the last known at
-    `window_end`, and `lag`: null where either offset is not known, 0 where the end that is known
-    is older than the commit.
+    """Returns `rows` (topic, partition, offset, window_end, is_last) with two more columns:
+    `end_offset`, the last one known at `window_end`, and `lag`. `lag` is null where either offset
+    is not known, and 0 where the known end is older than the commit.
 
-    Ends without a time are those at the end of the input (`is_last`), and say nothing of before.
+    End offsets without a time are those at the end of the input (`is_last`); they say nothing about
+    earlier windows.
     """
     timed = f.col("time").isNotNull()
     now = (
@@ -27,7 +28,7 @@ def with_lag(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
         .withColumn("_row", f.lit(True))
         .unionByName(ends, allowMissingColumns=True)
     )
-    # At the same instant the end comes first: null sorts before true.
+    # At the same instant the end offset comes before the row: null sorts before true.
     before = (
         Window.partitionBy("topic", "partition")
         .orderBy("_time", f.col("_row").asc_nulls_first())
@@ -43,12 +44,12 @@ def with_lag(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
 
 
 def with_lag_seconds(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """`rows` (topic, partition, offset, lag, at) with `lag_seconds`: how long ago, at `at`, the
-    first record was written that the group has not consumed. 0 without lag.
+    """Returns `rows` (topic, partition, offset, lag, at) with `lag_seconds`: how long before `at`
+    the first record was written that the group has not consumed; 0 without lag.
 
-    Ends with a time tell it: the record was written between the last one that is not beyond the
-    offset and the next one, and records are taken to come evenly between the two. Null where one
-    of them is not known.
+    The time of that record is estimated from end offsets with a time. It lies between the last end
+    that is not beyond the offset and the next one, and records are assumed to be spread evenly
+    between the two. Null where one of the two is not known.
     """
     ends = end_offsets.where("time IS NOT NULL AND end_offset IS NOT NULL").select(
         "topic",
@@ -60,7 +61,7 @@ def with_lag_seconds(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
     known = rows.withColumns({"_position": f.col("offset"), "_row": f.lit(True)}).unionByName(
         ends, allowMissingColumns=True
     )
-    # Ends come before rows at the same position: null sorts before true.
+    # End offsets come before rows at the same position: null sorts before true.
     order = Window.partitionBy("topic", "partition").orderBy(
         "_position", f.col("_row").asc_nulls_first(), "_time"
     )
@@ -80,7 +81,7 @@ def with_lag_seconds(rows: DataFrame, end_offsets: DataFrame) -> DataFrame:
     )
     written = before + (after - before) * share
     seconds = (_micros("at") - written) / 1_000_000
-    # Ends that go back belong to a topic that was made anew.
+    # End offsets that go back belong to a topic that was deleted and created again.
     sure = (before <= after) & (before <= _micros("at"))
     return known.withColumn(
         "lag_seconds",

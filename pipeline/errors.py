@@ -1,11 +1,11 @@
-"""What goes wrong in a way that the person at the terminal can mend."""
+"""Errors that the person at the terminal can correct."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """`str()` is one line that says what and how to mend it."""
+    """`str()` is one line that says what is wrong and how to correct it."""
 
 
 class JobFailed(Exception):
-    """A job that was started and did not end well; `str()` is one line."""
+    """A job was started and failed; `str()` is one line."""

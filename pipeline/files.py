@@ -1,4 +1,4 @@
-"""Files wherever Spark's are: a local disk, HDFS, an object store."""
+"""Operations on files wherever Spark has them: a local disk, HDFS, an object store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 
 def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """File system and path, as Hadoop has them."""
+    """The file system and the path as Hadoop objects."""
     assert spark._jvm is not None
     place = spark._jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()), place
@@ -20,13 +20,14 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 
 def delete(spark: SparkSession, path: str) -> None:
-    """With all that is below it."""
+    """Deletes `path` and everything below it."""
     files, place = _place(spark, path)
     files.delete(place, True)
 
 
 def directories(spark: SparkSession, path: str, prefix: str) -> dict[str, frozenset[str]]:
-    """Directories at `path` whose name begins with `prefix`, and the names in them."""
+    """The directories in `path` whose names begin with `prefix`, each with the names of its
+    entries."""
     files, place = _place(spark, path)
     found: dict[str, frozenset[str]] = {}
     if not files.exists(place):

@@ -1,6 +1,6 @@
-"""Spark's filters -> what the source itself leaves out.
+"""Turns Spark's filters into a `RowFilter`, so that the source itself leaves rows out.
 
-Taken over are only filters that the source applies exactly, row by row; Spark applies the others.
+The source takes over only filters that it applies exactly, row by row; Spark applies the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _RANGES: dict[str, tuple[str, type, Callable[[Any], int]]] = {
 
 
 def push(wanted: RowFilter, filters: Iterable[Filter]) -> tuple[RowFilter, list[Filter]]:
-    """What is wanted with the filters, and those that are left for Spark."""
+    """Returns `wanted` narrowed by the filters that the source takes over, and the other filters,
+    which Spark has to apply."""
     left = []
     for one in filters:
         limits = _limits(one, wanted)
@@ -50,7 +51,7 @@ def push(wanted: RowFilter, filters: Iterable[Filter]) -> tuple[RowFilter, list[
 def _limits(one: Filter, wanted: RowFilter) -> dict[str, Any] | None:
     path: tuple[str, ...] = getattr(one, "attribute", ())
     name = path[0] if len(path) == 1 else ""
-    # The source then keeps rows without a group or a time, which a filter drops.
+    # With `rest` the source keeps rows without a group or a time, but a filter drops them.
     if wanted.rest and name in ("group", "timestamp"):
         return None
     if name in _SETS and isinstance(one, EqualTo | In):
@@ -67,7 +68,8 @@ def _limits(one: Filter, wanted: RowFilter) -> dict[str, Any] | None:
 
 
 def _range(one: Filter, field: str, value: int) -> dict[str, int] | None:
-    """Both are whole numbers, so that every bound can be made half open."""
+    """The half-open range that a comparison means. Values are whole numbers, so every bound can be
+    half open."""
     match one:
         case EqualTo():
             return {f"from_{field}": value, f"until_{field}": value + 1}

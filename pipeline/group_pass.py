@@ -1,8 +1,8 @@
-"""One pass over the log for all tables about groups: `pipeline.fold` in Spark.
+"""One pass over the log that makes all tables about groups: runs `pipeline.fold` in Spark.
 
-Each partition of the log is read in the order of its offsets by one task, which holds the live
-state of its groups and gives the rows of all tables as they are finished, a struct column a table.
-The result is cached, so that a job with several tables reads its log once.
+One task reads each partition of the log in the order of its offsets and holds the live state of its
+groups. It gives the rows of all tables as they are finished, with one struct column for each table.
+The result is cached, so a job with several tables reads the log once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COLUMNS = (
     "marker",
     *_VALUES,
 )
-"""What a job over this pass reads of the log."""
+"""The columns of the log that a job over this pass reads."""
 
 
 def no_observers(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
@@ -69,7 +69,7 @@ def no_observers(facts: Facts, topics: Topics) -> Sequence[FoldObserver]:
 
 
 def topic_names(inputs: Inputs) -> dict[str, str]:
-    """Names by id, on the driver: topics are few."""
+    """Topic names by id, collected on the driver because topics are few."""
     rows = inputs.topics.where(f.col("topic_id").isNotNull() & f.col("topic").isNotNull())
     return {row.topic_id: row.topic for row in rows.select("topic_id", "topic").collect()}
 
@@ -80,7 +80,7 @@ def group_pass(
     settings: Settings,
     observers: Observers = no_observers,
 ) -> dict[str, DataFrame]:
-    """Frames by table name, with the columns of `tables`."""
+    """Returns data frames by table name, with the columns that `tables` gives."""
     names = topic_names(inputs)
     rows = (
         _slim(inputs.entries)
@@ -99,10 +99,10 @@ def group_pass(
 
 
 def _slim(entries: DataFrame) -> DataFrame:
-    """What the fold needs, with times in milliseconds; commits are most of a log, and of them it
-    needs little."""
+    """Returns what the fold needs, with times in milliseconds. Most of a log are commits, and of
+    those the fold needs little."""
     types = [TYPE_NAMES[kind] for kind in KINDS]
-    # By name: readers of logs leave the other types undecoded.
+    # Filtered by type name, so that the source leaves records of other types undecoded.
     wanted = entries.where(f.col("record_type").isin(MARKER, *types))
     transactional = f.coalesce("transactional", f.lit(False)) | f.col("marker").isNotNull()
     return wanted.select(
@@ -143,7 +143,7 @@ def _fold(
     settings: Settings,
     observers: Observers,
 ) -> Iterator[pa.RecordBatch]:
-    """The tasks' work: one partition of the log after the other."""
+    """The work of a task: folds one partition of the log after the other."""
     facts = Facts(frozenset(schema.fieldNames()))
     rows = _Rows(schema)
     fold, partition = None, None
@@ -189,7 +189,7 @@ def _entries(batch: pa.RecordBatch) -> Iterator[FoldEntry]:
 
 
 class _Rows:
-    """Facts -> Arrow batches, a struct column a table."""
+    """Turns facts into Arrow batches with one struct column for each table."""
 
     def __init__(self, schema: StructType) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")

@@ -1,9 +1,9 @@
-"""Columns of the result tables about groups: what the jobs `members`, `rebalances`, `health` and
-`what-if` give, in one place, because the report reads them too.
+"""The columns of the result tables about groups, which the jobs `members`, `rebalances`, `health`
+and `what-if` write. They are in one place because the report reads them too.
 
-Times are UTC instants of the records' timestamps, which is when the coordinator wrote them. A null
-means "the log does not tell". Members are named by their member id; `topic` is null where the log
-and the topics table know only the id, `topic_id` where they know only the name.
+Times are UTC instants: the timestamps of the records, which is when the coordinator wrote them.
+Null means that the log does not tell. Members are named by their member id. `topic` is null where
+the log and the topics table know only the id, `topic_id` where they know only the name.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ MEMBERS = _struct(
     log_partition=_INT,
     log_offset=_LONG,
 )
-"""One row a life: from joining to leaving under one member id in one protocol.
+"""One row for each life: a member from joining to leaving under one member id and one protocol.
 
-`began_by`: `joined`, `replaced` (took a static instance over), `converted` (the group changed its
-protocol), `seen` (the history begins in the middle of it; `joined` is then the first sight).
-`ended_by`: `left`, `expired` (session), `rebalance-timeout`, `replaced`, `converted`, `removed`
-(one of the first three, the log does not tell which), null while it lives. `ended_certainty`:
-`certain` or `likely`; null for `removed`. `ended_why`: the evidence, in words.
+`began_by`: `joined`, `replaced` (it took over a static instance), `converted` (the group changed
+its protocol), `seen` (the log begins in the middle of its life; `joined` is then when it is first
+seen). `ended_by`: `left`, `expired` (session), `rebalance-timeout`, `replaced`, `converted`,
+`removed` (one of the first three, but the log does not tell which), null while the member lives.
+`ended_certainty`: `certain` or `likely`, null for `removed`. `ended_why`: the evidence, in words.
 """
 
 MEMBER_EPOCHS = _struct(
@@ -85,8 +85,9 @@ MEMBER_EPOCHS = _struct(
     log_partition=_INT,
     log_offset=_LONG,
 )
-"""Intervals in which a member had one epoch (classic: generation) and one state: `stable`,
-`revoking`, `waiting` (for partitions that others still hold), `away` (static, left for a while)."""
+"""One row for each interval in which a member had one epoch (classic: generation) and one state:
+`stable`, `revoking`, `waiting` (for partitions that other members still hold), `away` (a static
+member that left for a while)."""
 
 OWNERSHIP = _struct(
     group=_STRING,
@@ -105,10 +106,11 @@ OWNERSHIP = _struct(
     log_partition=_INT,
     log_offset=_LONG,
 )
-"""Intervals in which a member held a partition; `until` null: still. A partition that is being
-revoked (`revoking_since`) is held until the member has confirmed it. `ended_by`: `revoked`,
-`removed` (the member went), `replaced`, `converted`. Intervals of a partition never overlap: if a
-client-side assignor gives it to two members, the one whose id comes last has it here."""
+"""One row for each interval in which a member held a partition; a null `until` means that it still
+does. A partition that is being revoked (since `revoking_since`) is held until the member confirms
+the revocation. `ended_by`: `revoked`, `removed` (the member is gone), `replaced`, `converted`.
+Intervals of a partition never overlap: if a client-side assignor gives it to two members, the one
+whose id sorts last has it here."""
 
 REBALANCES = _struct(
     group=_STRING,
@@ -147,18 +149,19 @@ REBALANCES = _struct(
     log_partition=_INT,
     log_offset=_LONG,
 )
-"""One row a rebalance: a bump of the group epoch, or a generation of a classic group.
+"""One row for each rebalance: a bump of the group epoch, or a generation of a classic group.
 
-`started`, `target_at` (target assignment written), `stable_at` (everybody has it); `written_at`:
-when the first record of it was written, never null. Classic groups write stable generations only:
-there `started` and `duration_ms` are null, `target_at` is when the join phase ended. `status`:
-`completed`, `superseded` (by the next one, before it was stable), `emptied` (nobody is left),
-`unfinished` (at the end of the log). `waiting_for`: members it waited for, if it was not completed.
-`triggers`, the weightiest first, `trigger` being the first: `join`, `leave`, `expiry`,
-`rebalance-timeout`, `removal` (one of these three), `static-replacement`, `conversion`,
-`subscription-change`, `regex`, `assignor-change`, `metadata-change`, `follow-up` (second round of a
-cooperative classic group), `unknown`; `why` says it in words. `moved`, `minimal`, `needless` and
-the unowned times: docs/pipeline-jobs.md.
+`started`; `target_at`: when the target assignment was written; `stable_at`: when every member had
+it; `written_at`: when the first record of the rebalance was written, never null. For classic groups
+only stable generations are written, so `started` and `duration_ms` are null and `target_at` is when
+the join phase ended. `status`: `completed`, `superseded` (the next rebalance began before it was
+stable), `emptied` (no member is left), `unfinished` (at the end of the log). `waiting_for`: the
+members that it waited for, if it was not completed. `triggers`, the most important first, and
+`trigger`, the first of them: `join`, `leave`, `expiry`, `rebalance-timeout`, `removal` (one of the
+three before it), `static-replacement`, `conversion`, `subscription-change`, `regex`,
+`assignor-change`, `metadata-change`, `follow-up` (second round of a cooperative classic group),
+`unknown`; `why` says it in words. `moved`, `minimal`, `needless` and the unowned times are
+explained in docs/pipeline-jobs.md.
 """
 
 REBALANCE_MOVES = _struct(
@@ -176,8 +179,8 @@ REBALANCE_MOVES = _struct(
     taken_at=_TIME,
     unowned_ms=_LONG,
 )
-"""One row a partition that a rebalance gave to another: `kind` is `moved`, `gained` (had no owner
-before) or `lost` (has none now). `forced`: the previous owner could not keep it."""
+"""One row for each partition that a rebalance gave to another member. `kind`: `moved`, `gained` (it
+had no owner before) or `lost` (it has none now). `forced`: the previous owner could not keep it."""
 
 HEALTH = _struct(
     group=_STRING,
@@ -192,9 +195,9 @@ HEALTH = _struct(
     members=_INT,
     last_activity=_TIME,
 )
-"""One row a group, the worst one first (`rank` 1). `severity`: the worst of its findings, `ok`
-without one; `summary`: that of the finding that weighs most. `state`: `Stable`, `Rebalancing` or
-`Empty` at the end of the log, `Offsets` for a group that only stores offsets."""
+"""One row for each group, the worst one first (`rank` 1). `severity`: that of its worst finding,
+`ok` if there is none. `summary`: that of the finding with the greatest weight. `state`: `Stable`,
+`Rebalancing` or `Empty` at the end of the log, `Offsets` for a group that only stores offsets."""
 
 FINDINGS = _struct(
     group=_STRING,
@@ -210,8 +213,9 @@ FINDINGS = _struct(
     summary=_STRING,
     evidence=_STRING,
 )
-"""One row a finding. `severity`: `info`, `warning`, `critical`. `evidence`: JSON with `table`,
-`where` (columns and values of its rows), `since` and `until` (ISO 8601) and `facts`."""
+"""One row for each finding. `severity`: `info`, `warning`, `critical`. `evidence`: JSON with
+`table`, `where` (columns and values that select its rows), `since` and `until` (ISO 8601) and
+`facts`."""
 
 WHAT_IF = _struct(
     group=_STRING,
@@ -240,9 +244,10 @@ WHAT_IF = _struct(
     same_assignment=_BOOL,
     differing=_INT,
 )
-"""One row a rebalance that installed a target: what happened beside what `assignor` would have
-done. `status`: `ok`, or why the assignor failed. `differing`: partitions with another owner.
-`unowned_model`: where `unowned_per_move_ms` is from: `rebalance`, `group` or `default`."""
+"""One row for each rebalance that installed a target assignment: what happened, beside what
+`assignor` would have done. `status`: `ok`, or why the assignor failed. `differing`: partitions that
+would have another owner. `unowned_model`: where `unowned_per_move_ms` comes from: `rebalance`,
+`group` or `default`."""
 
 WHAT_IF_TOTALS = _struct(
     group=_STRING,
@@ -261,5 +266,5 @@ WHAT_IF_TOTALS = _struct(
     recorded_spread=_INT,
     simulated_spread=_INT,
 )
-"""One row a group; the deviations are means over its rebalances, the spreads (most minus fewest
-partitions of a member) the largest ones. Failed rows count in `failed` only."""
+"""One row for each group. The deviations are means over its rebalances; the spreads (most minus
+fewest partitions of a member) are the largest ones. Failed rows count in `failed` only."""

@@ -1,8 +1,8 @@
-"""The tables that jobs take, from wherever the log is.
+"""Reads the tables that jobs take, wherever the log is.
 
-One of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake (what the job `entries`
-has written). All give the same rows. What stands beside the log, names of topics and ends of
-partitions, comes from the store or the cluster, or from files.
+The log comes from one of: a store, Kafka's own `__consumer_offsets`, segment files, or a lake (the
+output of the job `entries`). All of them give the same rows. Names of topics and end offsets of
+partitions are not in the log; they come from the store, the cluster or files.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from groupd.pipeline.wanted import RowFilter
 
 ENTRIES_TABLE = "entries"
 _ENDS_MAX = 1_000_000
-"""So many ends of partitions are read from a store: they go through the driver's memory."""
+"""At most this many end offsets are read from a store, because they pass through the driver's
+memory."""
 
 _SEEN_COLUMNS = ("record_type_id", "topic", "offset_commit")
 
 
 class Origin(Struct, frozen=True):
-    """Exactly one of the first four. `wanted`: groups and times; rows that name no group or have
-    no time stay. `kafka_options`: of Spark's Kafka source."""
+    """Where the log is. Exactly one of the first four is given. `wanted` selects groups and times;
+    rows that name no group or have no time stay. `kafka_options`: options of Spark's Kafka
+    source."""
 
     store: str | None = None
     kafka: str | None = None
@@ -52,7 +54,7 @@ class Origin(Struct, frozen=True):
     source_options: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raises PipelineError."""
+        """Raises PipelineError unless exactly one input is given."""
         given = [one for one in (self.store, self.kafka, self.segments, self.lake) if one]
         if len(given) != 1:
             raise PipelineError(
@@ -65,7 +67,7 @@ class Origin(Struct, frozen=True):
 def read_entries(
     spark: SparkSession, origin: Origin, columns: tuple[str, ...] = COLUMNS
 ) -> DataFrame:
-    """The log, rows with `error` too. Raises PipelineError."""
+    """The rows of the log, those with `error` included. Raises PipelineError."""
     if origin.kafka is not None:
         frame = kafka_entries(
             spark,
@@ -82,17 +84,18 @@ def read_entries(
 
 
 def segment_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
-    """The log of a broker's log directory: one task a segment file."""
+    """The log in a broker's log directory, read with one task for each segment file."""
     return read_entries(spark, Origin(segments=str(directory)))
 
 
 def store_entries(spark: SparkSession, store: str | Path) -> DataFrame:
-    """The log of a store: a URL or a path."""
+    """The log of a store, given as a URL or a path."""
     return read_entries(spark, Origin(store=str(store)))
 
 
 def lake_entries(spark: SparkSession, directory: str | Path) -> DataFrame:
-    """What the job `entries` wrote; `directory` is its table or where its table stands."""
+    """The output of the job `entries`; `directory` is its table or the directory that contains
+    it."""
     path = str(directory).rstrip("/")
     if exists(spark, f"{path}/{ENTRIES_TABLE}"):
         path = f"{path}/{ENTRIES_TABLE}"
@@ -113,7 +116,7 @@ def _source(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> Da
         options["groups"] = json.dumps(sorted(wanted.groups))
     for name, micros in (("from", wanted.from_us), ("until", wanted.until_us)):
         if micros is not None:
-            # Rounded up: records have whole milliseconds, so no other row is meant.
+            # Rounded up: records have whole milliseconds, so this selects the same rows.
             options[name] = str(-(-micros // 1000))
     return spark.read.format(FORMAT).options(**options).load()
 
@@ -130,8 +133,9 @@ def _restrict(frame: DataFrame, wanted: RowFilter) -> DataFrame:
 
 
 def read_table(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
-    """A table that a person brings, by its ending: .csv (with a header), .json (an object a line),
-    else Parquet. Columns that it lacks are null. Raises PipelineError."""
+    """Reads a table that the user gives. The ending of the name tells the format: .csv (with a
+    header), .json (one object a line), else Parquet. Columns that it lacks are null. Raises
+    PipelineError."""
     if not exists(spark, path):
         raise PipelineError(f"{path}: there is no such file")
     reader = spark.read
@@ -157,8 +161,8 @@ def read_table(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
 
 
 def read_topics(spark: SparkSession, origin: Origin) -> DataFrame:
-    """Topics by id: of the file, else of the store's or the cluster's catalogue; and those that
-    commits name, which also tells of deleted ones."""
+    """Topics by id, from the file if there is one, else from the catalogue of the store or the
+    cluster. Topics that commits name are added, which covers deleted ones."""
     if origin.topics_file is not None:
         known = read_table(spark, origin.topics_file, TOPICS)
     else:
@@ -187,10 +191,10 @@ def _catalogue(spark: SparkSession, origin: Origin) -> Sequence[tuple[str | None
 def read_end_offsets(
     spark: SparkSession, origin: Origin, step: timedelta | None = None
 ) -> DataFrame:
-    """Of the file, else as they are now in the store's own topics or in the cluster. With a `step`
-    also as they were, in steps of that length, where the input knows: a store by the times of its
-    topics' records, segments by the file that the generator writes beside them. Raises
-    PipelineError."""
+    """End offsets: from the file if there is one, else as they are now in the store's own topics or
+    in the cluster. With a `step` also the end offsets over time, in steps of that length, where the
+    input has them: a store has the times of its topics' records, and the generator writes a file of
+    them beside the segments. Raises PipelineError."""
     if origin.end_offsets_file is not None:
         return read_table(spark, origin.end_offsets_file, END_OFFSETS)
     ends: list[tuple[str, int, int, datetime | None]] = []
@@ -225,16 +229,16 @@ def _ends_over_time(
 def read_inputs(
     spark: SparkSession, origin: Origin, step: timedelta | None = None
 ) -> tuple[Inputs, DataFrame]:
-    """What a job takes, and what goes to quarantine. `step`: see `read_end_offsets`. Raises
-    PipelineError."""
+    """The tables that a job takes, and the rows that go to quarantine. `step`: see
+    `read_end_offsets`. Raises PipelineError."""
     good, bad = split_quarantine(read_entries(spark, origin))
     ends = read_end_offsets(spark, origin, step)
     return Inputs(good, read_topics(spark, origin), ends), bad
 
 
 def read_good(spark: SparkSession, origin: Origin, columns: tuple[str, ...]) -> DataFrame:
-    """The entries of `read_inputs` for a job that uses only some columns: the others are there,
-    so that it can still name them, and null."""
+    """The entries of `read_inputs` for a job that uses only `columns`. The other columns exist, so
+    that the job can still name them, but are null."""
     with_error = tuple(dict.fromkeys((*columns, "error")))
     good = read_entries(spark, origin, with_error).where(F.col("error").isNull())
     return good.select(

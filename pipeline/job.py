@@ -1,7 +1,7 @@
-"""What a job of the pipeline is: input tables in, named result tables out, nothing else.
+"""What a job of the pipeline is: a function from input tables to named result tables.
 
-Jobs neither read nor write: where rows come from and where they go is the command's business
-(`pipeline.cli`), so that each job runs over every input and in every sink.
+Jobs neither read nor write. The command (`pipeline.cli`) decides where rows come from and where
+they go, so every job works with every input and every sink.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from groupd.pipeline.settings import length
 
 
 class Inputs(Struct, frozen=True):
-    """Tables of `pipeline.schema`. `entries` has no rows with `error`: those are in quarantine.
-    `topics` and `end_offsets` may be empty, never None."""
+    """The input tables, as `pipeline.schema` describes them. `entries` has no rows with `error`:
+    those are in quarantine. `topics` and `end_offsets` may be empty, but are never None."""
 
     entries: DataFrame
     topics: DataFrame
@@ -26,9 +26,9 @@ class Inputs(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A result. `time_column`: the timestamp whose UTC day the sink partitions by, None for a
-    table that is small and written whole. `keys`: columns that tell its rows apart. `optional`: no
-    directory is written for it, and one that is there is removed, when it has no rows."""
+    """A result table. `time_column`: the timestamp whose UTC day the sink partitions by; None for a
+    small table, which is written whole. `keys`: the columns that identify a row. `optional`: if the
+    table has no rows, no directory is written for it, and an existing one is removed."""
 
     frame: DataFrame
     time_column: str | None
@@ -37,11 +37,12 @@ class Table(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """`build` gives tables by name; the first is named like the job. `options`: names and
-    defaults of what it can be told (`--set NAME=VALUE`), passed on to `build` complete.
-    `columns`: of the log, that it reads; if empty, Spark's plan is asked, which does not see past
-    a table that the job holds. `ends_every`: the option with the length of time in whose steps the
-    job wants the ends of topics, where the input knows them over time; "" for the ends of now."""
+    """A job. `build` returns tables by name; the first one has the name of the job. `options`:
+    names and defaults of the job's options (`--set NAME=VALUE`); `build` gets all of them.
+    `columns`: the columns of the log that the job reads; if empty, they are taken from Spark's
+    plan, which does not show what is behind a table that the job caches. `ends_every`: the name of
+    the option with the length of the steps in which the job wants end offsets over time, where the
+    input has them; "" if the job wants only the present ones."""
 
     name: str
     summary: str
@@ -51,5 +52,5 @@ class Job(Struct, frozen=True):
     ends_every: str = ""
 
     def ends_step(self, options: Mapping[str, Any]) -> timedelta | None:
-        """See `ends_every`. Raises PipelineError."""
+        """The step that `ends_every` names, None without one. Raises PipelineError."""
         return length(options[self.ends_every]) if self.ends_every else None

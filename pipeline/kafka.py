@@ -1,10 +1,10 @@
-"""The same rows from Kafka itself: Spark's own Kafka source, and the identical decoder.
+"""The same rows from Kafka itself: Spark's own Kafka source, and the same decoder.
 
-Spark gives key, value, partition, offset and timestamp of a record; producers and control records
-it keeps to itself. So the broker resolves transactions (`read_committed`): records of aborted ones
-do not come, nor does what follows the first open one, and every row that comes counts as it stands.
-That is why `transactional` is false, there are no markers, and `producer_id`, `producer_epoch` and
-`sequence` are null.
+Spark gives key, value, partition, offset and timestamp of a record, but neither producers nor
+control records. So the broker resolves transactions (`read_committed`): it sends no records of
+aborted transactions and nothing behind the first open one, and every row that arrives counts as it
+stands. Therefore `transactional` is false, there are no markers, and `producer_id`,
+`producer_epoch` and `sequence` are null.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def kafka_entries(
     and SASL. Raises PipelineError when that source is not there."""
     with KafkaSource(spark, bootstrap, options) as cluster:
         partitions = cluster.partitions(topic)
-    # Spark leaves internal topics out, except where it asks a consumer and not the admin client.
+    # Spark leaves internal topics out unless it asks a consumer instead of the admin client.
     spark.conf.set(_BY_CONSUMER, "true")
     given = {
         "kafka.bootstrap.servers": bootstrap,
@@ -147,14 +147,14 @@ class KafkaSource:
             raise PipelineError(f"{self._bootstrap} does not answer: {said}") from error
 
     def partitions(self, topic: str) -> int:
-        """How many a topic has, internal ones too."""
+        """The number of partitions of a topic, internal topics included."""
         names = self._jvm.java.util.HashSet()
         names.add(topic)
         found = self._get(self._admin.describeTopics(names).allTopicNames())
         return int(found.get(topic).partitions().size())
 
     def topics(self) -> list[tuple[str, str, int]]:
-        """Id, name and number of partitions of each."""
+        """Id, name and number of partitions of each topic."""
         names = self._get(self._admin.listTopics().names())
         found = self._get(self._admin.describeTopics(names).allTopicNames())
         topics = []
@@ -167,7 +167,7 @@ class KafkaSource:
         return topics
 
     def ends(self) -> list[tuple[str, int, int]]:
-        """Topic, partition and end offset of all that consumers see."""
+        """Topic, partition and end offset of all partitions that consumers can see."""
         latest = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
         wanted = self._jvm.java.util.HashMap()
         for _, name, partitions in self.topics():

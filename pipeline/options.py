@@ -1,4 +1,4 @@
-"""Options of the data source `groupd`: text in, typed out. Errors are one line."""
+"""The options of the data source `groupd`: text in, typed values out. Errors are one line."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _KNOWN = frozenset(
 
 
 class SourceOptions(Struct, frozen=True):
-    """`store`: a URL, or `segments`: a directory. `starting`: `earliest`, `latest` or offsets by
-    log partition."""
+    """The parsed options. Either `store` (a URL) or `segments` (a directory) is given. `starting`:
+    `earliest`, `latest`, or offsets by log partition."""
 
     store: str | None
     segments: str | None
@@ -54,7 +54,7 @@ class SourceOptions(Struct, frozen=True):
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Raises PipelineError."""
+    """The options as typed values. Raises PipelineError."""
     given = {name.lower(): value for name, value in options.items()}
     for name in sorted(set(given) - _KNOWN):
         raise PipelineError(f"the source groupd has no option {name}: {', '.join(sorted(_KNOWN))}")

@@ -1,7 +1,8 @@
-"""What one task reads: a range of one log partition, or a segment file.
+"""Plans what one task reads: a range of one log partition, or a segment file.
 
-Offsets stand for rows: above the clean offset nearly every one is a record. Below it the cleaner
-has left gaps, so there the ranges follow the store's rows, each of which holds many records.
+Offsets are counted as rows. Above the clean offset that is right, since nearly every offset has a
+record. Below it the cleaner has left gaps, so the ranges there follow the store's own rows, each of
+which holds many records.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _RECORDS_PER_CLEANED_ROW = 1000
 
 @dataclass
 class LogRange(InputPartition):
-    """Offsets `from_offset` to `until_offset` - 1 of a log partition. Where the cleaner has been
-    up to `cleaned` and beyond the reader, records may be missing that were there when the read
-    was planned."""
+    """Offsets `from_offset` to `until_offset` - 1 of a log partition. `cleaned` is how far the log
+    had been cleaned when the read was planned. If the cleaner has gone further since, records that
+    were there may be missing."""
 
     partition: int
     from_offset: int
@@ -37,7 +38,8 @@ class LogRange(InputPartition):
 
 @dataclass
 class SegmentFile(InputPartition):
-    """`last`: no file of its log partition follows; a batch that is cut short ends it."""
+    """One segment file. `last`: no other file of its log partition follows, so a batch that is cut
+    short is the end of the log."""
 
     partition: int
     path: str
@@ -45,7 +47,7 @@ class SegmentFile(InputPartition):
 
 
 def store_ranges(logs: StoreLogs, wanted: RowFilter, rows: int) -> list[LogRange]:
-    """A snapshot of the store's logs as they are now, without what cannot be wanted."""
+    """Ranges over the store's logs as they are now, without parts that cannot hold wanted rows."""
     states = logs.states()
     if not states:
         raise PipelineError("the store has no offsets log: no daemon has been started on it yet")
@@ -70,7 +72,7 @@ def ranges(
     cleaned: int,
     rows: int,
 ) -> Iterator[LogRange]:
-    """Ranges of about `rows` records of [start, end)."""
+    """Splits [start, end) into ranges of about `rows` records."""
     clean = min(state.clean_offset, end)
     if start < clean:
         ends = logs.row_ends(partition, start, clean)
@@ -88,7 +90,7 @@ def ranges(
 
 
 def _partitions(wanted: RowFilter, states: dict[int, LogState], count: int | None) -> list[int]:
-    """Those that can hold what is wanted: a group is in the partition of its hash."""
+    """The log partitions that can hold wanted rows: the hash of a group id gives its partition."""
     found = set(states)
     if wanted.partitions is not None:
         found &= wanted.partitions
@@ -98,7 +100,7 @@ def _partitions(wanted: RowFilter, states: dict[int, LogState], count: int | Non
 
 
 def _first(logs: StoreLogs, wanted: RowFilter, partition: int, state: LogState) -> int | None:
-    """The first offset to be read, None if nothing can be wanted."""
+    """The first offset to read, None if the partition has no wanted rows."""
     start = state.start_offset
     if wanted.from_offset is not None:
         start = max(start, wanted.from_offset)
@@ -112,7 +114,7 @@ def _first(logs: StoreLogs, wanted: RowFilter, partition: int, state: LogState) 
 
 
 def segment_files(directory: str, wanted: RowFilter) -> list[SegmentFile]:
-    """Raises PipelineError."""
+    """The segment files of the wanted log partitions. Raises PipelineError."""
     try:
         logs = offsets_partitions(Path(directory))
     except (LogToolError, OSError) as error:

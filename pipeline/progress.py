@@ -1,4 +1,4 @@
-"""What Spark is at, in one line of the terminal: stages and their tasks."""
+"""Shows in one line of the terminal what Spark is doing: stages and their tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _INTERVAL_S = 0.3
 
 
 def running(spark: SparkSession) -> tuple[int, int, int]:
-    """Stages that are running, and of these the tasks that are done and all of them."""
+    """The number of running stages, how many of their tasks are done, and how many tasks they
+    have."""
     tracker = spark.sparkContext.statusTracker()
     stages = done = total = 0
     for number in tracker.getActiveStageIds():
@@ -28,7 +29,7 @@ def running(spark: SparkSession) -> tuple[int, int, int]:
 
 @contextmanager
 def shown(spark: SparkSession, console: Console, what: str) -> Iterator[None]:
-    """Shows the progress of what is done meanwhile, if somebody is looking."""
+    """Shows the progress while the body runs, if the output is a terminal."""
     if not console.is_terminal:
         yield
         return

@@ -1,8 +1,8 @@
-"""Which columns of the log a job uses, read off Spark's plans, so that the others stay undecoded.
+"""Reads off Spark's plans which columns of the log a job uses, so that the others stay undecoded.
 
-Spark tells a Python data source, and a decoder in Python, nothing about columns. But its optimizer
-knows them: a job is built once over all columns and not run, its plans say which it needs, and then
-it is built again over these.
+Spark tells a Python data source nothing about columns, but its optimizer knows them. So a job is
+first built over all columns without being run; its plans say which columns it needs, and then it is
+built again with only those.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from groupd.pipeline.decode import COLUMNS
 
 _SOURCES = ("DataSourceV2ScanRelation", "DataSourceV2Relation", "MapInArrow")
 _OPAQUE = ("InMemoryRelation", "LogicalRDD")
-"""Results that are held: what they were made from cannot be seen any more."""
+"""Plan nodes of cached results, which do not show what they were made from."""
 
 
 def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:
-    """In the order of the schema; all of them where a plan cannot tell."""
+    """The columns that the frames use, in the order of the schema; all of them if a plan cannot
+    tell."""
     used: set[str] = set()
     for frame in frames:
         plan: Any = frame._jdf.queryExecution().optimizedPlan()
@@ -41,13 +42,13 @@ def used_columns(frames: Iterable[DataFrame]) -> tuple[str, ...]:
 
 
 def _items(sequence: Any) -> Iterator[Any]:
-    """Of a sequence of Scala's."""
+    """The items of a Scala sequence."""
     for index in range(sequence.length()):
         yield sequence.apply(index)
 
 
 def _attributes(tree: Any) -> Iterator[tuple[int, str]]:
-    """Id and name of each attribute in a part of a plan as JSON."""
+    """Id and name of each attribute in a part of a plan given as JSON."""
     if isinstance(tree, dict):
         if tree.get("class", "").endswith(".AttributeReference"):
             yield tree["exprId"]["id"], tree["name"]

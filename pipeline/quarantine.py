@@ -1,6 +1,6 @@
-"""Rows that could not be decoded: kept apart, with where they stand and why.
+"""Rows that could not be decoded: kept apart, with their place in the log and the reason.
 
-A job goes on without them, and says how many there were.
+A job goes on without them and reports how many there were.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ COLUMNS = (
 
 
 def split_quarantine(entries: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """(good, bad): the entries without an error, and `COLUMNS` of the others."""
+    """Returns (good, bad): the entries without an error, and `COLUMNS` of those with one."""
     good = entries.where(F.col("error").isNull())
     return good, entries.where(F.col("error").isNotNull()).select(*COLUMNS)

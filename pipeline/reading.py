@@ -1,4 +1,4 @@
-"""What a task of the data source does: a part of the log in, Arrow batches out."""
+"""The work of a task of the data source: reads a part of the log and gives Arrow batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from groupd.storage.log import LogCorrupt, LogState
 def read_partition(
     options: SourceOptions, partition: InputPartition, out: EntryRows, wanted: RowFilter
 ) -> Iterator[pa.RecordBatch]:
-    """What a task does; works on executors."""
+    """Reads one partition of the plan; runs on executors."""
     if isinstance(partition, SegmentFile):
         yield from _read_segment(partition, out)
     elif isinstance(partition, LogRange):
@@ -59,7 +59,8 @@ def _read_log(
 
 
 def data_loss(partition: int, state: LogState, position: int, cleaned: int) -> str | None:
-    """What of the log at and behind `position` is gone, in one line; None if nothing is."""
+    """One line that says which records from `position` on are gone from the log; None if none are.
+    `cleaned`: how far cleaning is known to have done no harm."""
     if state.next_offset < position:
         return (
             f"{state.name} ends at offset {state.next_offset}, before {position}: "
@@ -76,7 +77,7 @@ def data_loss(partition: int, state: LogState, position: int, cleaned: int) -> s
 
 
 def tell_loss(lost: str, fail: bool) -> bool:
-    """Raises PipelineError if it is to fail; otherwise a line on stderr, once."""
+    """Raises PipelineError if `fail` is set; otherwise prints a line on stderr and returns True."""
     if fail:
         raise PipelineError(
             f"{lost}; read again from the start, or set the option failOnDataLoss to false"
@@ -95,7 +96,7 @@ def _read_segment(part: SegmentFile, out: EntryRows) -> Iterator[pa.RecordBatch]
             if len(out) >= ROWS_A_BATCH:
                 yield out.take()
     except TruncatedSegment as error:
-        # A broker that crashed leaves one, and drops it when it starts again.
+        # A broker that crashed leaves an incomplete batch, and drops it at its next start.
         if not part.last:
             out.add_corrupt(part.partition, offset, -1, str(error))
     except CorruptBatch as error:

@@ -1,4 +1,4 @@
-"""Jobs by name: every module of `pipeline.jobs` with a `JOB`."""
+"""The jobs by name: every module of `pipeline.jobs` that defines `JOB`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def all_jobs() -> dict[str, Job]:
-    """By name."""
+    """All jobs by name."""
     found: dict[str, Job] = {}
     for module in pkgutil.iter_modules(jobs.__path__):
         job = getattr(import_module(f"{jobs.__name__}.{module.name}"), "JOB", None)
@@ -25,7 +25,7 @@ def all_jobs() -> dict[str, Job]:
 
 
 def job_named(name: str) -> Job:
-    """Raises PipelineError."""
+    """The job of this name. Raises PipelineError if there is none."""
     known = all_jobs()
     if name not in known:
         raise PipelineError(f"there is no job {name}: there are {', '.join(known)}")
@@ -33,8 +33,8 @@ def job_named(name: str) -> Job:
 
 
 def job_options(job: Job, settings: Iterable[str]) -> dict[str, Any]:
-    """The job's options with `NAME=VALUE` settings, of the types of their defaults. Raises
-    PipelineError."""
+    """The job's options, with `NAME=VALUE` settings over the defaults and converted to their types.
+    Raises PipelineError."""
     options = dict(job.options)
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -1,4 +1,4 @@
-"""One job, from its input to its tables: what the command does, for scripts too."""
+"""Runs one job from its input to its tables, for the command and for scripts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Watch = Callable[[str], AbstractContextManager[None]]
 
 
 class Summary(Struct, frozen=True):
-    """`rows`: of each table, of the days that the run covers. `quarantined`: None if it was not
-    to be looked at."""
+    """What a run has written. `rows`: by table, the number of rows of the days that the run covers.
+    `quarantined`: None if quarantine was not looked at."""
 
     rows: dict[str, int]
     quarantined: int | None
@@ -41,9 +41,9 @@ def run_job(
     counted: bool = True,
     watch: Watch = lambda _: nullcontext(),
 ) -> Summary:
-    """Writes the job's tables, and the quarantine, below `out`. `options`: complete ones, the
-    job's defaults if not given. `counted`: counting takes a query a table; without it, `rows` is
-    empty. `watch`: wraps each step. Raises PipelineError."""
+    """Writes the job's tables, and the quarantine, below `out`. `options`: all of the job's
+    options; its defaults if not given. `counted`: fills `rows`, which takes one more query for each
+    table. `watch`: wraps each step. Raises PipelineError."""
     started = time.monotonic()
     check_format(spark, kind)
     options = dict(job.options) if options is None else options
@@ -68,8 +68,9 @@ def run_job(
 def _tables(
     spark: SparkSession, job: Job, origin: Origin, options: Mapping[str, Any]
 ) -> tuple[dict[str, Table], Table]:
-    """A job that does not tell its columns is built twice: over all of them, to see which are
-    used, and with these alone decoded. Parquet leaves columns out by itself."""
+    """Builds the tables and the quarantine. A job that does not declare its columns is built twice:
+    over all of them to see which are used, and again with only those decoded. Parquet skips unused
+    columns by itself."""
     inputs, bad = read_inputs(spark, origin, job.ends_step(options))
     quarantined = Table(bad, "timestamp", ("log_partition", "log_offset"), optional=True)
     used = COLUMNS if origin.lake is not None else job.columns

@@ -1,4 +1,4 @@
-"""The tables that the pipeline reads: columns, types and what they mean, in one place.
+"""The tables that the pipeline reads: their columns, types and meanings.
 
 `ENTRIES` is the log, one row a record, the same from every input (a store, a Kafka topic, raw
 segment files, a Parquet copy). What a record says stands in the struct column of its type; the
@@ -38,7 +38,8 @@ OFFSET_COMMIT = _struct(
     expire_time=_TIME,
     topic_id=_STRING,
 )
-"""`offset-commit` and `legacy-offset-commit`; the topic and the partition are columns."""
+"""Value of `offset-commit` and `legacy-offset-commit`; topic and partition are columns of the
+row."""
 
 GROUP_METADATA = _struct(
     protocol_type=_STRING,
@@ -59,7 +60,7 @@ GROUP_METADATA = _struct(
         )
     ),
 )
-"""`group-metadata`: a classic group with all of its members."""
+"""Value of `group-metadata`: a classic group with all of its members."""
 
 CONSUMER_GROUP = _struct(epoch=_INT, metadata_hash=_LONG)
 
@@ -106,10 +107,10 @@ VALUE_COLUMNS = {
     8: "current_member",
     16: "regex",
 }
-"""Record type number to the struct column that holds its value."""
+"""The struct column that holds the value, by record type number."""
 
 OFFSET_COMMIT_TYPES = (0, 1)
-"""Of `record_type_id`: a commit, or its tombstone."""
+"""The values of `record_type_id` that mean a commit or its tombstone."""
 
 ENTRIES = _struct(
     log_partition=_INT,
@@ -141,24 +142,24 @@ ENTRIES = _struct(
     value=BinaryType(),
     error=_STRING,
 )
-"""One row a record.
+"""One row for each record.
 
-- `log_partition`, `log_offset`: where it stands in `__consumer_offsets`; unique together.
-- `record_type`: as `groupd log dump` names it; `marker` for a control record, `unreadable` when
-  the key does not name a type, `corrupt-batch` for a batch that cannot be taken apart (one row).
-- `value_version`: the version that the value was written in; null for tombstones and markers.
+- `log_partition`, `log_offset`: its place in `__consumer_offsets`; unique together.
+- `record_type`: as `groupd log dump` names it; `marker` for a control record, `unreadable` when the
+  key does not name a type, `corrupt-batch` for a batch that cannot be taken apart (one row).
+- `value_version`: the version in which the value was written; null for tombstones and markers.
 - `tombstone`: the value is null.
-- `transactional`: part of a transaction, so it counts only once a `commit` marker of its
-  `producer_id` and `producer_epoch` follows in the same log partition.
+- `transactional`: part of a transaction, so it counts only if the next marker of its
+  `producer_id` in the same log partition is a `commit`.
 - `sequence`: the producer's, -1 without one. `producer_id`, `producer_epoch`: null without one.
 - `marker`: `commit` or `abort`.
-- `key`, `value`: the bytes as they were; decoded only if asked for.
-- `error`: why a record could not be decoded; such rows belong into quarantine, not into results.
+- `key`, `value`: the bytes as they are in the log; read only if asked for.
+- `error`: why a record could not be decoded; such rows belong in quarantine, not in results.
 """
 
 TOPICS = _struct(topic_id=_STRING, topic=_STRING, partitions=_INT)
-"""Topics by id, as far as the input knows them. `partitions`: how many, null if not known."""
+"""Topics by id, as far as the input knows them. `partitions`: their number, null if not known."""
 
 END_OFFSETS = _struct(topic=_STRING, partition=_INT, end_offset=_LONG, time=_TIME)
-"""High watermarks at an instant; the last one at or before counts. Null: at the end of the input,
-which says nothing of the time before."""
+"""High watermarks at an instant; for any instant the last one at or before it counts. Without a
+time: the one at the end of the input, which says nothing about earlier times."""

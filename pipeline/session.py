@@ -1,7 +1,8 @@
-"""A Spark session with the settings that the pipeline needs, and the Java that it runs on.
+"""Makes a Spark session with the settings that the pipeline needs, and finds the Java that it runs
+on.
 
-Under `spark-submit` the session is the cluster's; only what the results depend on is set. Spark
-runs on Java, which Python cannot install: a missing one is told in one line.
+Under `spark-submit` the session is the cluster's, and only settings that the results depend on are
+changed. Spark runs on Java, which Python cannot install, so a missing Java gives a one-line error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import groupd
 from groupd.pipeline.errors import PipelineError
 
 JAVA_NEEDED = 17
-"""Of Spark 4."""
+"""The oldest Java that Spark 4 runs on."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _HOW = (
@@ -34,16 +35,16 @@ RESULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
-"""Settings that results depend on, wherever it runs."""
+"""Settings that the results depend on, wherever Spark runs."""
 
 TRANSFER = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""Rows for Python workers. With a limit of bytes Spark measures a batch after every row, and where
-lists are in columns that are mostly null, as here, each time goes over all rows of the batch: of
-batches with 10,000 rows that is most of a job. The greatest number means no limit; what bounds the
-memory instead is that there are fewer rows."""
+"""Rows of a batch for Python workers, without a limit of bytes. With such a limit Spark measures
+the batch after every row. Here, with lists in columns that are mostly null, each measurement goes
+over all rows of the batch, and with 10,000 rows that takes most of a job's time. The greatest
+number means no limit; the smaller number of rows bounds the memory instead."""
 
 _LOCAL = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -58,8 +59,8 @@ _LOCAL = {
 
 
 def java_version(java: str | None = None) -> int:
-    """The major version of the Java that Spark would start. Raises PipelineError when there is
-    none or it is too old."""
+    """The major version of the Java that Spark would start. Raises PipelineError if there is none
+    or it is too old."""
     home = os.environ.get("JAVA_HOME")
     command = java or (str(Path(home) / "bin" / "java") if home else shutil.which("java"))
     if command is None:
@@ -85,7 +86,7 @@ def java_version(java: str | None = None) -> int:
 
 
 def submitted() -> bool:
-    """Whether `spark-submit` has started this process, with a session to be had."""
+    """Whether `spark-submit` started this process and a session can be had."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -98,10 +99,10 @@ def spark_session(
     shuffle_partitions: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session of this process. Raises PipelineError without a fitting Java.
+    """The session of this process. Raises PipelineError without a suitable Java.
 
-    `master`: `local[*]` if not given, ignored under `spark-submit` like the memory. `settings`:
-    Spark's own, over all others.
+    `master`: `local[*]` if not given; ignored under `spark-submit`, as is the memory. `settings`:
+    Spark's own settings, which override all others.
     """
     builder = SparkSession.builder.appName(name)
     values = RESULTS | TRANSFER
@@ -128,7 +129,8 @@ def _cores(master: str) -> int:
 
 
 def let_workers_import() -> None:
-    """Python workers are processes of their own: the same Python, and what it can import."""
+    """Sets what Python workers, which are separate processes, need: the same Python and import
+    path."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The directory above the package groupd: its own folders would hide packages of users.

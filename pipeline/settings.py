@@ -1,4 +1,4 @@
-"""What `--set NAME=VALUE` says of lengths of time."""
+"""Reads lengths of time in `--set NAME=VALUE`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART = re.compile(r"(\d+)(ms|[smhd])", re.ASCII)
 
 
 def length(value: Any) -> timedelta:
-    """`90s`, `5m`, `1h30m`. Raises PipelineError."""
+    """The length that text such as `90s`, `5m` or `1h30m` means. Raises PipelineError."""
     word = str(value).strip()
     total = sum(
         (timedelta(**{_UNITS[unit]: int(count)}) for count, unit in _PART.findall(word)),

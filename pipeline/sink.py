@@ -1,8 +1,8 @@
-"""Where results go: a directory a table, in it a directory a day.
+"""Writes results: one directory for each table, and in it one directory for each day.
 
-A run that is repeated leaves what it would have left the first time. It covers a span of days, all
-of them unless it was told times: days of the span are replaced as a whole, those that the result
-has no rows for are removed, and days outside of it are not touched.
+A repeated run leaves the same rows as a single run. A run covers a span of days, all days unless it
+was given times. Days in the span are replaced as a whole, days for which the result has
+no rows are removed, and days outside the span are not touched.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _PACKAGES = {
     "delta": "io.delta:delta-spark_{spark}_2.13",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
-"""Each is made for one minor version of Spark."""
+"""The packages of the table formats; each is made for one minor version of Spark."""
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
 class DaySpan(Struct, frozen=True):
-    """Days from `first` to `last`, both included; None: without an end."""
+    """The days from `first` to `last`, both included; None means without an end."""
 
     first: date | None = None
     last: date | None = None
 
     def __contains__(self, day: date | None) -> bool:
-        """Rows without a time belong to spans that are open at both ends."""
+        """Rows without a time (day None) belong only to a span that is open at both ends."""
         if day is None:
             return self.first is None and self.last is None
         if self.first is not None and day < self.first:
@@ -61,7 +61,7 @@ def _day(micros: int) -> date:
 
 
 def check_format(spark: SparkSession, kind: str) -> None:
-    """Raises PipelineError when the package of a format is not there."""
+    """Raises PipelineError if the package of a format is not installed."""
     if kind not in _CLASSES:
         return
     assert spark._jvm is not None
@@ -79,9 +79,9 @@ def check_format(spark: SparkSession, kind: str) -> None:
 def write_table(
     spark: SparkSession, table: Table, path: str, kind: str = "parquet", span: DaySpan | None = None
 ) -> Callable[[], int]:
-    """Writes the rows of a table at `path`; what counts those that there are now of the span,
-    which is a query of its own. An optional table that is left without rows is removed (a Delta or
-    Iceberg table, which has a history, is kept)."""
+    """Writes the rows of a table at `path`. Returns a function that counts the rows that are now
+    there for the span, with a query of its own. An optional table without rows is removed, except a
+    Delta or Iceberg table, which is kept for its history."""
     frame = table.frame
     span = span or DaySpan()
     if table.time_column is None:
@@ -122,7 +122,7 @@ def _write_days(
         "partitionOverwriteMode", "dynamic"
     ).partitionBy(DAY).parquet(path)
     after = directories(spark, path, f"{DAY}=")
-    # Spark names files anew in every run, so a day whose files are the same was not written.
+    # Spark gives files new names in every run, so a day with the same files was not written.
     covered = _days(span, after)
     new = [day for day in covered if after[day] != before.get(day)]
     for day in covered:

@@ -1,8 +1,8 @@
-"""What is set for a small log: there most of Spark's work is to get ready for work.
+"""Settings for a small log, where Spark spends most of its time on preparation.
 
-Spark makes and compiles Java for every query, and the virtual machine then compiles it again, twice
-and the second time thoroughly, which pays when it runs for minutes. A small log is over by then:
-its queries are compiled once, quickly, and one thread collects garbage.
+Spark generates and compiles Java code for every query, and the virtual machine then compiles that
+twice, the second time thoroughly, which pays off only when it runs for minutes. A small log is done
+before that. So its queries are compiled once, quickly, and one thread collects garbage.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from groupd.storage.log import StoreRefused
 from groupd.storage.open import database_file
 
 SMALL_BYTES = 256 * 1024 * 1024
-"""As segments that is some two million records."""
+"""The largest log that counts as small. As segments that is some two million records."""
 
 _SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def settings_for(origin: Origin) -> dict[str, str]:
-    """Of Spark, before it starts."""
+    """Settings of Spark, to be given before it starts."""
     size = log_bytes(origin)
     return dict(_SETTINGS) if size is not None and size <= SMALL_BYTES else {}
 
 
 def log_bytes(origin: Origin) -> int | None:
-    """Of segment files, of a database file or of a lake on this machine; None where that is not to
-    be had for a look."""
+    """The size of the segment files, database file or lake on this machine; None if that cannot be
+    looked up at once."""
     try:
         if origin.segments is not None:
             files = offsets_partitions(Path(origin.segments)).values()
@@ -41,5 +41,5 @@ def log_bytes(origin: Origin) -> int | None:
         if origin.lake is not None and "://" not in origin.lake:
             return sum(one.stat().st_size for one in Path(origin.lake).rglob("*.parquet"))
     except (LogToolError, StoreRefused, OSError):
-        pass  # whoever reads it will say so
+        pass  # the error will be reported when the log is read
     return None

@@ -3,9 +3,9 @@
     spark.dataSource.register(GroupdDataSource)
     spark.read.format("groupd").option("store", URL).load()
 
-Batch and streaming. Spark's Python data sources are told which filters there are but not which
-columns are wanted: the option `columns`, or a schema (`.schema(...)`) that has some of the columns,
-says so, and only those are decoded.
+It reads in batches and as a stream. Spark tells Python data sources the filters but not the columns
+that are wanted. The option `columns`, or a schema (`.schema(...)`) with some of the columns, says
+which columns are wanted, and only those are decoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORMAT = "groupd"
 
 
 class GroupdDataSource(DataSource):
-    """See the module; the options are those of `docs/pipeline.md`."""
+    """The data source; `docs/pipeline.md` describes its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -63,7 +63,7 @@ def _columns(schema: StructType) -> tuple[str, ...]:
 
 
 class GroupdReader(DataSourceReader):
-    """A batch read: a snapshot of what there is when it is planned."""
+    """A batch read of what is in the log when the read is planned."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -83,7 +83,7 @@ class GroupdReader(DataSourceReader):
         else:
             with StoreLogs(options.store) as logs:
                 found = [*store_ranges(logs, self.wanted, options.rows_per_partition)]
-        # Of an empty list Spark makes one partition with nothing in it.
+        # For an empty list Spark would make one partition with nothing in it.
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Partitions that stood still although there was something to consume."""
+"""Finds partitions that stood still although there was something to consume."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 BEHIND, BEHIND_AT_THE_END, OTHERS_MOVED = "lag", "lag at the end", "others moved"
-"""Why a window counts as stuck, the best evidence first (as text sorts, too)."""
+"""The reasons why a window counts as stuck, best evidence first (which is also their order as
+text)."""
 
 
 def with_stuck(rows: DataFrame, place: Sequence[str]) -> DataFrame:
-    """`rows`: windows of partitions without a gap. Adds `others_moved`, `still_windows` (in a row
-    without a move, this one included) and `stuck`: the evidence, or null.
+    """`rows` are windows of partitions, without gaps. Adds `others_moved`, `still_windows` (the
+    number of windows in a row without a move, this one included) and `stuck` (the evidence, or
+    null).
 
-    A window without a move is stuck if the group was behind when it began. Where that is not
-    known, because ends are known for the end of the input only, it is not if the group had caught
-    up by then; it is if other partitions of the topic moved, or if at the end it was behind.
+    A window without a move is stuck if the group had lag when the window began. Often that is not
+    known, because end offsets are known only for the end of the input. Then the window is not stuck
+    if the group had caught up at the end; it is stuck if other partitions of the topic moved, or if
+    the group had lag at the end.
     """
     in_order = Window.partitionBy(*place).orderBy("window_start")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -44,11 +47,11 @@ def with_stuck(rows: DataFrame, place: Sequence[str]) -> DataFrame:
 
 
 def runs(windows: DataFrame, place: Sequence[str], at_least: int) -> DataFrame:
-    """Stuck windows in a row, from `at_least` on. `until_time` is the end of the run, or of the
-    input; `offset` and `lag` are those of its last window."""
+    """Runs of at least `at_least` stuck windows in a row. `until_time` is the end of the run, or of
+    the input; `offset` and `lag` are those of its last window."""
     in_order = Window.partitionBy(*place).orderBy("window_start")
     found = windows.withColumn("_number", f.row_number().over(in_order))
-    # Consecutive numbers without a break differ from their rank by the same amount.
+    # In an unbroken run, window number minus rank is the same for every window.
     rank = f.row_number().over(in_order)
     found = found.where("stuck IS NOT NULL").withColumn("_run", f.col("_number") - rank)
     last = f.col("window_start")

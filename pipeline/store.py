@@ -1,8 +1,8 @@
-"""The offsets log of a store, read by processes that have no event loop: Spark's tasks.
+"""Reads the offsets log of a store in processes without an event loop: Spark's tasks.
 
-Beside whoever writes it: nothing is locked, every page is a transaction of its own, and only what
-is committed is seen. What the store does not give as it was written (a row with a wrong checksum,
-rows that are missing) becomes rows with `error`.
+It can run while a daemon writes. Nothing is locked, each page is read in its own transaction, and
+only committed data is seen. What the store does not give as it was written (a row with a wrong
+checksum, missing rows) becomes rows with `error`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from groupd.storage.reader import LogPage, StoredRow
 
 PAGE_BYTES = 1024 * 1024
 _PARTITIONS = "offsets.topic.num.partitions"
-"""Under which a daemon keeps the number of its shards in the store."""
+"""The config under which a daemon keeps its number of shards in the store."""
 
 T = TypeVar("T")
 
 
 def store_url(text: str) -> str:
-    """What the daemon's `--store` takes, or a path: of the database file or of the data directory.
-    Relative paths become absolute, as tasks may run elsewhere."""
+    """Accepts what the daemon's `--store` takes, or the path of the database file or data
+    directory. Relative paths become absolute, because tasks may run in another directory."""
     if "://" in text:
         scheme, _, path = text.partition(":///")
         if scheme.startswith("sqlite") and path:
@@ -45,12 +45,12 @@ def store_url(text: str) -> str:
 
 
 class StoreLogs:
-    """A store opened for reading; context manager. Raises PipelineError when it cannot be opened
-    and LogError when it cannot be read any more."""
+    """A store opened for reading; a context manager. Raises PipelineError if it cannot be opened
+    and LogError if it cannot be read any more."""
 
     def __init__(self, url: str) -> None:
         self._loop = asyncio.new_event_loop()
-        # The caller's thread may have a loop that is running, as in a notebook.
+        # The caller's thread may already have a running loop, as in a notebook.
         self._thread = ThreadPoolExecutor(1, "groupd-store")
         try:
             self._reader = create_reader(store_url(url), ".")
@@ -83,7 +83,7 @@ class StoreLogs:
         return self._thread.submit(self._loop.run_until_complete, work).result()
 
     def states(self) -> dict[int, LogState]:
-        """The shards' logs by log partition."""
+        """The state of each shard's log, by log partition."""
         found = {}
         for state in self._run(self._reader.states()):
             named = partition_of(Path(state.name))
@@ -92,7 +92,7 @@ class StoreLogs:
         return dict(sorted(found.items()))
 
     def log_partitions(self) -> int | None:
-        """How many there are, None if the store does not say."""
+        """The number of log partitions, None if the store does not say."""
         for _, name, key, value in self._run(self._reader.configs()):
             if (name, key) == ("", _PARTITIONS):
                 return int(value)
@@ -112,8 +112,9 @@ class StoreLogs:
         return sorted(found)
 
     def ends_by_time(self, step_ms: int) -> Iterator[tuple[str, int, int, int]]:
-        """Topic, partition, end offset and time, as the timestamps of the records tell it: for each
-        step of time in which an end has moved, just before it moved and after its last move."""
+        """Topic, partition, end offset and time, from the timestamps of the records. For each step
+        of time in which an end offset moved there are two: just before it moved, and after its last
+        move."""
         starts = {state.name: state.start_offset for state in self._run(self._reader.states())}
         for topic in self.topics():
             for partition in range(topic.partitions):
@@ -125,7 +126,8 @@ class StoreLogs:
                     before = end
 
     def first_offset_at(self, partition: int, time_ms: int) -> int | None:
-        """Of the first batch with a record at or after that time; None if there is none."""
+        """The base offset of the first batch with a record at or after that time; None if there is
+        none."""
         name = offsets_log_name(partition)
         found = self._run(self._reader.first_at_or_after(name, time_ms))
         return None if found is None else found.base_offset
@@ -135,7 +137,7 @@ class StoreLogs:
         return self._run(self._reader.row_ends(name, from_offset, until_offset))
 
     def page(self, partition: int, from_offset: int, until_offset: int) -> LogPage:
-        """Raises LogError when the log is not there any more."""
+        """One page of the log. Raises LogError if the log is not there any more."""
         name = offsets_log_name(partition)
         page = self._run(self._reader.page(name, from_offset, until_offset, PAGE_BYTES))
         if page is None:
@@ -144,8 +146,9 @@ class StoreLogs:
 
 
 def add_rows(out: EntryRows, partition: int, rows: list[StoredRow], position: int, end: int) -> int:
-    """Adds what the rows hold; the offset behind them. `position`: where they ought to begin.
-    `end`: where there is no more to be read; without rows, what lies before it is missing."""
+    """Adds the records in `rows` and returns the offset behind them. `position`: where the rows
+    should begin. `end`: where the reading ends; if there are no rows, everything before it is
+    missing."""
     for row in rows:
         stored = row.batch
         if row.intact and stored.base_offset > position:

@@ -1,13 +1,13 @@
 """The data source `groupd` as a stream: micro-batches of what has been committed since.
 
-An offset of the stream is, for each log partition, the next offset to be read and how far the log
-had been cleaned when that was known to be harmless:
+An offset of the stream holds, for each log partition, the next offset to read and how far the log
+had been cleaned when that was known to do no harm:
 
     {"0": {"offset": 1200, "cleaned": 0}, "1": ...}
 
-Spark keeps it in the checkpoint before a micro-batch is read and plans the same one again after a
-crash, so every record is in exactly one micro-batch. What the cleaner takes away before it was read
-is told, never passed over in silence.
+Spark stores it in the checkpoint before it reads a micro-batch, and plans the same micro-batch
+again after a crash. So every record is in exactly one micro-batch. If the cleaner removes records
+before they were read, that is always reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Offsets = dict[str, dict[str, int]]
 
 
 class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Planning runs in one process beside the driver, `read` in tasks."""
+    """Planning runs in one process beside the driver, `read` runs in tasks."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         if options.store is None:
@@ -86,7 +86,7 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
-        """Raises PipelineError where unread records have been removed."""
+        """Raises PipelineError if unread records have been removed."""
         states = {str(number): state for number, state in self._open().states().items()}
         ends: Offsets = {}
         begins: dict[str, int] = {}
@@ -134,8 +134,9 @@ class GroupdStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _share(begins: dict[str, int], ends: Offsets, rows: int) -> None:
-    """Lowers `ends` until `rows` offsets are left, each log partition's share in proportion to
-    what it has; those that have most get what rounding leaves, so there is always something."""
+    """Lowers `ends` until only `rows` offsets are left. Each log partition gets a share in
+    proportion to what it has; the largest ones get what rounding leaves, so that the result is
+    never empty."""
     waiting = {name: end["offset"] - begins[name] for name, end in ends.items()}
     total = sum(waiting.values())
     if total <= rows:

@@ -1,9 +1,9 @@
 """What became of commits that were part of a transaction (docs/spec/offsets-and-log.md#3.4).
 
-Such a commit waits for the next marker of its producer in its log partition; the producer's epoch
-plays no part. A commit outside of transactions counts where it stands. A source that leaves
-markers and aborted records out (Kafka, read_committed) gives `transactional` null: what it gives
-was committed, and counts where it stands.
+Such a commit is decided by the next marker of its producer in its log partition; the producer's
+epoch does not matter. A commit outside of transactions counts where it stands. A source that leaves
+out markers and aborted records (Kafka, read_committed) sets `transactional` to null or false: what
+it gives was committed, and counts where it stands.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 
 _SLICES = 256
-"""Rows outside of transactions need no neighbours: they are spread over so many keys."""
+"""Rows outside of transactions need no neighbours, so they are spread over this many keys."""
 
 
 def is_offset() -> Column:
-    """The row is an offset commit or its tombstone."""
+    """Whether the row is an offset commit or its tombstone."""
     return f.col("record_type_id").isin(*OFFSET_COMMIT_TYPES)
 
 
 def resolve(entries: DataFrame) -> DataFrame:
-    """`entries` without markers, with `outcome` and with the offset and the timestamp from
-    which on the row counts, `effective_offset` and `effective_time`: null if it never did.
+    """Returns `entries` without markers, with `outcome`, `effective_offset` and `effective_time`:
+    the offset and the timestamp from which on the row counts, null if it never did.
 
-    One pass with one sort; every column is passed on, so select before.
+    This takes one pass with one sort and carries every column along, so select columns before.
     """
     marker = f.col("marker").isNotNull()
     waits = is_offset() & ~f.col("tombstone") & f.coalesce("transactional", f.lit(False))
@@ -36,7 +36,7 @@ def resolve(entries: DataFrame) -> DataFrame:
     rows = entries.withColumn(
         "_producer", f.when(marker | waits, f.col("producer_id")).otherwise(-2 - slice_)
     )
-    # Backwards, so that the next marker is the last one seen: each row is looked at once.
+    # Sorted backwards, so the next marker is the last one seen and each row is looked at once.
     following = (
         Window.partitionBy("log_partition", "_producer")
         .orderBy(f.col("log_offset").desc())

@@ -1,7 +1,8 @@
-"""What a record says, as the value of its struct column (`schema.VALUE_COLUMNS`).
+"""Turns the value of a record into the value of its struct column (`schema.VALUE_COLUMNS`).
 
-Plain dicts in the shape that Arrow takes: times in microseconds, topic ids as text. What a record
-does not have (a time, a topic id) is null and not the number that stands for it on the wire.
+The results are plain dicts in the shape that Arrow takes: times in microseconds, topic ids as text.
+What a record does not have (a time, a topic id) is null, not the number that stands for it on the
+wire.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from groupd.protocol.records.schema import (
 )
 
 FIRST_MS, LAST_MS = -62135596800000, 253402300799999
-"""Years 1 to 9999: what a calendar, and Python, can tell."""
+"""The first millisecond of the year 1 and the last of the year 9999, the range of Python's
+calendar."""
 
 _NO_TIME_MS = -1
 
 
 class NotHeld(ValueError):
-    """A record that is well formed and says what no column can hold."""
+    """A record is well formed, but a column cannot hold what it says."""
 
 
 def micros(time_ms: int, absent: int = _NO_TIME_MS) -> int | None:
-    """Microseconds since 1970; None for `absent`. Raises NotHeld."""
+    """Microseconds since 1970; None if the time is `absent`. Raises NotHeld."""
     if time_ms == absent:
         return None
     if not FIRST_MS <= time_ms <= LAST_MS:
@@ -48,13 +50,14 @@ def micros(time_ms: int, absent: int = _NO_TIME_MS) -> int | None:
 
 @lru_cache(maxsize=65536)
 def topic_id_text(topic_id: TopicId) -> str | None:
-    """UUID text; None for the zero id."""
+    """The id as UUID text; None for the zero id."""
     return None if topic_id == NO_TOPIC_ID else str(UUID(bytes=topic_id))
 
 
 def value_of(record: Record) -> dict[str, Any] | None:
-    """Of the struct column; None for a tombstone and for what has no column. Of a dropped regular
-    expression there is the expression, which is part of the key. Raises NotHeld."""
+    """The value of the struct column; None for a tombstone and for types without a column. The
+    tombstone of a regular expression gives the expression, which is part of the key. Raises
+    NotHeld."""
     value = record.value
     if isinstance(record.key, ConsumerGroupRegexKey):
         found = {"regex": record.key.regex}
@@ -64,7 +67,7 @@ def value_of(record: Record) -> dict[str, Any] | None:
 
 
 def key_columns(record: Record) -> tuple[str | None, str | None, int | None]:
-    """Member, topic and partition that a key names."""
+    """The member, topic and partition that the key of a record names."""
     key = record.key
     if isinstance(key, OffsetCommitKey):
         return None, key.topic, key.partition
@@ -135,7 +138,7 @@ def _member_metadata(value: ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
 def _target_metadata(value: ConsumerGroupTargetMetadataValue) -> dict[str, Any]:
     return {
         "assignment_epoch": value.assignment_epoch,
-        # Records from before the field have none, which reads as 0.
+        # Records written before the field existed have none, which reads as 0.
         "assignment_time": micros(value.assignment_timestamp_ms, 0),
     }
 

@@ -1,4 +1,4 @@
-"""Which rows of the log are wanted: decided before a record is decoded."""
+"""Which rows of the log are wanted; decided before a record is decoded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from groupd.protocol.records.batch import BatchHeader
 
 
 class RowFilter(Struct, frozen=True):
-    """None: all. `groups`, `types`: names. Times in microseconds and offsets, the first
-    inclusive, the second exclusive. `rest`: also rows that name no group (markers, damage) and
-    rows without a time, whatever group and time are wanted."""
+    """Limits on rows; None means no limit. `groups` and `types` are names. Times are microseconds.
+    Lower bounds of times and offsets are inclusive, upper ones exclusive. `rest`: rows that name no
+    group (markers, damage) and rows without a time are wanted too, whatever `groups` and the
+    times are."""
 
     groups: frozenset[str] | None = None
     types: frozenset[str] | None = None
@@ -29,7 +30,7 @@ class RowFilter(Struct, frozen=True):
         return self == RowFilter(rest=self.rest)
 
     def batch(self, header: BatchHeader) -> bool:
-        """False when no record of the batch can be wanted."""
+        """False if no record of the batch can be wanted."""
         if self.from_offset is not None and header.last_offset < self.from_offset:
             return False
         if self.until_offset is not None and header.base_offset >= self.until_offset:
@@ -61,7 +62,7 @@ class RowFilter(Struct, frozen=True):
         return self.types is None or name in self.types
 
     def also(self, **limits: Any) -> RowFilter:
-        """What both this and `limits` want: sets are intersected, ranges narrowed."""
+        """This filter narrowed by `limits`: sets are intersected, ranges cut."""
         merged = {}
         for name, value in limits.items():
             mine = getattr(self, name)

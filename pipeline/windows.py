@@ -1,8 +1,8 @@
 """Committed offsets in windows of time.
 
-A window has a row for each partition with a committed offset, from its first commit until the
-offset is removed or the input ends, also when nothing happened: only so can be seen what stood
-still.
+Each partition with a committed offset has a row in every window from its first commit until the
+offset is removed or the input ends. Windows in which nothing happened have a row too, because they
+show what stood still.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ PLACE = ("log_partition", "group", "topic", "partition")
 
 
 def moves_by_window(commits: DataFrame, window: timedelta) -> DataFrame:
-    """One row a partition and window in which something counted. `commits`: those of the job."""
+    """One row for each partition and window in which something counted. `commits`: the table of
+    that job."""
     jump, kind, order = f.col("jump"), f.col("kind"), f.col("effective_offset")
     rewind = f.struct(
         "effective_time",
@@ -62,7 +63,7 @@ def _total(amounts: Column) -> Column:
 
 
 def _end_of_input(moves: DataFrame, end_offsets: DataFrame, until_us: int | None) -> DataFrame:
-    """One row: the last thing that is known."""
+    """One row with the end of the input: the last instant that is known."""
     times = moves.select(f.max("_last_time").alias("_time")).union(
         end_offsets.select(f.max("time"))
     )
@@ -73,10 +74,10 @@ def _end_of_input(moves: DataFrame, end_offsets: DataFrame, until_us: int | None
 def filled(
     moves: DataFrame, end_offsets: DataFrame, window: timedelta, until_us: int | None
 ) -> DataFrame:
-    """With the windows in which nothing happened to an offset that was there, until the input ends:
-    at `until_us`, if that is later than all that is known. `is_last`: it ends in that window.
-    `known_until`: the end of the window, or of the input. `committed_at`: when the last change
-    of the offset counted."""
+    """Adds the windows in which nothing happened to an existing offset, until the input ends. It
+    ends at `until_us` if that is later than everything that is known. `is_last`: the input ends in
+    that window. `known_until`: the end of the window, or of the input. `committed_at`: when the
+    last change of the offset counted."""
     until = _end_of_input(moves, end_offsets, until_us)
     following = f.lead("window_start").over(Window.partitionBy(*PLACE).orderBy("window_start"))
     start, step = f.col("window_start"), f.lit(window)

@@ -1,8 +1,9 @@
-"""CRC-32C from the package `crc32c`, without what else the package loads.
+"""CRC-32C from the package `crc32c`, without loading the rest of that package.
 
-It looks its own version up, which takes Python's parser of e-mail to read the metadata of what is
-installed, and brings a command line along: together a fifteenth of a daemon's start. The function
-itself stands in an extension module, which is loaded alone if it is where it used to be.
+On import the package looks up its own version, which takes Python's parser of e-mail to read the
+metadata of installed packages, and it loads a command line. Together that is a fifteenth of a
+daemon's start. The function itself is in an extension module, which is loaded alone if it is where
+it used to be.
 """
 
 from __future__ import annotations

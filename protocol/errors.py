@@ -1,7 +1,7 @@
-"""Kafka error codes, as they stand on the wire.
+"""Kafka error codes with their numbers on the wire.
 
-Rules: a handler raises `ApiError` before any effect; the dispatcher turns it into the reply
-of the request at hand. Codes are plain ints (`IntEnum`), so encoders write them as they are.
+A handler raises `ApiError` before any effect; the dispatcher turns it into the reply of the request
+at hand. Codes are plain ints (`IntEnum`), so encoders write them as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka's primitive types, read and written: requests and replies, and the records of coordinators.
+"""Reads and writes Kafka's primitive types, for requests, replies and coordinator records.
 
 There are two encodings. The older one has fixed-width lengths: int16 for strings, int32 for bytes
 and arrays, -1 for null. The flexible one (KIP-482) has unsigned varints of length + 1, 0 for null,
@@ -25,21 +25,21 @@ _STRING_BYTES_MAX = 0x7FFF
 _VARINT_SHIFT_MAX = 28
 
 STEP = 100
-"""Items of a long array that are written before others may go on: well below a millisecond."""
+"""Items of a long array to write before other work may run: takes well below a millisecond."""
 
 T = TypeVar("T")
 
 
 class BadBytes(ValueError):
-    """The bytes do not hold what the format says."""
+    """The bytes are not in the expected format."""
 
 
 READ_ERRORS = (StructError, IndexError, ValueError, OverflowError)
-"""What a Reader raises on bytes that are cut or wrong."""
+"""What a Reader raises on bytes that are cut off or wrong."""
 
 
 def uvarint(value: int) -> bytes:
-    """Unsigned varint, 7 bits a byte, low bits first. `value` >= 0."""
+    """`value` >= 0 as an unsigned varint: 7 bits a byte, low bits first."""
     if value < 0x80:
         return bytes((value,))
     out = bytearray()
@@ -60,10 +60,10 @@ class Reader:
         self.at = at
         self.version = version
         self.flexible = flexible
-        self._end = 0  # of the struct whose tagged fields were asked for last
+        self._end = 0  # end of the struct whose tagged fields were asked for last
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
-        """Several fixed-width fields at once."""
+        """Reads several fixed-width fields at once."""
         values = layout.unpack_from(self.data, self.at)
         self.at += layout.size
         return values
@@ -122,7 +122,7 @@ class Reader:
             length: int = _INT16.unpack_from(data, self.at)[0]
             at = self.at + 2
         elif data[self.at] < 0x80:
-            # Nearly every string: one length byte, no further call.
+            # The usual case: one length byte, no further call.
             length = data[self.at] - 1
             at = self.at + 1
         else:
@@ -146,7 +146,7 @@ class Reader:
         return value
 
     def nullable_bytes(self) -> bytes | None:
-        """The bytes as they stand, in one copy."""
+        """Copies the bytes once."""
         length = self.length()
         return None if length < 0 else self.take(length)
 
@@ -166,7 +166,7 @@ class Reader:
         return self.data[at:end]
 
     def length(self) -> int:
-        """The length of an array, or of bytes; -1 for null."""
+        """The length of an array or of bytes; -1 for null."""
         if self.flexible:
             return self.uvarint() - 1
         length: int = _INT32.unpack_from(self.data, self.at)[0]
@@ -176,7 +176,7 @@ class Reader:
         return length
 
     def nullable_array(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """`item(reader)` as often as the array says; None for null. For primitives."""
+        """Calls `item(reader)` for each item; None for null. For primitives."""
         length = self._array_length()
         return None if length < 0 else tuple([item(self) for _ in range(length)])
 
@@ -184,7 +184,7 @@ class Reader:
         return _present(self.nullable_array(item))
 
     def nullable_structs(self, item: Callable[[Reader], T]) -> tuple[T, ...] | None:
-        """An array of structs: `item(reader)` reads the fields of one, this its end."""
+        """Reads an array of structs: `item(reader)` reads the fields of one, this its end."""
         length = self._array_length()
         if length < 0:
             return None
@@ -205,7 +205,7 @@ class Reader:
         return length
 
     def rows(self, fields: str) -> list[tuple[Any, ...]]:
-        """An array of structs whose fields all have a fixed width, in one go: a tuple of each.
+        """Reads an array of structs whose fields all have a fixed width, at once: a tuple for each.
         `fields`: as for `struct`, such as "iqi"."""
         length = self.length()
         if length < 0:
@@ -219,7 +219,7 @@ class Reader:
         self.at = end
         if not self.flexible:
             return rows
-        # The last byte of each is the number of its tagged fields, nearly always none.
+        # The last byte of each is the number of its tagged fields, nearly always 0.
         if not any(row[-1] for row in rows):
             return [row[:-1] for row in rows]
         self.at = at
@@ -243,7 +243,7 @@ class Reader:
         return _present(self.nullable_int32_array())
 
     def end(self) -> None:
-        """Ends a struct: skips tagged fields in the flexible encoding, nothing in the older."""
+        """Ends a struct: skips its tagged fields in the flexible encoding."""
         if not self.flexible:
             return
         if self.data[self.at] == 0:
@@ -254,8 +254,8 @@ class Reader:
             self._tagged_fields()
 
     def tagged_fields(self) -> dict[int, bytes]:
-        """The tagged fields of a struct, whose end is next: payload by tag. `end` skips them; those
-        that a reader does not know it leaves alone (KIP-482)."""
+        """The tagged fields of a struct that ends next: payload by tag. `end` skips them; a reader
+        ignores unknown tags (KIP-482)."""
         at = self.at
         if not self.flexible or self.data[at] == 0:
             return {}
@@ -267,7 +267,7 @@ class Reader:
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
     def finish(self) -> None:
-        """Refuses bytes that are left over."""
+        """Raises if bytes are left over."""
         if self.at != len(self.data):
             raise BadBytes(f"{len(self.data) - self.at} bytes too many")
 
@@ -280,7 +280,7 @@ def _present(value: tuple[T, ...] | None) -> tuple[T, ...]:
 
 @cache
 def _layout(fields: str, flexible: bool) -> Struct:
-    """The fields, and in the flexible encoding a byte for the number of tagged fields."""
+    """The fields; in the flexible encoding also a byte for the number of tagged fields."""
     return Struct(f">{fields}B" if flexible else f">{fields}")
 
 
@@ -317,7 +317,7 @@ class Writer:
         self.buffer += value
 
     def string(self, value: str) -> None:
-        """Raises ValueError beyond 32767 bytes in the older encoding, which cannot hold them."""
+        """Raises ValueError beyond 32767 bytes in the older encoding, which cannot hold more."""
         raw = value.encode()
         if self.flexible:
             self.buffer += uvarint(len(raw) + 1)
@@ -350,14 +350,14 @@ class Writer:
         self.buffer += b"\x00" if self.flexible else b"\xff\xff\xff\xff"
 
     def array(self, items: Collection[T], write: Callable[[Writer, T], None]) -> None:
-        """Length, then `write(writer, item)` for each. For primitives."""
+        """Writes the length, then calls `write(writer, item)` for each item. For primitives."""
         self.array_length(len(items))
         for item in items:
             write(self, item)
 
     def structs(self, items: Collection[T]) -> Iterator[T]:
-        """An array of structs: gives the items one by one, whose fields the loop is to write.
-        Writes the length before the first one and ends each struct behind its fields."""
+        """Writes an array of structs: yields the items one by one, and the loop writes their
+        fields. The length and the end of each struct are written here."""
         self.array_length(len(items))
         for item in items:
             yield item
@@ -366,16 +366,16 @@ class Writer:
     def structs_in_steps(
         self, items: Collection[T], write: Callable[[Writer, T], None]
     ) -> Generator[None, None, None]:
-        """An array of structs, the fields of each written by `write(writer, item)`. Yields after
-        every `STEP` items so that others can have a turn."""
+        """Writes an array of structs; `write(writer, item)` writes the fields of each. Yields after
+        every `STEP` items so that other work can run."""
         for index, item in enumerate(self.structs(items), 1):
             if index % STEP == 1 and index > 1:
                 yield
             write(self, item)
 
     def packer(self, fields: str) -> Callable[..., bytes]:
-        """What packs one struct whose fields all have a fixed width, its end included; `fields` as
-        for `struct`. For long arrays, behind `array_length`."""
+        """A function that packs one struct whose fields all have a fixed width, with its end;
+        `fields` as for `struct`. For long arrays, behind `array_length`."""
         return _layout(f"{fields}x" if self.flexible else fields, False).pack
 
     def int32_array(self, values: Iterable[int]) -> None:
@@ -396,5 +396,5 @@ class Writer:
         self._tagged = {}
 
     def tagged_field(self, tag: int, payload: bytes) -> None:
-        """A tagged field of the struct whose end is next; ascending by tag."""
+        """Adds a tagged field to the struct that ends next; call it in ascending order of tags."""
         self._tagged[tag] = payload

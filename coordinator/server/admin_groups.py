@@ -1,4 +1,5 @@
-"""`/groups`, `/groups/{id}`, its `/events` and `/offsets`, and `/events`, of the admin port."""
+"""The admin port's routes `/groups`, `/groups/{id}`, its `/events` and `/offsets`, and
+`/events`."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ EVENTS_SHOWN = 1000
 
 
 class GroupRoutes:
-    """A group id with slashes is written percent-encoded. Long replies are made in slices."""
+    """The routes. A group id with slashes is written percent-encoded. Long replies are made in
+    slices."""
 
     def __init__(self, broker: Broker, ends: Ends | None) -> None:
-        """`ends` None: whoever asks adds the lag."""
+        """`ends` None: the caller of these routes adds the lag."""
         self._broker = broker
         self._ends = ends
 
@@ -41,7 +43,7 @@ class GroupRoutes:
                 return text("not found", 404)
 
     async def events(self, request: HttpRequest) -> HttpReply:
-        """The last events of all groups, oldest first."""
+        """The latest events of all groups, oldest first."""
         if len(request.path) > 1:
             return text("not found", 404)
         return as_json(self._broker.timeline.latest(EVENTS_SHOWN), compact=True)
@@ -79,6 +81,6 @@ class GroupRoutes:
         if not is_long(shard.shard.state, group_id):
             shown = inspect(shard, group_id, now)
             return text(f"no group {group_id}", 404) if shown is None else as_json(shown)
-        # In one line: that is several times quicker.
+        # On one line, because that is several times faster.
         lazily = json_steps(inspect_lazily(shard, group_id, now))
         return HttpReply(await Turns(SLICE_MS, 0).run(lazily), JSON)

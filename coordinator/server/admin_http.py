@@ -1,9 +1,9 @@
 """The admin port: a small HTTP/1.1 server over h11 (GET and HEAD only).
 
-Handlers take the split path and give an `HttpReply`, now or awaited; what they answer is decided
-in `admin_routes`. Requests are limited in size and time; anything odd gets a 4xx and is closed.
-Only what is below `/control` may change anything: it has a handler of its own, a coroutine that
-also gets method and body, and it is there only if it was asked for.
+Handlers take the split path and return an `HttpReply` or an awaitable of one; `admin_routes`
+decides what they answer. Requests are limited in size and time; a malformed one gets a 4xx and the
+connection is closed. Only paths below `/control` may change anything. They have a handler of their
+own, a coroutine that also gets method and body, and exist only if they were switched on.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CONTROL = "control"
 JSON = "application/json"
 REQUEST_TIMEOUT_S = 10.0
 CONTROL_TIMEOUT_S = 120.0
-"""For what a control request may wait for."""
+"""How long a control request may wait."""
 CONTROL_BODY_MAX = 1 << 20
 CONNECTIONS_MAX = 64
 
 
 class HttpRequest(Struct, frozen=True):
-    """`path`: the decoded segments; `query`: the first value of each parameter; `headers` by their
-    names in lower case; `body` None: it was too large."""
+    """`path`: the decoded segments. `query`: the first value of each parameter. `headers`: by name
+    in lower case. `body` None: it was too large."""
 
     path: tuple[str, ...]
     query: dict[str, str]
@@ -56,8 +56,8 @@ def text(body: str, status: int = 200) -> HttpReply:
 
 
 def as_json(value: Any, status: int = 200, *, compact: bool = False) -> HttpReply:
-    """`compact` for what may be long: it is several times quicker, and all else waits for it; see
-    `long_json` for what may be very long."""
+    """A JSON reply. Use `compact` for values that may be long: it is several times faster, and all
+    else waits for it. For values that may be very long there is `long_json`."""
     body = json.dumps(value, indent=None if compact else 2, ensure_ascii=False).encode() + b"\n"
     return HttpReply(body, JSON, status)
 
@@ -77,7 +77,7 @@ class AdminServer:
         self._loaded = False
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address that was bound. Raises OSError."""
+        """Listens and returns the bound address. Raises OSError."""
         self._server = await asyncio.start_server(self._serve, host, port)
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
@@ -93,13 +93,14 @@ class AdminServer:
                 await self._load()
                 await self._exchange(reader, writer)
         except (TimeoutError, OSError):
-            pass  # the asker is slow or gone; nothing is owed
+            pass  # the client is slow or gone; it gets no reply
         finally:
             self._open -= 1
             writer.close()
 
     async def _load(self) -> None:
-        """h11 takes some milliseconds, for which neither a start nor the loop need wait."""
+        """h11 takes some milliseconds to load; neither the start nor the event loop should wait for
+        it."""
         if not self._loaded:
             await asyncio.to_thread(import_module, "groupd.coordinator.server.http_body")
             self._loaded = True

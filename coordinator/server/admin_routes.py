@@ -1,4 +1,4 @@
-"""What the admin port answers: health, readiness, metrics, configuration."""
+"""The routes of the admin port: health, readiness, metrics, configuration."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class AdminRoutes:
         return text("not found", 404) if route is None else route(request)
 
     def add(self, name: str, route: Route) -> None:
-        """Serve `/name` and all below it; an earlier route of that name is replaced."""
+        """Serves `/name` and everything below it with `route`; replaces an earlier route of that
+        name."""
         self._routes[name] = route
 
     def _ready(self, _: HttpRequest) -> HttpReply:

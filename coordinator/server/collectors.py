@@ -1,7 +1,7 @@
-"""The Prometheus collectors of the daemon's parts: transactions, cleaners, event loop, telemetry.
+"""The Prometheus collectors of parts of the daemon: transactions, cleaners, event loop, telemetry.
 
-They are read from plain counters when scraped. `metrics.py` has those of the broker and its
-sockets, `group_metrics.py` those of the groups.
+They read plain counters when they are scraped. The collectors of the broker and its sockets are in
+`metrics.py`, those of the groups in `group_metrics.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NS_PER_S = 1_000_000_000
 
 
 class TransactionMetrics(Collector):
-    """Transactional ids, what became of transactions, and how the markers go."""
+    """Transactional ids, the outcome of transactions, and the writing of markers."""
 
     def __init__(self, transactions: TransactionCoordinator) -> None:
         self._transactions = transactions
@@ -61,7 +61,7 @@ class TransactionMetrics(Collector):
 
 
 class LogCollector(Collector):
-    """The cleaner of the shards, and the event loop."""
+    """The cleaner of the shards' logs, and the event loop."""
 
     def __init__(self, cleaner: Cleaner, stalls: LoopStalls) -> None:
         self._cleaner = cleaner
@@ -85,7 +85,7 @@ class LogCollector(Collector):
 
 
 class TopicCleaningCollector(Collector):
-    """Of the main process: it has the topics."""
+    """The cleaner of the topics, which runs in the main process."""
 
     def __init__(self, cleaner: TopicCleaner) -> None:
         self._cleaner = cleaner
@@ -105,7 +105,7 @@ class TopicCleaningCollector(Collector):
 
 
 class TelemetryCollector(Collector):
-    """What clients have pushed."""
+    """What clients have pushed as telemetry."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry

@@ -1,15 +1,14 @@
-"""One client connection: frames in, replies out in the order of the requests.
+"""One client connection: takes frames and sends replies in the order of the requests.
 
 Rules:
-- A request gets a slot when it starts. Replies leave from the front of the queue of slots.
-- A request starts when all requests before it have been answered or are of the same lane
-  (`lanes`), so that it sees what they have done. Nothing starts while a reply is being encoded in
-  slices.
+- A request gets a slot when it starts. Replies are sent from the front of the queue of slots.
+- A request starts when every request before it has been answered or is of the same lane (`lanes`),
+  so that it sees their effects. No request starts while a reply is being encoded in slices.
 - With too many slots or too many unsent bytes, the socket is not read any further. A client that
-  reads nothing of its replies for `write_stall_timeout_ms` is disconnected.
+  reads none of its replies for `write_stall_timeout_ms` is disconnected.
 - A malformed frame or an unsupported request closes this connection and logs one line.
-- A reply never starts the next request of its connection in the same call: the caller that answers
-  still has other work to finish.
+- A reply never starts the next request of its connection in the same call, because the caller that
+  answers still has other work to finish.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ API_VERSIONS_KEY = 18
 
 
 class Requests(Protocol):
-    """What takes decoded requests: the front end of the broker, or a layer before it."""
+    """Where decoded requests go: the front end of the broker, or a layer before it."""
 
     def submit(self, slot: Slot, api: Api, request: Any) -> None:
         """Handle `request`; `slot` is answered once, now or later."""
@@ -52,7 +51,7 @@ class Requests(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """asyncio protocol of one accepted socket. `registry`: all connections of its listener."""
+    """The asyncio protocol of one accepted socket. `registry`: all connections of the listener."""
 
     make_slot: Callable[..., Slot] = Slot
 
@@ -73,7 +72,7 @@ class Connection(asyncio.Protocol):
         self.long_replies: LongReplies | None = None
         self.stored_replies = StoredReplies(stats)
         self._quiet = True
-        """Nothing is under way, so what comes next may have a stored reply."""
+        """No request is under way, so the next one may have a stored reply."""
         self._reading = True
         self._draining = False
         self._pumping = False
@@ -85,12 +84,12 @@ class Connection(asyncio.Protocol):
         self.host = ""
         self.software = ("", "")
         self.active = True
-        """Something came or left since the listener looked last."""
+        """Data has come or left since the listener last looked."""
         self.idle_since_ms = 0
 
     @property
     def idle(self) -> bool:
-        """No request under way."""
+        """Whether no request is under way."""
         return not self._slots and not self._frames
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,7 +119,7 @@ class Connection(asyncio.Protocol):
                 self._requests.forget(slot)
         self._slots.clear()
         self._frames.clear()
-        # No cycles: the collector may never look at this again.
+        # Breaks reference cycles: the garbage collector may never look at this object again.
         self._transport = None
         self.stored_replies.clear()
 
@@ -159,28 +158,28 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def abort(self) -> None:
-        """Drop the connection now."""
+        """Drops the connection now."""
         self.closed = True
         self._quiet = False
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
-        """Close once what is written has left."""
+        """Closes the connection once everything that was written has been sent."""
         self.closed = True
         self._quiet = False
         if self._transport is not None:
             self._transport.close()
 
     def stop_reading(self) -> None:
-        """For shutdown: take nothing new, keep answering what is under way."""
+        """For shutdown: takes no new requests, but still answers those under way."""
         self._stopped = True
         self._quiet = False
         self._frames.clear()
         self._set_reading(False)
 
     def slot_done(self, slot: Slot) -> None:
-        """`slot` has its reply; send every reply that is ready in order."""
+        """`slot` has its reply: sends every reply that is ready, in order."""
         self.active = True
         self._unanswered -= 1
         if self._pumping:
@@ -191,15 +190,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def held(self) -> bool:
-        """A reply is being encoded in slices."""
+        """Whether a reply is being encoded in slices."""
         return self._held > 0
 
     def hold(self) -> None:
-        """The reply of a slot comes in slices: nothing new until `let_go`."""
+        """The reply of a slot comes in slices: starts no request until `let_go`."""
         self._held += 1
 
     def let_go(self, slot: Slot) -> None:
-        """`slot_done` for a slot that held the connection."""
+        """Like `slot_done`, for a slot that held the connection."""
         self._held -= 1
         self.slot_done(slot)
 
@@ -207,8 +206,9 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(callback)
 
     def _pump(self) -> None:
-        """Start what may start, and write what became ready in one go; again while that has made
-        room, since replies that were ready at once leave nobody else to go on."""
+        """Starts the requests that may start and writes the replies that became ready in one go.
+        Repeats this if the writing made room, since requests answered at once leave no other event
+        to continue."""
         while not self.closed:
             started = False
             self._pumping = True
@@ -224,11 +224,11 @@ class Connection(asyncio.Protocol):
                 return
 
     def _may_start(self) -> bool:
-        """Whether the next frame may."""
+        """Whether the next frame may start."""
         if self._draining or self._held or self.closed:
             return False
         if self._unanswered:
-            # All unanswered requests are of one lane, and so is the newest one.
+            # All unanswered requests are of one lane, so the newest one tells it.
             lane = lane_of(self._frames[0])
             if lane is None or lane != lane_of(self._slots[-1].request_frame):
                 return False
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
         self._requests.submit(slot, api, request)
 
     def _answer_unknown_api_versions(self, header: RequestHeader) -> None:
-        # Every client may ask with a newer version: the v0 body with the error tells it ours.
+        # A client may always ask with a newer version: the v0 body with the error tells it ours.
         api = API_BY_KEY[API_VERSIONS_KEY]
         known = header._replace(api_version=0)
         slot = self.make_slot(self, api, known, b"")
@@ -263,8 +263,8 @@ class Connection(asyncio.Protocol):
         slot.send(api.failure(None, ErrorCode.UNSUPPORTED_VERSION, None))
 
     def _send_ready(self) -> None:
-        """Write the replies that are ready at the front, then read on only while there is room for
-        what would come."""
+        """Writes the replies that are ready at the front. Reads on only while there is room for
+        more requests and replies."""
         slots = self._slots
         ready = []
         while slots and slots[0].done:
@@ -305,13 +305,13 @@ class Connection(asyncio.Protocol):
         self._stall_timer = self._clock.call_at(deadline, self._stalled)
 
     def _sent(self) -> int:
-        """Bytes of replies that have left this process."""
+        """The number of bytes of replies that have left this process."""
         assert self._transport is not None
         return self._written - self._transport.get_write_buffer_size()
 
     def _stalled(self) -> None:
         if self._sent() > self._stall_mark:
-            self._watch_stall()  # slow, but it reads
+            self._watch_stall()  # the client is slow, but it reads
             return
         self._stats.stalled += 1
         log.warning("client does not read its replies; dropped", client=self.host)

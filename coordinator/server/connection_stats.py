@@ -1,4 +1,4 @@
-"""What all connections of a listener have seen."""
+"""Counters over all connections of a listener."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ApiVersion = tuple[int, int]
 
 
 class Repeats:
-    """How many requests of one kind were answered from their last reply."""
+    """How many requests of one kind were answered with a stored reply."""
 
     __slots__ = ("count",)
 
@@ -18,7 +18,7 @@ class Repeats:
 
 
 class ConnectionStats:
-    """Plain counters, collected at scrape."""
+    """Plain counters, which a scrape collects."""
 
     __slots__ = (
         "_repeats",
@@ -41,11 +41,11 @@ class ConnectionStats:
         self.bytes_in = 0
         self.bytes_out = 0
         self.requests: Counter[ApiVersion] = Counter()
-        """Those that were handled; see `all_requests`."""
+        """Requests that were handled, without repeated ones; see `all_requests`."""
         self._repeats: dict[ApiVersion, Repeats] = {}
 
     def repeats(self, api: ApiVersion) -> Repeats:
-        """Where repeated requests of one kind are counted."""
+        """The counter of repeated requests of one kind."""
         return self._repeats.setdefault(api, Repeats())
 
     @property
@@ -53,6 +53,6 @@ class ConnectionStats:
         return sum(repeats.count for repeats in self._repeats.values())
 
     def all_requests(self) -> dict[ApiVersion, int]:
-        """By API and version, sorted."""
+        """All requests, by API and version, sorted."""
         found = self.requests + Counter({api: r.count for api, r in self._repeats.items()})
         return dict(sorted(found.items()))

@@ -12,7 +12,7 @@ def gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:
 
 
 def total(name: str, doc: str, value: float) -> CounterMetricFamily:
-    """A counter; the exposition adds `_total`."""
+    """A counter. The exposition format adds `_total` to its name."""
     return CounterMetricFamily(name, doc, value=value)
 
 

@@ -1,4 +1,4 @@
-"""From a connection's decoded request to the broker."""
+"""Hands the decoded requests of a connection to the broker."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from groupd.protocol.wire.apis import API_RANGES
 from groupd.protocol.wire.registry import Api
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-"""A client's name and version must look so (KIP-511)."""
+"""The form that a client's name and version must have (KIP-511)."""
 
 
 _TELEMETRY = (get_telemetry_subscriptions.API.key, push_telemetry.API.key)
 
 
 class Frontend:
-    """Builds the request context; answers ApiVersions itself, because it is about the wire."""
+    """Builds the request context. Answers ApiVersions itself, because that is about the wire."""
 
     def __init__(self, broker: Broker, cluster_id: str) -> None:
         self._broker = broker
@@ -46,7 +46,8 @@ class Frontend:
         self._broker.submit(context, request)
 
     def _versions(self, slot: Slot, api: Api, request: ApiVersionsRequest) -> Any:
-        """The checks are Kafka's, in its order. A client that is refused may try again."""
+        """Answers ApiVersions. The checks and their order are Kafka's. A refused client may try
+        again."""
         said = request.client_software_name, request.client_software_version
         version = slot.header.api_version
         named = request.cluster_id is not None
@@ -65,6 +66,6 @@ class Frontend:
 
 
 def _served(config: CoordinatorConfig) -> tuple[ApiRange, ...]:
-    """Which APIs clients are told of."""
+    """The APIs that clients are told of."""
     hidden = () if config.telemetry_enable else _TELEMETRY
     return tuple(served for served in API_RANGES if served.api_key not in hidden)

@@ -1,5 +1,5 @@
-"""How far the members of a group are behind: what the group's shard knows of offsets, together
-with the ends of the logs, which another process may have."""
+"""The lag of the members of a group: what the group's shard knows about offsets, combined with the
+end offsets of the logs, which another process may have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Ends = Callable[[str, int], tuple[int, int] | None]
 
 
 def owned_since(events: Iterable[Mapping[str, Any]], members: Iterable[str]) -> dict[str, int]:
-    """Member id -> wall ms of the last event that gave it partitions. `events`: a timeline."""
+    """By member id, the wall-clock time in ms of the last event that gave the member partitions.
+    `events`: a timeline."""
     found: dict[str, int] = {}
     everybody = list(members)
     for event in events:
@@ -25,10 +26,10 @@ def owned_since(events: Iterable[Mapping[str, Any]], members: Iterable[str]) -> 
 
 
 def add_lag(shown: dict[str, Any], ends: Ends) -> None:
-    """Adds to the partitions of `inspect_offsets`: `end_offset` and `lag` (records not committed,
-    all that are there if nothing is); to its members: `lag` and `not_committing_ms`, how long a
-    member with lag has committed nothing since it owns what it has. None = not known; of
-    `not_committing_ms` also where there is no lag."""
+    """Adds the lag to what `inspect_offsets` returns. Each partition gets `end_offset` and `lag`
+    (the records that are not committed yet; all records there are if no offset is committed). Each
+    member gets `lag` and `not_committing_ms`: for how long a member with lag has committed nothing
+    while owning what it has. None = not known; `not_committing_ms` is also None without lag."""
     lags: dict[str, int] = {}
     for row in shown["partitions"]:
         found = ends(row["topic"], row["partition"])

@@ -1,7 +1,7 @@
 """The group coordinator's metrics under the names that Kafka's JMX exporter gives them
 (docs/spec/offsets-and-log.md#9), as far as this design has what they measure.
 
-Not there: what measures threads and buffers that groupd has not (`background-*`,
+Metrics of threads and buffers that groupd does not have are left out (`background-*`,
 `event-queue-time`, `batch-buffer-cache-*`).
 """
 
@@ -29,7 +29,7 @@ from groupd.coordinator.server.rates import Beginning, Rates
 PREFIX = "kafka_server_group_coordinator_metrics_"
 DEPRECATED_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
 NOT_SERVED = ("share", "streams")
-"""Types of Kafka that dashboards ask for and no group here has."""
+"""Kafka's group types that dashboards ask for and that do not exist here."""
 
 LOOP_CPU = "loop-cpu-s"
 FLUSHES = "batch_flush"
@@ -41,16 +41,17 @@ SHARED_METERS = (
     Meter("offset_expiration", EventKind.OFFSETS_EXPIRED, "Expired offsets"),
     Meter("offset_deletion", EventKind.OFFSETS_DELETED, "Offsets deleted on demand"),
 )
-"""Of all group types together."""
+"""Metrics over all group types together."""
 
 
 def meters() -> list[Meter]:
-    """The shared ones, then those of each group type."""
+    """The meters shared by all group types, then those of each type."""
     return [*SHARED_METERS, *(meter for one in GROUP_TYPES for meter in one.meters)]
 
 
 class GroupMetrics(Collector):
-    """Reads plain counters; one instance a registry, because rates remember earlier scrapes."""
+    """Reads plain counters. Each registry has its own instance, because rates remember earlier
+    scrapes."""
 
     def __init__(self, broker: Broker, since: Beginning) -> None:
         self._broker = broker
@@ -124,7 +125,7 @@ class GroupMetrics(Collector):
 
 
 def deprecated(groups: int, by_state: Mapping[str, int], offsets: int) -> Iterable[Metric]:
-    """Gauges of Kafka's older `GroupMetadataManager`; they know classic groups only."""
+    """Gauges of Kafka's older `GroupMetadataManager`, which knows classic groups only."""
     yield gauge(DEPRECATED_PREFIX + "numoffsets", "Committed offsets.", offsets)
     yield gauge(DEPRECATED_PREFIX + "numgroups", "Classic groups.", groups)
     for state in CLASSIC.states:
@@ -136,7 +137,7 @@ AT_ONCE = 500
 
 
 class GroupCounts:
-    """`by_state`: (group type, state) -> groups."""
+    """`by_state`: the number of groups by (group type, state)."""
 
     __slots__ = ("by_state", "offsets")
 
@@ -146,8 +147,8 @@ class GroupCounts:
 
 
 def count_steps(broker: Broker) -> Generator[None, None, GroupCounts]:
-    """Stops after every few hundred groups. A group counts once, with the state it has when it is
-    come to; with one of those that go meanwhile that is the last one it had."""
+    """Counts the groups and yields after every few hundred. Each group counts once, with the state
+    that it has when it is reached; a group that is deleted meanwhile counts with its last state."""
     counts = GroupCounts()
     for shard in broker.shards:
         counts.offsets += shard.shard.offset_count()

@@ -1,4 +1,4 @@
-"""Reading an HTTP request with its body, within a limit."""
+"""Reads an HTTP request with its body, up to a limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ READ_BYTES = 16384
 
 
 class BodyTooLarge(Exception):
-    """The body has more bytes than it may."""
+    """The body has more bytes than the limit."""
 
 
 async def read_request(
     connection: h11.Connection, reader: asyncio.StreamReader
 ) -> h11.Request | None:
-    """The head; None when the client is gone."""
+    """The head of the request; None if the client is gone."""
     event = await _next(connection, reader)
     return event if isinstance(event, h11.Request) else None
 
@@ -24,7 +24,7 @@ async def read_request(
 async def read_body(
     connection: h11.Connection, reader: asyncio.StreamReader, limit_bytes: int
 ) -> bytes:
-    """All of the body. Raises BodyTooLarge as soon as it is."""
+    """The whole body. Raises BodyTooLarge as soon as it exceeds the limit."""
     body = bytearray()
     while isinstance(event := await _next(connection, reader), h11.Data):
         body += event.data

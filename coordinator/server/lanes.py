@@ -1,13 +1,14 @@
-"""Which requests of one connection may be under way together: those of the same lane (ADR 30).
+"""Decides which requests of one connection may be under way together: those of the same lane (ADR
+30).
 
 Kafka works on one request of a connection at a time, and clients rely on that: a client that sends
-Produce and then ListOffsets, without waiting in between, gets an offset behind its own records. So
-a request starts when every request before it has been answered. Two kinds are exceptions, because
-their effects keep their order anyway, and so they can share an fsync:
+Produce and then ListOffsets, without waiting in between, would otherwise get an offset from before
+its own records. So a request starts when every request before it has been answered. Two kinds are
+exceptions: their effects happen in order anyway, and together they can share an fsync.
 
-- Requests of a group's members. The group has been changed or read when `submit` returns, and
-  only the reply waits. Each request sees the state that the one before it has left.
-- Produce with the same transactional id, or without one. Offsets are given out in the order of
+- Requests of a group's members. The group has been changed or read when `submit` returns, and only
+  the reply waits. Each request sees the state that the one before it left.
+- Produce with the same transactional id, or without one. Offsets are assigned in the order of
   arrival (`coordinator.topics.produce`). Another transactional id is another lane: while a
   transaction is being verified, requests of others could overtake.
 """
@@ -40,8 +41,8 @@ _PRODUCE = produce.API.key.to_bytes(2, "big")
 
 
 def lane_of(frame: bytes) -> str | None:
-    """The lane of a request; None: it must be the only one under way. `frame`: the request without
-    its length field. It may be malformed."""
+    """The lane of a request; None if it must be the only one under way. `frame`: the request
+    without its length field. It may be malformed."""
     key = frame[:2]
     if key in _OF_MEMBERS:
         return GROUPS

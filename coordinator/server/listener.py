@@ -1,4 +1,4 @@
-"""The Kafka port: accepts connections, closes idle ones, drains at shutdown."""
+"""The Kafka port: accepts connections, closes idle ones, and finishes open requests at shutdown."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CLOSE_POLL_S = 0.01
 
 
 class CannotListen(Exception):
-    """`str()` is one line that says what and how to mend it."""
+    """`str()` is one line that says what is wrong and how to correct it."""
 
 
 def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotListen:
-    """The error of a failed bind, naming the flag of the command line."""
+    """The error for a failed bind; it names the command-line flag."""
     if error.errno == errno.EADDRINUSE:
         return CannotListen(
             f"{flag} {host}:{port}: the port is in use; stop what holds it or choose another "
@@ -33,7 +33,7 @@ def cannot_listen(host: str, port: int, flag: str, error: OSError) -> CannotList
 
 
 class KafkaListener:
-    """All connections of one listening socket. `clock`: the one of the sockets; `make`: makes a
+    """All connections of one listening socket. `clock`: the clock of the sockets. `make`: makes a
     connection."""
 
     def __init__(
@@ -55,7 +55,7 @@ class KafkaListener:
         self._sweep: TimerHandle | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address that was bound. Raises CannotListen."""
+        """Listens and returns the bound address. Raises CannotListen."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
@@ -64,7 +64,7 @@ class KafkaListener:
         return self._listening()
 
     async def start_on(self, bound: socket) -> tuple[str, int]:
-        """As `start`, on a socket that is bound already."""
+        """Like `start`, on a socket that is already bound."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._connection, sock=bound, backlog=BACKLOG)
         return self._listening()
@@ -76,21 +76,21 @@ class KafkaListener:
         return bound[0], bound[1]
 
     def close_listener(self) -> None:
-        """Accept nothing more; connections that are open stay."""
+        """Accepts no more connections; open ones stay."""
         if self._server is not None:
             self._server.close()
         if self._sweep is not None:
             self._sweep.cancel()
 
     def stop_reading(self) -> None:
-        """Take no new request; what is under way can still be answered."""
+        """Takes no new requests; those under way can still be answered."""
         for connection in self._connections:
             connection.stop_reading()
 
     async def close_connections(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Close each connection once its written replies have left, and abort those that take
-        longer than `timeout_s`. Long replies are finished first. Connections that are accepted in
-        the meantime are closed too."""
+        """Closes each connection once its written replies have been sent, and aborts those that
+        take longer than `timeout_s`. Long replies are finished first. Connections accepted in the
+        meantime are closed too."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._connections:
@@ -123,7 +123,7 @@ class KafkaListener:
                 connection.idle_since_ms = now_ms
             elif connection.idle_since_ms <= oldest and connection.idle:
                 if connection.closed:
-                    connection.abort()  # closed a while ago, but its last reply is not read
+                    connection.abort()  # closed before, but the client has not read its last reply
                 else:
                     connection.close()
         self._arm_sweep()

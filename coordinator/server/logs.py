@@ -1,7 +1,7 @@
 """Logging through structlog on stderr: text for people, or JSON lines for programs.
 
-A line of text is `name=value` pairs (logfmt), first time, level and what happened; values are as
-people write them (`coordinator.plain_text`). A traceback follows on lines of its own.
+A line of text consists of `name=value` pairs (logfmt) after time, level and event; values are
+written as people write them (`coordinator.plain_text`). A traceback follows on lines of its own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _FIRST = ("timestamp", "level", "event")
 
 
 def configure_logging(log_format: str, level: str, **always: Any) -> None:
-    """`log_format`: "text" or "json"; `level`: a name of the logging module, any case. `always`:
-    what every line of this process says."""
+    """`log_format`: "text" or "json". `level`: a level name of the logging module, in any case.
+    `always`: fields of every line of this process."""
 
     def add_always(
         _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
@@ -49,8 +49,8 @@ def configure_logging(log_format: str, level: str, **always: Any) -> None:
 
 
 def lasting(stream: TextIO) -> TextIO:
-    """`stream`, which goes on when nobody reads it any more: whoever started a daemon may close the
-    pipes before the daemon has ended."""
+    """Wraps `stream` so that writing to it never fails when its reader is gone: the process that
+    started a daemon may close the pipes before the daemon has ended."""
     return cast(TextIO, _Lasting(stream))
 
 
@@ -69,7 +69,7 @@ class _Lasting(io.TextIOBase):
         try:
             act()
         except BrokenPipeError:
-            # What the stream still holds is written at the end of the process, too.
+            # What the stream still buffers is also written at the end of the process.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
@@ -83,7 +83,7 @@ def _text(_: structlog.typing.WrappedLogger, __: str, event: structlog.typing.Ev
 
 
 def _plain_json(value: object) -> object:
-    """What JSON has no form for."""
+    """Converts a value that JSON cannot hold."""
     match value:
         case Enum():
             return value.value
@@ -101,8 +101,8 @@ def _plain_json(value: object) -> object:
 
 
 def log_through_stdlib() -> None:
-    """The broker's log goes to the loggers `groupd.*` of `logging`, where pytest captures it;
-    unless the program has configured structlog itself, whose wishes then apply."""
+    """Sends the broker's log to the loggers `groupd.*` of `logging`, where pytest captures it. If
+    the program has configured structlog itself, its configuration stays."""
     if structlog.is_configured():
         return
     structlog.configure(

@@ -1,4 +1,4 @@
-"""JSON of what may be long, made in slices."""
+"""Encodes JSON that may be long, in slices."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from groupd.coordinator.core.slices import SLICE_ITEMS, chunks
 
 
 def json_steps(value: Any) -> Generator[None, None, bytes]:
-    """A line of compact JSON. A long list or iterator, or one directly in an object, is encoded
-    some items at a time, with a stop after each part. Where an iterator gives None there is no item
-    yet, but a stop."""
+    """Encodes one line of compact JSON. A long list or iterator, at the top or directly in an
+    object, is encoded some items at a time, with a stop after each part. An iterator may give None
+    to ask for a stop while it has no item yet."""
     parts: list[str] = []
     if isinstance(value, dict):
         for index, (key, of_key) in enumerate(value.items()):
@@ -42,7 +42,7 @@ def _parts(value: Any, parts: list[str]) -> Generator[None, None, None]:
 
 
 def _chunks_and_stops(items: Iterator[Any]) -> Iterator[list[Any]]:
-    """As `chunks`, and what there is, perhaps nothing, at each stop."""
+    """Like `chunks`, and at each stop the items so far, perhaps none."""
     chunk: list[Any] = []
     for item in items:
         if item is not None:

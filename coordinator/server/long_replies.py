@@ -3,8 +3,8 @@
 All long replies of a listener share one queue, and each turn of the event loop works on one slice
 of one of them. So many long replies delay the loop no more than one does. The content of a reply is
 fixed when the request is handled; only its bytes are made later. Each unfinished reply keeps a
-snapshot in memory, so at most `AT_MOST` are under way. Further ones are encoded at once: a stall
-is better than running out of memory.
+snapshot in memory, so at most `AT_MOST` are under way. Further ones are encoded at once: a stall is
+better than running out of memory.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ AT_MOST = 64
 
 
 class LongReply(Struct, frozen=True):
-    """`steps` has stopped once. `wanted()`: whether the client is still there. `done` takes the
-    body, or the exception that ended it."""
+    """`steps` has already stopped once. `wanted()`: whether the client is still connected. `done`
+    takes the body, or the exception that ended the encoding."""
 
     steps: Steps
     wanted: Callable[[], bool]
@@ -32,7 +32,7 @@ class LongReply(Struct, frozen=True):
 
 
 class LongReplies:
-    """The queue. `elapsed`: nanoseconds, for the slices."""
+    """The queue. `elapsed`: a clock in nanoseconds, which measures the slices."""
 
     def __init__(self, at_most: int = AT_MOST, elapsed: Callable[[], int] = elapsed_ns) -> None:
         self._at_most = at_most
@@ -63,7 +63,7 @@ class LongReplies:
             reply.done(ended[0])
 
     def _work_on(self, reply: LongReply) -> tuple[bytearray | Exception] | None:
-        """A slice; None if it was not the last one."""
+        """Works one slice. Returns the result after the last slice, else None."""
         until = self._elapsed() + SLICE_NS
         try:
             while self._elapsed() < until:

@@ -27,8 +27,8 @@ from groupd.protocol.wire.apis import API_BY_KEY
 
 
 class MetricsRegistry(CollectorRegistry):
-    """`await prepare()` right before a scrape does the long part of it in slices; without, the
-    scrape does it at once."""
+    """`await prepare()` right before a scrape does the long part of it in slices. Without it, the
+    scrape does everything at once."""
 
     def __init__(self, groups: GroupMetrics) -> None:
         super().__init__()
@@ -96,8 +96,8 @@ def make_registry(
     more: Iterable[Callable[[], Collector]] = (),
     since: Beginning | None = None,
 ) -> MetricsRegistry:
-    """A registry of its own, so that several daemons fit into one process. `since`: what rates
-    are measured from, at first; now, if it is not given."""
+    """A registry of its own, so that several daemons fit into one process. `since`: the moment from
+    which rates are measured at first; by default now."""
     since = since or Beginning(broker.clock)
     registry = MetricsRegistry(GroupMetrics(broker, since))
     ProcessCollector(registry=registry)

@@ -1,7 +1,7 @@
-"""Rates out of counters that are only looked at when scraped.
+"""Computes rates from counters that are read only when scraped.
 
-A rate is the increase since the oldest look within the window, so that several scrapers do not
-disturb each other and nothing runs between scrapes.
+A rate is the increase since the oldest reading within the window. So several scrapers do not
+disturb each other, and nothing runs between scrapes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from groupd.coordinator.runtime.clock import Clock, thread_cpu_s
 
 WINDOW_MS = 60_000
 APART_MS = 1_000
-"""Looks that follow each other faster add nothing to remember."""
+"""Readings that follow each other faster than this are not remembered."""
 
 
 class Beginning:
-    """A moment, by the clock and by the processor time of the calling thread."""
+    """A moment, in time of the clock and in processor time of the calling thread."""
 
     __slots__ = ("cpu_s", "monotonic_ms")
 
@@ -33,7 +33,7 @@ class Rates:
         self._looks: deque[tuple[int, Mapping[str, float]]] = deque([(start_ms, {})])
 
     def look(self, now_ms: int, counters: Mapping[str, float]) -> dict[str, float]:
-        """The rates over the last minute; if nobody looked for longer, since the last look."""
+        """The rates over the last minute; if the last reading is older, since that reading."""
         while len(self._looks) > 1 and self._looks[1][0] <= now_ms - WINDOW_MS:
             self._looks.popleft()
         since_ms, before = self._looks[0]

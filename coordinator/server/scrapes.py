@@ -1,8 +1,8 @@
-"""`/metrics`: the library and the registry are loaded and made at the first scrape.
+"""`/metrics`: the Prometheus library is loaded and the registry is made at the first scrape.
 
-The library brings Python's own HTTP server and client along, which a start would pay for with a
-tenth of its time, and a daemon that nobody scrapes with 4 MB. It is loaded on a thread, so that the
-event loop goes on meanwhile. What rates are measured from is the start all the same.
+The library loads Python's own HTTP server and client. That would take a tenth of a daemon's start,
+and 4 MB in a daemon that is never scraped. It is loaded in a thread, so that the event loop goes on
+meanwhile. Rates are still measured from the start of the daemon.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Scrapes:
-    """`collectors()`: of parts that this one does not know."""
+    """`collectors()`: the collectors of parts that this class does not know."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Scrapes:
         self._registry: MetricsRegistry | None = None
 
     def add(self, make: Callable[[], Collector]) -> None:
-        """One more collector, before the first scrape."""
+        """Adds a collector; call it before the first scrape."""
         assert self._registry is None
         self._more.append(make)
 
@@ -57,7 +57,7 @@ class Scrapes:
         """The registry, ready for one scrape."""
         if self._registry is None:
             await asyncio.to_thread(import_module, "groupd.coordinator.server.metrics")
-            # Another scrape may have waited for the thread, too.
+            # Another scrape may have waited for the thread too.
             self._registry = self._registry or self._made()
         await self._registry.prepare()
         return self._registry

@@ -1,4 +1,4 @@
-"""The place of one reply in the order of its connection."""
+"""A slot: the place of one reply in the order of its connection."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from groupd.protocol.wire.registry import Api, without_stops
 log = structlog.get_logger("groupd.connection")
 
 Watcher = tuple[Callable[[], bool], Callable[[], None]]
-"""Of a stored reply: asked before it is sent again (False: the request must be handled); told that
-it is being sent again."""
+"""Two functions for a stored reply. The first is asked before the reply is sent again (False: the
+request must be handled), the second is told that it is sent again."""
 
 
 class Client(Protocol):
-    """The connection of a slot, as far as the slot and those who handle its request need it."""
+    """The connection of a slot, as far as the slot and the handlers of its request need it."""
 
     closed: bool
     host: str
     software: tuple[str, str]
-    """Name and version of the client's library, as ApiVersions told them; "" if it did not."""
+    """Name and version of the client's library from ApiVersions; "" if the client sent none."""
     long_replies: LongReplies | None
     """None: every reply is encoded at once."""
     stored_replies: StoredReplies
 
     def slot_done(self, slot: Slot) -> None:
-        """`slot` has its reply: send every reply that is ready, in order."""
+        """`slot` has its reply: sends every reply that is ready, in order."""
         ...
 
     def hold(self) -> None:
-        """The reply of a slot comes in slices: start nothing new until `let_go`."""
+        """The reply of a slot comes in slices: starts no request until `let_go`."""
         ...
 
     def let_go(self, slot: Slot) -> None:
-        """`slot_done` for a slot that held the connection."""
+        """Like `slot_done`, for a slot that held the connection."""
         ...
 
     def abort(self) -> None:
-        """Drop the connection now."""
+        """Drops the connection now."""
         ...
 
 
 class Slot(Waiter):
-    """A request of a connection, and the place of its reply. `request_frame`: its bytes without
-    the length field."""
+    """A request of a connection, and the place of its reply. `request_frame`: the bytes of the
+    request without the length field."""
 
     __slots__ = (
         "api",
@@ -82,15 +82,15 @@ class Slot(Waiter):
         """The reply, once it is done."""
         self.lease: Lease | None = None
         self.watchers: list[Watcher] | None = None
-        """Layers between connections and broker that must hear of repeated requests."""
+        """Layers between connections and broker that must be told of repeated requests."""
         self.stand_in: Waiter | None = None
-        """What a layer has handed to the broker instead of this slot."""
+        """What a layer has given to the broker in place of this slot."""
 
     def may_repeat(self, lease: Lease) -> None:
         self.lease = lease if self.watchers is None else WatchedLease(lease, self.watchers)
 
     def send(self, reply: Any, copies: int = 1) -> None:
-        """Encode `reply` (None: no reply, as for acks=0) and send what is ready. `copies`: how
+        """Encodes `reply` (None: no reply, as for acks=0) and sends what is ready. `copies`: how
         often the reply is sent."""
         connection = self.connection
         if connection.closed:
@@ -102,13 +102,14 @@ class Slot(Waiter):
                 self._lose(error)
                 return
             if body is None:
-                return  # it is long and comes later
+                return  # the reply is long and comes later
             self._frame(body, copies)
         self.done = True
         connection.slot_done(self)
 
     def send_frame(self, frame: bytes) -> None:
-        """A whole reply that another process has made for the request; empty: no reply."""
+        """Sends a whole reply that another process has made for the request; if empty, sends no
+        reply."""
         if not self.connection.closed:
             self.frame = frame
             self.done = True
@@ -144,7 +145,8 @@ class Slot(Waiter):
         return None
 
     def _lose(self, error: Exception) -> None:
-        """A bug of ours. Without its reply the client would wait; closed, it asks again."""
+        """Handles a bug of ours. Without a reply the client would wait; disconnected, it asks
+        again."""
         version = self.header.api_version
         log.error("reply cannot be encoded", api=self.api.name, version=version, exc_info=error)
         self.connection.abort()
@@ -161,7 +163,7 @@ class Slot(Waiter):
 
 
 class WatchedLease:
-    """A lease that watchers may end, and whose renewals they hear of."""
+    """A lease that watchers may end. They are told when it is renewed."""
 
     __slots__ = ("_lease", "_watchers")
 

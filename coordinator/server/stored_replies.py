@@ -1,9 +1,9 @@
-"""The stored reply of one request: the steady heartbeat of each member on a connection.
+"""Stores the reply of one request: the steady heartbeat of each member on a connection.
 
 A settled client sends the same heartbeat again, byte for byte except the correlation id. Its reply
-is stored under the bytes of the request and sent again with the new id, as long as the lease of
-the reply holds (`groupd.coordinator.runtime.lease`): group, member, configs and topics have not
-changed. Nothing is decoded, handled or encoded. ADR 10 says what this costs to keep.
+is stored under the bytes of the request and sent again with the new id, as long as the lease of the
+reply holds (`groupd.coordinator.runtime.lease`), that is while group, member, configs and topics
+have not changed. Nothing is decoded, handled or encoded. ADR 10 says what this costs to maintain.
 
 There is one table for each connection, because client and principal are part of the answer.
 """
@@ -14,19 +14,20 @@ from groupd.coordinator.runtime.waiting import Lease
 from groupd.coordinator.server.connection_stats import ApiVersion, ConnectionStats, Repeats
 
 ENTRIES_MAX = 1024
-"""Members with stored replies that may share one connection; beyond it the table starts anew."""
+"""At most this many members of one connection have stored replies; beyond it the table is
+cleared."""
 
 
 class StoredReply:
-    """`request_start`: the request up to the correlation id, its length field included;
-    `request_end`: all that follows the id. `reply_start` and `reply_end`: the same of the reply."""
+    """`request_start`: the request up to the correlation id, with the length field. `request_end`:
+    everything behind the id. `reply_start` and `reply_end`: the same parts of the reply."""
 
     __slots__ = ("lease", "repeats", "reply_end", "reply_start", "request_end", "request_start")
 
     def __init__(
         self, request: bytes, reply: bytes | bytearray, lease: Lease, repeats: Repeats
     ) -> None:
-        """`request`: without its length field."""
+        """`request` is without its length field."""
         self.request_start = len(request).to_bytes(4, "big") + request[:4]
         self.request_end = request[8:]
         self.reply_start = bytes(reply[:4])
@@ -50,15 +51,16 @@ class StoredReplies:
         return len(self._stored)
 
     def put(self, request: bytes, reply: bytes | bytearray, lease: Lease, api: ApiVersion) -> None:
-        """`request`: without its length field; `reply`: with it."""
+        """Stores a reply. `request` is without its length field, `reply` with it."""
         if len(self._stored) >= ENTRIES_MAX:
             self._stored.clear()
         self._last = stored = StoredReply(request, reply, lease, self._stats.repeats(api))
         self._stored[stored.request_end] = stored
 
     def reply_to(self, data: bytes) -> bytes | None:
-        """The reply to `data`, if it is exactly one stored request, with its length field. The
-        member's session is renewed. None: it must be handled; then nothing has been done."""
+        """The reply to `data`, with the new correlation id, if `data` is exactly one stored request
+        with its length field; the member's session is renewed. None: nothing has been done, and the
+        request must be handled."""
         stored = self._last
         if stored is None:
             return None
@@ -77,6 +79,6 @@ class StoredReplies:
         return stored.reply_start + data[8:12] + stored.reply_end
 
     def clear(self) -> None:
-        """The connection ends."""
+        """Forgets all replies, when the connection ends."""
         self._stored.clear()
         self._last = None

@@ -1,4 +1,5 @@
-"""`/telemetry` of the admin port: every client that telemetry knows, and what it has pushed."""
+"""`/telemetry` of the admin port: every client that has sent telemetry requests, and what it
+pushed."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ SLICE_MS = 2.0
 
 
 def add_telemetry(routes: AdminRoutes, scrapes: Scrapes, telemetry: Telemetry) -> None:
-    """The route, and the counters on `/metrics`."""
+    """Adds the route `/telemetry`, and the counters on `/metrics`."""
 
     async def page(_: HttpRequest) -> HttpReply:
         clients = list(telemetry.shown())
         return HttpReply(await Turns(SLICE_MS, 0).run(json_steps(clients)), JSON)
 
     def collector() -> Collector:
-        # Imported late, as all of the library is: at the first scrape.
+        # Imported late, at the first scrape, as the whole library is.
         from groupd.coordinator.server.collectors import TelemetryCollector
 
         return TelemetryCollector(telemetry)

@@ -1,6 +1,9 @@
-"""Folds over the log of one partition: records in their order in, facts about groups out.
+"""Folds over the log of one partition: takes its records in order and gives facts about groups.
 
-Pure Python without Spark, so that the rules can be tested on records alone. Memory is the live
-state of the groups (members, their partitions, what is not over yet), never their history.
-Tolerant: a history may begin in the middle of a compacted log; what it does not tell stays null.
+It does not call the core's replay, because that keeps only a group's latest state and raises
+ReplayError on a record that contradicts it. A fold reports what each record began and ended, and
+takes logs that begin in the middle or are compacted: what they do not tell stays null.
+
+The code is plain Python without Spark, so the rules can be tested on records alone. Memory holds
+the live state of the groups (members, their partitions, what is not over yet), never their history.
 """

@@ -1,11 +1,11 @@
-"""How balanced an assignment is, and how little a balanced one could have moved.
+"""How balanced an assignment is, and how few partitions a balanced assignment could have moved.
 
-The minimum, exactly, where all members subscribe to the same: of P partitions on N members each
-gets P // N, and P % N of them one more. A member with c partitions before (of those that still
-exist) can keep min(c, P // N), and as many members as there are extras can keep one beyond that.
-What had an owner and cannot be kept by anybody must move. No balanced assignment moves less, and
-one that moves no more exists. For mixed subscriptions there is no such formula; there it is what
-the `uniform` assignor moves from the same start.
+The minimum is exact where all members have the same subscription. Of P partitions on N members each
+member gets P // N, and P % N members get one more. A member that owned c of the still existing
+partitions can keep min(c, P // N), and as many members as there are extra partitions can keep one
+more. Every partition that had an owner and that no member can keep must move. No balanced
+assignment moves fewer, and one that moves no more exists. For mixed subscriptions there is no such
+formula; there the minimum is what the `uniform` assignor moves from the same start.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from math import sqrt
 
 
 def minimal_moves(loads_before: Sequence[int], owned_before: int, partitions: int) -> int:
-    """`loads_before`: of every member there is now, new ones with 0; `owned_before`: partitions
-    that had an owner, gone members included, and still exist."""
+    """The fewest partitions that have to move. `loads_before`: for every present member the number
+    of partitions that it owned before, 0 for new members. `owned_before`: the number of still
+    existing partitions that had an owner, members that are gone included."""
     if not loads_before:
         return 0
     quota, extras = divmod(partitions, len(loads_before))
@@ -26,7 +27,7 @@ def minimal_moves(loads_before: Sequence[int], owned_before: int, partitions: in
 
 
 def deviation(loads: Sequence[int]) -> float:
-    """Standard deviation of the population; 0 for nobody."""
+    """The standard deviation of the population; 0 without members."""
     if not loads:
         return 0.0
     mean = sum(loads) / len(loads)

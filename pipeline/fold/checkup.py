@@ -1,5 +1,5 @@
 """What the end of the log shows about a group: partitions that stand still, a skewed assignment,
-offsets about to expire, work that nobody does."""
+offsets about to expire, and partitions that no member reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checkup(
     ends: Mapping[NamedPlace, int],
     now_ms: int,
 ) -> Iterator[Row]:
-    """Rows of `findings`."""
+    """The rows of `findings` about one group."""
     if group is not None and group.members:
         yield from _stuck(group, offsets, limits, ends, now_ms)
         yield from _skew(group, limits, now_ms)
@@ -152,7 +152,7 @@ def _empty_with_lag(
 def _expiry(
     group_id: str, group: FoldedGroup | None, offsets: Offsets, limits: Thresholds, now_ms: int
 ) -> Iterator[Row]:
-    """As the coordinator's sweep would decide, see docs/pipeline-jobs.md."""
+    """Offsets that the coordinator's sweep would soon remove, see docs/pipeline-jobs.md."""
     subscribed = None if group is None or not group.members else _subscribed(group)
     if group is not None and group.members and subscribed is None:
         return

@@ -1,9 +1,9 @@
-"""Classic groups from their record (type 2), which shows whole generations.
+"""Applies records of classic groups (type 2), each of which shows a whole generation.
 
 A record is written when a generation is assigned, when the group becomes empty, and when a static
-member comes back under another id; what happened in between (who left when, members of a rebalance
-that was not finished) never reaches the log. A rebalance here is a change from one written
-generation to the next.
+member comes back under another id. What happened in between (when a member left, who took part in a
+rebalance that was not finished) never reaches the log. A rebalance here is the change from one
+written generation to the next.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from groupd.pipeline.fold.tracker import Tracker
 
 
 class _Change(Struct):
-    """What a record says beside the one before."""
+    """What a record changes compared with the one before."""
 
     joined: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ def _describe(life: Life, value: Mapping[str, Any], change: _Change) -> None:
         topics = tuple(sorted(set(subscription.topics)))
         life.rack_id = subscription.rack_id
     except MalformedSubscription:
-        pass  # a client's own format
+        pass  # the assignment is in a client's own format
     if life.first_epoch is not None and topics != life.topics:
         change.resubscribed.append(life.member_id)
     life.topics = topics
@@ -155,7 +155,7 @@ def _rebalanced(
     before: int,
     had_members: bool,
 ) -> None:
-    """A row, if this is another generation than the one before."""
+    """Opens a rebalance, if this generation is not the one before."""
     first_unknown = before == -1 and not group.complete
     idle = not group.members and not had_members
     converting = before == -1 and group.converted_ms is not None
@@ -169,7 +169,7 @@ def _rebalanced(
     for place, owner in list(group.changed.items()):
         gone = group.released.get(place)
         if owner is None and gone is not None:
-            group.changed[place] = gone[1]  # a cooperative protocol's second round
+            group.changed[place] = gone[1]  # the second round of a cooperative rebalance
     causes = _causes(group, change)
     rebalance = rebalances.open_rebalance(tracker, group, entry, group.epoch, causes)
     group.causes.clear()

@@ -1,8 +1,9 @@
-"""Consumer groups (KIP-848) from their records: types 3, 5 to 8 and 16.
+"""Applies records of consumer groups (KIP-848): types 3, 5 to 8 and 16.
 
-One operation of the coordinator writes, under one timestamp and in this order: what changed about
-members, the group epoch, the target, the member's own assignment. So what came with a group epoch
-is its cause, and an epoch that came alone has its cause outside of the group: topic metadata.
+One operation of the coordinator writes its records with one timestamp and in this order: changes of
+members, the group epoch, the target assignment, the member's own assignment. So the changes that
+come with a new group epoch are its cause. An epoch that comes alone was caused from outside the
+group, by topic metadata.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from groupd.pipeline.fold.state import (
 from groupd.pipeline.fold.tracker import Tracker
 
 _FIRST_EPOCH = 2
-"""A new group bumps from 1, in the first versions of Kafka from 0."""
+"""The highest first epoch of a new group: it bumps from 1, in the first versions of Kafka from
+0."""
 
 _LEAVE_STATIC_EPOCH = -2
 _STATES = {0: STABLE, 1: REVOKING, 2: WAITING}
@@ -72,7 +74,7 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
     converting = group.converted_ms is not None
     if before == -1 and converting:
         group.complete = True
-        return  # what the classic group had, under its generation; the bump is still to come
+        return  # this is the classic group's state under its generation; the bump is still to come
     group.converted_ms = None
     if before == -1:
         group.complete = group.complete or (epoch <= _FIRST_EPOCH and len(group.members) < 2)
@@ -83,7 +85,7 @@ def _group_epoch(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None
     if converting:
         told.append(("conversion", ""))
     if not told:
-        # Brokers before Kafka 4.1 write no hash; there it can hardly be anything else.
+        # Brokers before Kafka 4.1 write no hash; there hardly any other cause is possible.
         changed = not group.metadata_hash or old_hash not in (None, group.metadata_hash)
         told.append(("metadata-change" if changed else "unknown", ""))
     rebalance = rebalances.open_rebalance(tracker, group, entry, epoch, told)
@@ -144,7 +146,8 @@ def _newcomer(
 
 
 def _inherit(life: Life, old: Life) -> None:
-    """A replacement begins with a copy; only what it says otherwise is a change."""
+    """A replacement begins with a copy of the old member, so only what differs from it is a
+    change."""
     life.topics, life.regex, life.assignor = old.topics, old.regex, old.assignor
 
 
@@ -198,7 +201,7 @@ def _target_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> No
 def _current_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     value = entry.value
     if value is None:
-        return  # its metadata goes next, and tells more
+        return  # the tombstone of the member's metadata comes next, and tells more
     life = group.members.get(entry.member)
     if life is None:
         life = tracker.begin(group, entry, entry.member, None)
@@ -226,7 +229,7 @@ def _current_member(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> N
 def _regex(tracker: Tracker, group: FoldedGroup, entry: FoldEntry) -> None:
     value = entry.value
     if value is None or entry.tombstone:
-        return  # nobody has it any more; the change of its last member is the cause
+        return  # no member uses it any more; the change of its last member is the cause
     topics = tuple(value["topics"] or ())
     if group.regexes.get(value["regex"]) != topics:
         group.regexes[value["regex"]] = topics

@@ -1,14 +1,15 @@
-"""Why did a member go? The records of a leave, an expired session and a missed rebalance timeout
-are the same; what else the log says decides, and where it does not decide the answer is `removed`.
+"""Finds out why a member is gone. A leave, an expired session and a missed rebalance timeout write
+the same records, so other evidence in the log decides. Without such evidence the answer is
+`removed`.
 
-Evidence, in this order:
+The evidence, in this order:
 
-- a static member that had left for a while (epoch -2): its session ran out, unless it went sooner;
-- a member that was revoking for just its rebalance timeout missed it;
-- a member heard of more recently than its session timeout cannot have expired: it left (or an
-  administrator removed it);
-- a member that committed regularly and fell silent for its session timeout has probably expired,
-  one that committed until just before it went has probably left.
+- A static member had left for a while (epoch -2): its session expired, unless it was gone sooner.
+- A member was revoking for just its rebalance timeout: it missed that timeout.
+- A member gave a sign of life more recently than its session timeout: the session cannot have
+  expired, so the member left (or an administrator removed it).
+- A member committed regularly: if it then was silent for its session timeout, the session has
+  probably expired; if it committed until just before the end, it has probably left.
 """
 
 from __future__ import annotations
@@ -28,20 +29,21 @@ TRIGGERS = {
     REPLACED: "static-replacement",
     CONVERTED: "conversion",
 }
-"""What a rebalance calls it."""
+"""The trigger of a rebalance that each ending causes."""
 
 _SLACK_MS = 1000
-"""How late a timer's record may be."""
+"""How late the record of an expired timer may be."""
 
 _HEARTBEAT_MS = 5000
-"""Between two heartbeats, at most (group.consumer.heartbeat.interval.ms by default)."""
+"""The longest time between two heartbeats (group.consumer.heartbeat.interval.ms by default)."""
 
 _REGULAR = 3
-"""So many commits show a habit."""
+"""This many commits count as a habit."""
 
 
 class Ending(Struct, frozen=True):
-    """`certainty`: `certain`, `likely`, or None where `by` is REMOVED. `why`: in words."""
+    """`certainty`: `certain`, `likely`, or None if `by` is REMOVED. `why`: the evidence in
+    words."""
 
     by: str
     certainty: str | None
@@ -50,8 +52,8 @@ class Ending(Struct, frozen=True):
 
 
 def ending_of(life: Life, at_ms: int, settings: Settings) -> Ending:
-    """Of a member that is gone at `at_ms`, not replaced or converted. For a classic member that
-    is when the first generation without it was written."""
+    """Why a member is gone at `at_ms`; not for replaced or converted members. For a classic member
+    `at_ms` is when the first generation without it was written."""
     session_ms = life.session_timeout_ms or settings.session_timeout_ms
     if life.state == "away":
         return _of_absent(at_ms - life.state_since_ms, session_ms)
@@ -88,7 +90,8 @@ def _of_absent(absent_ms: int, session_ms: int) -> Ending:
 
 
 def _beyond_rebalance_timeout(life: Life, at_ms: int) -> int | None:
-    """How long after its rebalance timeout it went; None if that was not it."""
+    """How long after its rebalance timeout the member was removed; None if that was not the
+    reason."""
     if life.state != REVOKING or not life.rebalance_timeout_ms or life.rebalance_timeout_ms < 0:
         return None
     late_ms = at_ms - life.state_since_ms - life.rebalance_timeout_ms

@@ -1,7 +1,8 @@
-"""What a fold is fed: a record of the log as plain data.
+"""The input of a fold: a record of the log as plain data.
 
-`value` has the fields of the record's struct in `pipeline.schema`, but instants are milliseconds
-since 1970 and named so: `commit_ms`, `expire_ms`, `current_state_ms`, `assignment_ms`.
+`value` has the fields of the record's struct in `pipeline.schema`, except that instants are
+milliseconds since 1970 under other names: `commit_ms`, `expire_ms`, `current_state_ms`,
+`assignment_ms`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ TARGET_MEMBER = 7
 CURRENT_MEMBER = 8
 REGEX = 16
 KINDS = (0, 1, 2, 3, 5, 6, 7, 8, 16)
-"""Record type numbers that tell of groups."""
+"""The numbers of the record types that concern groups."""
 
 
 class FoldEntry(NamedTuple):
-    """`kind`: record type number, None for the end of a transaction (`marker`: commit or abort).
-    `value` None with `tombstone`. `producer_id`: -1 outside of transactions."""
+    """One record. `kind`: the record type number, None for the end of a transaction (then `marker`
+    is commit or abort). `value` is None if `tombstone`. `producer_id`: -1 outside of
+    transactions."""
 
     log_partition: int
     offset: int

@@ -1,4 +1,4 @@
-"""Something that happens again and again to a group, counted while it goes on."""
+"""An episode: something that happens to a group again and again, counted while it goes on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from groupd.pipeline.fold.findings import MANY
 
 
 class Episode(Struct):
-    """`recent`: its instants within the window; `peak`: the most there were within one window.
-    `names`: the first `MANY` of what it happened to. Times in milliseconds since 1970."""
+    """`recent`: the instants of the last occurrences, those within the window. `peak`: the greatest
+    number of them within one window. `names`: the first `MANY` names of what it happened to. Times
+    are milliseconds since 1970."""
 
     recent: list[int] = field(default_factory=list)
     first_ms: int = 0

@@ -9,7 +9,7 @@ Row = dict[str, Any]
 
 
 class Facts:
-    """Collects the rows of the tables that are wanted; the others cost nothing but the call."""
+    """Collects the rows of the tables that are wanted; rows of other tables are dropped at once."""
 
     __slots__ = ("_rows", "_wanted")
 
@@ -22,6 +22,6 @@ class Facts:
             self._rows.append((table, row))
 
     def take(self) -> list[tuple[str, Row]]:
-        """What was added since the last call."""
+        """Returns the rows that were added since the last call."""
         rows, self._rows = self._rows, []
         return rows

@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a group, how bad it is, and where one can see it."""
+"""Findings: what is wrong with a group, how bad it is, and where the evidence is."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from groupd.pipeline.fold.facts import Row
 from groupd.pipeline.fold.thresholds import SEVERITIES, Thresholds
 
 MOST = 5.0
-"""Beyond so many times its threshold a finding weighs no more."""
+"""A finding this many times beyond its threshold has the greatest weight."""
 
 MANY = 20
-"""So many names or numbers are given as evidence; `facts.count` has the full number."""
+"""At most this many names or numbers are given as evidence; `facts.count` has the full number."""
 
 
 def finding(
@@ -34,8 +34,8 @@ def finding(
     partition: int | None = None,
     member_id: str | None = None,
 ) -> Row:
-    """A row of `findings`. `times`: how many times beyond the threshold; it multiplies the
-    severity's weight, between 1 and `MOST`."""
+    """A row of `findings`. `times`: how many times the value exceeds the threshold. It is limited
+    to 1 to `MOST` and multiplies the weight of the severity."""
     severity = thresholds.severity[kind]
     evidence = {
         "table": table,
@@ -65,12 +65,12 @@ def iso(at_ms: int) -> str:
 
 
 def times(value: float, threshold: float) -> float:
-    """How many times beyond."""
+    """How many times the value exceeds the threshold."""
     return value / threshold if threshold else float(value)
 
 
 def duration(ms: float) -> str:
-    """For people: 850 ms, 12 s, 5 min, 3.2 h, 2.0 d."""
+    """A length of time for people: 850 ms, 12 s, 5 min, 3.2 h, 2.0 d."""
     if ms < 1000:
         return f"{ms:.0f} ms"
     seconds = ms / 1000

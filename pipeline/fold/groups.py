@@ -1,4 +1,4 @@
-"""The fold over all groups of one partition of the log: entries in order in, facts out."""
+"""The fold over all groups of one partition of the log: takes entries in order and gives facts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from groupd.pipeline.fold.tracker import Tracker
 
 
 class GroupsFold:
-    """`topics`: topic ids to names. Facts of finished intervals come as the log goes on; `finish`
-    adds those that were still going on at its end."""
+    """`topics`: topic names by id. Facts about finished intervals come while the log is read;
+    `finish` adds those about intervals that go on at the end of the log."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class GroupsFold:
         self._tracker = Tracker(facts, topics, settings or Settings(), observers)
 
     def feed(self, entry: FoldEntry) -> None:
-        """The next entry of the partition. Kinds that tell nothing of groups are ignored."""
+        """Takes the next entry of the partition. Kinds that do not concern groups are ignored."""
         if entry.kind is None:
             for observer in self._tracker.observers:
                 observer.transaction_ended(entry)
@@ -120,7 +120,8 @@ class GroupsFold:
 
 
 def place_of(protocol: str, topics: Topics, entry: FoldEntry, topic_id: str | None) -> Place | None:
-    """The partition of an offset as the group's records name it; None if that is not known."""
+    """The partition of an offset, named as the group's records name it; None if that is not
+    known."""
     if protocol == CLASSIC:
         return (entry.topic, entry.partition)
     topic_id = topic_id or topics.id_of(entry.topic)

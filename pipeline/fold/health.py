@@ -1,6 +1,6 @@
-"""Watches groups along the log for what is wrong with them while it happens: storms, flapping
-members, conflicts over a static instance, partitions without an owner, commits by others than the
-owner. What only the end of the log shows is in `pipeline.fold.checkup`."""
+"""Follows groups along the log and notes what goes wrong while it happens: storms, flapping
+members, conflicts over a static instance, partitions without an owner, commits by members that do
+not own the partition. What only the end of the log shows is in `pipeline.fold.checkup`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from groupd.pipeline.fold.topics import Topics
 
 
 class _Watch(Struct):
-    """What is remembered of one group."""
+    """What is remembered about one group."""
 
     storms: Storms
     flapping: dict[str, Episode] = field(default_factory=dict)
@@ -40,8 +40,8 @@ class _Watch(Struct):
 
 
 class HealthFold(FoldObserver):
-    """Adds rows to `findings`, and one a group to `group_states`. `end_offsets`: the last known
-    ones; `now_ms`: the instant as of which the end of the log is judged."""
+    """Adds rows to `findings`, and one row for each group to `group_states`. `end_offsets`: the
+    last known ones. `now_ms`: the instant as of which the end of the log is judged."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class HealthFold(FoldObserver):
             return
         watch = self._watch(group)
         episode = watch.zombies.setdefault((entry.topic, entry.partition), Episode())
-        # One episode until the end of the log, whatever lies between.
+        # All such commits up to the end of the log are one episode, with whatever gaps.
         episode.recent = episode.recent[:1]
         episode.note(entry.at_ms, entry.at_ms + 1, found[1], found[0])
 
@@ -79,10 +79,10 @@ class HealthFold(FoldObserver):
         if not group.members:
             since_ms = group.empty_since_ms
             if not group.protocol_type or since_ms is None or at_ms - since_ms > grace_ms:
-                return None  # a tool, or a consumer without membership
+                return None  # the commit is from a tool, or from a consumer without membership
             return "after-leaving", ""
         if not group.target or any(one.epoch is None for one in group.members.values()):
-            return None  # the history began just now, or the assignment is in a client's format
+            return None  # the log has just begun, or the assignment is in a client's own format
         since = group.released.get(place)
         if since is None:
             return "not-owned", ""

@@ -1,4 +1,5 @@
-"""What the fold tells those who make more of it than the tables of members and rebalances."""
+"""What the fold reports to observers, which make tables other than those of members and
+rebalances."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from groupd.pipeline.fold.state import FoldedGroup, Life, Rebalance
 
 
 class FoldObserver:
-    """Base whose methods do nothing. Groups are shown as they are at that point, not to change."""
+    """A base class whose methods do nothing. Observers see each group in its present state and must
+    not change it."""
 
     def life_ended(self, group: FoldedGroup, life: Life, at_ms: int, ending: Ending) -> None:
         """`life` is not among the members any more."""
@@ -29,10 +31,10 @@ class FoldObserver:
         """An offset record of any kind; `holder`: whose partition it is, by the log."""
 
     def transaction_ended(self, entry: FoldEntry) -> None:
-        """A marker."""
+        """The marker of a transaction."""
 
     def group_deleted(self, group_id: str) -> None:
-        """The group's own tombstone."""
+        """The tombstone of the group itself."""
 
     def finished(self, groups: dict[str, FoldedGroup]) -> None:
         """The log partition is over."""

@@ -1,5 +1,5 @@
-"""Committed offsets as they stand, with when they last moved. Commits of a transaction count from
-its COMMIT marker on."""
+"""The present committed offsets, with when they last moved. Commits of a transaction count from its
+COMMIT marker on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NamedPlace = tuple[str, int]
 
 
 class Committed(Struct):
-    """`moved_ms`: when the offset last changed; `commit_ms`: when it was last committed."""
+    """`moved_ms`: when the offset last changed. `commit_ms`: when it was last committed."""
 
     offset: int
     commit_ms: int
@@ -23,7 +23,7 @@ class Committed(Struct):
 
 
 class Offsets:
-    """Of all groups of a partition of the log."""
+    """The committed offsets of all groups in a partition of the log."""
 
     __slots__ = ("_open", "by_group", "last_ms")
 
@@ -33,7 +33,7 @@ class Offsets:
         self._open: dict[int, list[FoldEntry]] = {}
 
     def apply(self, entry: FoldEntry) -> None:
-        """A commit or its tombstone."""
+        """Applies a commit or its tombstone."""
         self.last_ms[entry.group] = entry.at_ms
         if entry.value is None:
             group = self.by_group.get(entry.group, {})
@@ -47,7 +47,7 @@ class Offsets:
             self._commit(entry, entry.value, entry.at_ms)
 
     def end(self, entry: FoldEntry) -> None:
-        """A marker."""
+        """Applies the marker of a transaction."""
         for one in self._open.pop(entry.producer_id, ()):
             if entry.marker == "commit" and one.value is not None:
                 self._commit(one, one.value, entry.at_ms)

@@ -1,4 +1,5 @@
-"""Rebalances from their trigger to their end: what they moved, and how long it was nobody's."""
+"""Follows rebalances from their trigger to their end: which partitions each one moved, and how long
+those had no owner."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ PRIORITY = (
     "follow-up",
     "unknown",
 )
-"""Of triggers that come together the first one gives its name."""
+"""Triggers in order of importance: of several at once, the first in this list names the
+rebalance."""
 
 _WORDS = {
     "conversion": "came along from the other protocol",
@@ -70,8 +72,8 @@ def open_rebalance(
     epoch: int,
     causes: Iterable[tuple[str, str]],
 ) -> Rebalance:
-    """The next one of a group; the one before, if still under way, is superseded by it.
-    `causes`: triggers, each with a member or ""."""
+    """Begins the next rebalance of a group. It supersedes the one before, if that is not over yet.
+    `causes`: triggers, each with a member id or ""."""
     causes = sorted(dict.fromkeys(causes), key=lambda cause: PRIORITY.index(cause[0]))
     if group.rebalance is not None:
         over(tracker, group, group.rebalance, "superseded")
@@ -99,7 +101,7 @@ def open_rebalance(
 
 
 def _why(causes: Iterable[tuple[str, str]]) -> str:
-    """In words: `a, b joined; topics changed`."""
+    """The causes in words: `a, b joined; topics changed`."""
     by_trigger: dict[str, list[str]] = {}
     for trigger, member_id in causes:
         by_trigger.setdefault(trigger, []).append(member_id)
@@ -153,7 +155,7 @@ def install(tracker: Tracker, group: FoldedGroup, at_ms: int) -> None:
 def _move(tracker: Tracker, group: FoldedGroup, place: Place, now: dict[str, Life]) -> Move | None:
     before, after = group.changed[place], group.target.get(place)
     if before is not None and after is not None and before.key == after.key:
-        return None  # a static member under a new id
+        return None  # the same static member under a new id
     if before is None and after is None:
         return None
     kind = "moved" if before and after else ("gained" if after else "lost")
@@ -177,7 +179,7 @@ def _await(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, move: Mov
         return
     holding = group.holders.get(move.place)
     if holding is not None and holding.owner.key == move.after.key:
-        return  # it never let go of it
+        return  # the new owner never gave it up
     group.awaiting[move.place] = (rebalance, move)
     rebalance.untaken += 1
 
@@ -200,7 +202,7 @@ def _taken(tracker: Tracker, group: FoldedGroup, rebalance: Rebalance) -> None:
 def _measure(
     tracker: Tracker, group: FoldedGroup, rebalance: Rebalance, now: dict[str, Life]
 ) -> None:
-    """The least that a balanced result would have moved."""
+    """Computes the fewest moves that a balanced result would have needed."""
     loads = {key: len(group.target_of.get(one.member_id, ())) for key, one in now.items()}
     for move in rebalance.moves:
         if move.after is not None and move.after.key in loads:

@@ -1,7 +1,8 @@
-"""Runs an assignor of the coordinator over a group as the log shows it.
+"""Runs an assignor of the coordinator over a group in the state that the log shows.
 
-The universe of a run are the partitions of the recorded target: with members there, every partition
-of every subscribed topic is in it, so it follows the growth of topics without knowing their sizes.
+The partitions of a run are those of the recorded target. As long as there are members, that target
+has every partition of every subscribed topic. So a run follows the growth of topics without knowing
+their sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from groupd.pipeline.fold.topics import Topics
 
 
 class Universe(Struct, frozen=True):
-    """A `TopicDescriber` over the topics of a recorded target, with the log's own ids."""
+    """A `TopicDescriber` for the topics of a recorded target, with the topic ids of the log."""
 
     counts: Mapping[bytes, int]
     names: Mapping[bytes, str | None]
@@ -36,7 +37,7 @@ class Universe(Struct, frozen=True):
         return self.names.get(topic_id)
 
     def racks(self, topic_id: bytes, partition: int) -> frozenset[str]:
-        return frozenset()  # not in the log
+        return frozenset()  # racks are not in the log
 
 
 def universe_of(places: Iterable[Place], protocol: str, topics: Topics) -> Universe:
@@ -78,7 +79,7 @@ def assign(
     universe: Universe,
 ) -> dict[str, set[Place]]:
     """Places by member id. `prior`: what each member has. Raises AssignorError, also for an
-    assignor that breaks down or gives out what it must not."""
+    assignor that fails or assigns what it must not."""
     subscribed = subscriptions(group, universe)
     homogeneous = len(set(subscribed.values())) < 2 and group.is_homogeneous()
     specs = {
@@ -91,7 +92,7 @@ def assign(
         return _checked(given, specs, universe, group.protocol)
     except AssignorError:
         raise
-    except Exception as error:  # a plug-in may raise anything; its row says so
+    except Exception as error:  # a plug-in may raise anything; its row shows the error
         raise AssignorError(f"{type(error).__name__}: {error}") from error
 
 

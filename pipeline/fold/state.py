@@ -1,8 +1,8 @@
 """The live state of a group, the same for both protocols.
 
-A partition is a `Place`: (topic id as text, number) in consumer groups, whose records know ids,
-and (topic name, number) in classic ones. A member is told apart by `Life.key`: the instance id of
-a static one, because a replacement under another member id is no other owner.
+A partition is a `Place`: (topic id as text, number) in consumer groups, whose records have topic
+ids, and (topic name, number) in classic groups. `Life.key` identifies a member. For a static member
+it is the instance id, because a replacement under another member id is the same owner.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ CONSUMER, CLASSIC = "consumer", "classic"
 
 
 class Settings(Struct, frozen=True):
-    """`session_timeout_ms`: of consumer groups, which the log does not tell (group.consumer.
-    session.timeout.ms). A member that goes within `flap_life_ms` of its joining flaps, if its
-    client does that `flap_count` times in `flap_window_ms`."""
+    """Settings that the log does not tell. `session_timeout_ms`: the session timeout of consumer
+    groups (group.consumer.session.timeout.ms). A member flaps if it goes within `flap_life_ms` of
+    joining and its client does that `flap_count` times in `flap_window_ms`."""
 
     session_timeout_ms: int = 45_000
     flap_life_ms: int = 30_000
@@ -32,8 +32,8 @@ class Owner(Struct, frozen=True):
 
 
 class Life(Struct):
-    """A member from joining to leaving. `heard_ms`: its last record, so its last heartbeat that
-    is known of; the commits are those for partitions that it holds."""
+    """A member from joining to leaving. `heard_ms`: the time of its last record, which is its last
+    known heartbeat. The fields about commits count those on partitions that it holds."""
 
     member_id: str
     protocol: str
@@ -75,7 +75,8 @@ class Life(Struct):
 
     @property
     def client(self) -> str:
-        """Who is behind it: survives a restart of the process, other than the member id."""
+        """The client behind the member: unlike the member id it survives a restart of the
+        process."""
         return self.instance_id or f"{self.client_id}{self.client_host}"
 
     @property
@@ -93,7 +94,7 @@ class Life(Struct):
 
 
 class Holding(Struct):
-    """One member's current interval of ownership."""
+    """The present interval in which a member owns a partition."""
 
     owner: Owner
     since_ms: int
@@ -119,8 +120,9 @@ class Move(Struct):
 
 
 class Rebalance(Struct):
-    """`causes`: triggers, the weightiest first, each with a member id or "". `untaken`: moves
-    whose new owner has not got them yet; the row waits for them."""
+    """A rebalance. `causes`: triggers, the most important first, each with a member id or "".
+    `untaken`: the number of moves whose new owner does not have the partition yet; the row waits
+    for them."""
 
     epoch: int
     protocol: str
@@ -163,7 +165,7 @@ class Rebalance(Struct):
         return None if self.minimal is None else max(self.count("moved") - self.minimal, 0)
 
     def unowned(self) -> list[int]:
-        """Of the moved partitions of which it is known, milliseconds."""
+        """For how long each moved partition had no owner, in milliseconds, where that is known."""
         return [m.unowned_ms for m in self.moves if m.kind == "moved" and m.unowned_ms is not None]
 
 
@@ -176,12 +178,13 @@ class Cause(Struct):
 class FoldedGroup(Struct):
     """`complete`: its history is known from its creation, or from a time it was empty.
 
-    `settled`: members at the group epoch with nothing to give up or to wait for; `away`: static
-    ones that left for a while. `target` and `target_of`: who shall own what (classic: the
-    assignment). `changed`: places whose target moved since the last target epoch, with the owner
-    before. `departing`: members whose records went in the operation that is being read; the rest
-    of it says why.
-    `released`: places that nobody holds, since when and who held them last.
+    - `complete`: the history is known from the group's creation, or from a time when it was empty.
+    - `settled`: members at the group epoch with nothing to revoke or to wait for.
+    - `away`: static members that left for a while.
+    - `target`, `target_of`: the target assignment by place and by member (classic: the assignment).
+    - `changed`: places whose target changed since the last target epoch, with the former owner.
+    - `departing`: members removed by the operation that is being read; its other records say why.
+    - `released`: places that no member holds, since when, and who held them last.
     """
 
     group_id: str
@@ -214,7 +217,8 @@ class FoldedGroup(Struct):
     last_ms: int = 0
 
     def subscription_of(self, life: Life) -> frozenset[str]:
-        """Topic names, those of a resolved expression included."""
+        """The topic names that a member subscribes to, those of its resolved expression
+        included."""
         return frozenset(life.topics) | frozenset(self.regexes.get(life.regex, ()))
 
     def is_homogeneous(self) -> bool:

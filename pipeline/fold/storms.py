@@ -1,9 +1,9 @@
-"""Rebalance storms of one group, and the clients that cause them.
+"""Finds rebalance storms of one group, and the clients that cause them.
 
-A rolling start or a rolling restart makes many rebalances, too, but each client joins once, or
-leaves once and joins once. In a storm the same clients join and leave over and over. So a rebalance
-counts only if one of its causes is the work of a client that has done the same `storm.repeats`
-times in a row, each time within `storm.window` of the time before.
+A rolling start or restart also makes many rebalances, but there each client joins once, or leaves
+once and joins once. In a storm the same clients join and leave over and over. So a rebalance counts
+only if a client caused it that did the same thing `storm.repeats` times in a row, each time within
+`storm.window` of the time before.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ _GONE = "gone"
 _DEPARTURES = frozenset({"leave", "expiry", "removal", "rebalance-timeout"})
 _FOLLOW_UP = "follow-up"
 _NAMED = 3
-"""So many clients are named in the summary."""
+"""At most this many clients are named in the summary."""
 
 _GONE_MAX = 1000
-"""So many clients that have gone are remembered; the ones that went first are forgotten first."""
+"""At most this many clients that are gone are remembered; the oldest are forgotten first."""
 
 
 class _Client(Struct, eq=False):
-    """Who is behind a member: it comes back as another member after a restart. `acts`: by kind how
-    often in a row it did this, and when the last time was. `gone_ms`: None while it is a member."""
+    """The client behind a member; after a restart it comes back as another member. `acts`: for each
+    kind of act, how often in a row the client did it and when it last did. `gone_ms`: None while
+    the client is a member."""
 
     member_id: str | None
     instance_id: str | None = None
@@ -46,15 +47,17 @@ class _Client(Struct, eq=False):
         self.client_id, self.client_host = life.client_id, life.client_host
 
     def act(self, kind: str, at_ms: int, window_ms: int) -> int:
-        """It does this now: how often in a row it has, this time included."""
+        """Notes that the client does this now; returns how often in a row it has, this time
+        included."""
         before, last_ms = self.acts.get(kind, (0, 0))
         count = before + 1 if before and at_ms - last_ms < window_ms else 1
         self.acts[kind] = (count, at_ms)
         return count
 
     def unlike(self, life: Life) -> int:
-        """0: the same instance, or the same client id on the same host; 1: the same client id;
-        2: another client, so a new process that takes the place of this one."""
+        """How much a member differs from this client. 0: the same instance, or the same client id
+        on the same host. 1: the same client id. 2: another client, so a new process that takes over
+        its place."""
         if self.instance_id or life.instance_id:
             return 0 if self.instance_id == life.instance_id else 2
         if self.client_id != life.client_id:
@@ -67,8 +70,8 @@ class _Client(Struct, eq=False):
 
 
 class Storms:
-    """Watches the rebalances of one group; a storm that is over is reported to `report` as a row
-    of `findings`."""
+    """Watches the rebalances of one group. When a storm is over, `report` gets it as a row of
+    `findings`."""
 
     def __init__(self, group_id: str, limits: Thresholds, report: Callable[[Row], None]) -> None:
         self._group_id = group_id
@@ -77,13 +80,14 @@ class Storms:
         self._members: dict[str, _Client] = {}
         self._gone: list[_Client] = []
         self._ended: dict[str, _Client] = {}
-        """By member id those whose membership ended at `_ended_ms`: causes name them."""
+        """By member id, the clients whose membership ended at `_ended_ms`; causes name these
+        members."""
         self._ended_ms = 0
         self._without_member = _Client(None)
         self._episode = Episode()
         self._culprits: Counter[_Client] = Counter()
         self._repeating: dict[_Client, None] = {}
-        """Those that the last rebalance counted for."""
+        """The clients for which the last rebalance counted."""
 
     def life_ended(self, life: Life, at_ms: int, ending: Ending) -> None:
         client = self._members.pop(life.member_id, None) or _Client(life.member_id)
@@ -105,14 +109,14 @@ class Storms:
             self.end()
         self._gone = [one for one in self._gone if at_ms - (one.gone_ms or at_ms) < window_ms]
         repeating: dict[_Client, None] = {}
-        # Who went comes first: a client may go and be back in one rebalance.
+        # Endings come first: a client may go and come back in one rebalance.
         for trigger, member_id in sorted(rebalance.causes, key=lambda cause: cause[0] == "join"):
             client = self._client(group, trigger, member_id, at_ms)
             kind = _GONE if trigger in _DEPARTURES else trigger
             if client.act(kind, at_ms, window_ms) >= limits.storm_repeats:
                 repeating[client] = None
         if rebalance.triggers == (_FOLLOW_UP,):
-            # The second round of a cooperative protocol belongs to the one before.
+            # The second round of a cooperative protocol belongs to the rebalance before.
             repeating = self._repeating
         self._repeating = repeating
         if repeating:
@@ -120,7 +124,7 @@ class Storms:
             self._culprits.update(one for one in repeating if one.member_id is not None)
 
     def end(self) -> None:
-        """The storm that goes on, if there is one, is over: report it."""
+        """Reports the present storm, if there is one, as over."""
         episode, culprits = self._episode, self._culprits
         self._episode, self._culprits = Episode(), Counter()
         limit = self._limits.storm_rebalances
@@ -143,7 +147,8 @@ class Storms:
         return client
 
     def _returned(self, life: Life) -> _Client | None:
-        """Of the clients that have gone the one that comes back as this member."""
+        """The client that comes back as this member, out of those that are gone; None if there is
+        none."""
         if not self._gone:
             return None
         gone = self._gone

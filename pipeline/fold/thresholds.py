@@ -1,4 +1,5 @@
-"""From when on something is a finding, and how bad: defaults, and a TOML file over them."""
+"""When something becomes a finding, and how severe it is: defaults, and a TOML file that overrides
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from groupd.pipeline.errors import PipelineError
 from groupd.pipeline.settings import length
 
 SEVERITIES = {"info": 1.0, "warning": 3.0, "critical": 10.0}
-"""And what they weigh."""
+"""The weights of the severities."""
 
 STORM, FLAPPING = "rebalance-storm", "flapping-member"
 STUCK, UNOWNED = "stuck-partition", "unowned-partition"
@@ -42,9 +43,10 @@ _MS = timedelta(milliseconds=1)
 
 
 class Thresholds(Struct, frozen=True):
-    """Keys of the file, in its tables `[storm]`, `[flapping]` and so on: `storm_rebalances` is
-    `rebalances` in `[storm]`; what ends in `_ms` is written as a length of time (`10m`) without
-    the ending. Meanings: docs/pipeline-jobs.md."""
+    """The keys of the file. They are in tables such as `[storm]` and `[flapping]`:
+    `storm_rebalances` is `rebalances` in `[storm]`. A key that ends in `_ms` here is written in the
+    file without that ending, as a length of time (`10m`). docs/pipeline-jobs.md says what they
+    mean."""
 
     storm_rebalances: int = 6
     storm_window_ms: int = 600_000
@@ -70,7 +72,8 @@ class Thresholds(Struct, frozen=True):
 
 
 def read_thresholds(path: str) -> Thresholds:
-    """The defaults for an empty path. Raises PipelineError, one line that names the key."""
+    """The defaults overridden by the file, only the defaults if the path is empty. Raises
+    PipelineError, one line that names the key."""
     if not path:
         return Thresholds()
     try:

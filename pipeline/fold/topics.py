@@ -1,4 +1,4 @@
-"""Topic names and ids, as far as the topics table and the commits of the log tell them."""
+"""Topic names and ids, as far as the topics table and the log's commits tell them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from groupd.pipeline.fold.state import CLASSIC, Place
 
 
 class Topics:
-    """Ids are UUID text. A name may have had several ids: a topic deleted and made anew."""
+    """Ids are UUID text. A name has several ids if its topic was deleted and created again."""
 
     __slots__ = ("_ids", "_names")
 
@@ -27,12 +27,12 @@ class Topics:
         return self._names.get(topic_id)
 
     def id_of(self, name: str) -> str | None:
-        """None if it is not known, or not which one of several."""
+        """The id of a topic; None if none is known, or if several are."""
         ids = self._ids.get(name, set())
         return next(iter(ids)) if len(ids) == 1 else None
 
     def columns(self, place: Place, protocol: str) -> dict[str, str | int | None]:
-        """`topic`, `topic_id` and `partition` of a row."""
+        """The columns `topic`, `topic_id` and `partition` of a row."""
         topic, partition = place
         if protocol == CLASSIC:
             return {"topic": topic, "topic_id": self.id_of(topic), "partition": partition}

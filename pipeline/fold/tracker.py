@@ -1,6 +1,6 @@
 """Lives of members and ownership of partitions: the steps that both protocols share.
 
-Changes the live state and writes a row whenever an interval is over.
+They change the live state and write a row when an interval ends.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tracker:
     def enter(
         self, group: FoldedGroup, life: Life, entry: FoldEntry, epoch: int, state: str
     ) -> None:
-        """A member has an epoch and a state, maybe the same ones."""
+        """A record shows the member with this epoch and state, which may be the same as before."""
         if (life.epoch, life.state) == (epoch, state):
             return
         if life.epoch is not None:
@@ -102,7 +102,7 @@ class Tracker:
     def succeed(
         self, group: FoldedGroup, old: Life, entry: FoldEntry, member_id: str, by: str = REPLACED
     ) -> Life:
-        """Another life in the place of a departed one; it holds nothing yet."""
+        """Begins a life in the place of a departed one; it holds no partitions yet."""
         words = f"instance {old.instance_id} came back as another member"
         if by != REPLACED:
             words = f"the group speaks the {group.protocol} protocol now"
@@ -126,7 +126,7 @@ class Tracker:
     def hold(self, group: FoldedGroup, place: Place, life: Life, entry: FoldEntry) -> None:
         before = group.holders.get(place)
         if before is not None:
-            # Only a client-side assignor gives a partition to two: the later one counts.
+            # Only a client-side assignor gives a partition to two members: the later one counts.
             loser = group.members.get(before.owner.member_id)
             self._ownership_row(group, place, before, loser, entry.at_ms, "revoked")
         group.holders[place] = Holding(life.owner, entry.at_ms, entry.offset, life.epoch)
@@ -154,7 +154,7 @@ class Tracker:
         assigned: set[Place],
         pending: set[Place],
     ) -> None:
-        """What a member holds from now on."""
+        """Sets what a member holds from now on."""
         before, after = life.held(), assigned | pending
         for place in sorted(before - after):
             self.release(group, place, life, entry.at_ms, "revoked")
@@ -186,7 +186,7 @@ class Tracker:
         if life.state == AWAY and until_ms is not None:
             life.away_ms += until_ms - life.state_since_ms
         if until_ms == life.state_since_ms:
-            return  # nobody could see it
+            return  # it began and ended at the same instant
         self.facts.add(
             "member_epochs",
             {

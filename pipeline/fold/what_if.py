@@ -1,12 +1,14 @@
-"""Replays the recorded changes of each group through another assignor, beside what happened.
+"""Replays the recorded changes of each group through another assignor, to compare with what
+happened.
 
 Whenever a target was installed, the assignor gets the members, subscriptions and partitions of that
-moment, and as prior assignment what it gave itself the time before; so it lives in its own history,
-as it would have done. A history that begins in the middle starts with the recorded target.
+moment. As prior assignment it gets its own previous result, so it works on its own history, as it
+would have done in reality. If the log begins in the middle of a history, it starts with the
+recorded target.
 
-The estimate of the time in which partitions are nobody's: each move costs what a move cost on
-average in this rebalance, else in the group so far, else a default. The assignor decides how many
-partitions move, not how fast clients let go of them.
+The time in which partitions have no owner is estimated. Each move costs the average time of a move
+in this rebalance, else in the group so far, else a default. The assignor decides how many
+partitions move, but not how fast clients give them up.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ OK = "ok"
 
 
 class _Replay(Struct):
-    """One group in the other history. `owners`: by place, the owner's key."""
+    """The replay of one group. `owners`: by place, the key of the owner."""
 
     owners: dict[Place, str] = field(default_factory=dict)
     waiting: dict[int, Row] = field(default_factory=dict)
@@ -36,7 +38,8 @@ class _Replay(Struct):
 
 
 class WhatIf(FoldObserver):
-    """Adds rows to the table `what-if`. `default_ms`: of a move when nothing is known."""
+    """Adds rows to the table `what-if`. `default_ms`: the time that a move takes if nothing is
+    known."""
 
     def __init__(
         self, facts: Facts, topics: Topics, assignor: PartitionAssignor, default_ms: float
@@ -70,7 +73,7 @@ class WhatIf(FoldObserver):
                 for place in places
             }
         except AssignorError as error:
-            # It keeps what it had, as a group does whose assignor fails.
+            # The members keep what they had, as in a group whose assignor fails.
             row["status"] = f"failed: {error}"
         replay.waiting[id(rebalance)] = row
 

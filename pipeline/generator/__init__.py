@@ -1,1 +1,1 @@
-"""A log of consumer groups as it could have been: for demonstrations, tests and benchmarks."""
+"""Generates a realistic log of consumer groups, for demonstrations, tests and benchmarks."""

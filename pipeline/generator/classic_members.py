@@ -1,6 +1,6 @@
-"""Members of a classic group, who stop reading while they agree on a new generation.
+"""Members of a classic group, which stop reading while they agree on a new generation.
 
-A generation is one record, which the coordinator writes when the leader has sent the assignments.
+A generation is one record. The coordinator writes it when the leader has sent the assignments.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ClassicMembers:
         self._silent: set[int] = set()
         self._generation = 0
         self._done_ms: int | None = None
-        """When the rebalance that goes on will have found its end."""
+        """When the present rebalance will end."""
         self._assigned: tuple[int, ...] = (-1,) * len(plan.places)
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
@@ -69,13 +69,14 @@ class ClassicMembers:
             self._silent.discard(op.member)
             self._join(op.member)
         elif op.act is Act.AWAY:
-            # A static member that goes says nothing; its session runs on.
+            # A static member that stops sends nothing; its session runs on.
             self._silent.add(op.member)
             yield ScriptStep(op.at_ms, (), self._owners())
             return
         else:
             del self._clients[op.member]
-        # Members hear of it at their next heartbeat and join again; the slowest one counts.
+        # Members learn of it at their next heartbeat and join again; the slowest one decides the
+        # time.
         self._done_ms = op.at_ms + 300 + self._rng.randrange(200, 900) * (1 + len(self._clients))
         self._assigned = (-1,) * len(self._plan.places)
         yield ScriptStep(op.at_ms, (), self._assigned)
@@ -89,7 +90,7 @@ class ClassicMembers:
         yield ScriptStep(at_ms, (self._record(at_ms),), self._owners())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def _join(self, number: int) -> None:
         client_id = f"{self._plan.name}-{number}"
@@ -145,12 +146,13 @@ def _subscription(topics: list[str]) -> bytes:
     writer.int16(_SUBSCRIPTION_VERSION)
     writer.array(topics, Writer.string)
     writer.nullable_bytes(None)
-    writer.array_length(0)  # owns nothing
+    writer.array_length(0)  # owned partitions: none
     return bytes(writer.buffer)
 
 
 def _range(plan: GroupPlan, names: dict[int, str], members: list[int]) -> tuple[int, ...]:
-    """By place the member that the range assignor gives it to: a stretch of each topic."""
+    """By place, the member to which the range assignor gives it: each member gets a stretch of each
+    topic."""
     if not members:
         return (-1,) * len(plan.places)
     counts = {topic: sum(place.topic == topic for place in plan.places) for topic in names}

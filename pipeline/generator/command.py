@@ -85,11 +85,12 @@ def _time_ms(text: str) -> int:
 
 
 Place = tuple[str | None, Path | None, Path | None]
-"""(store URL, data directory, directory of segments), of which one is given."""
+"""The store URL, the data directory and the directory of segments, exactly one of which is
+given."""
 
 
 def place_of(store: str | None, data_dir: Path | None, segments: Path | None) -> Place:
-    """Raises GeneratorError unless just one is given."""
+    """Raises GeneratorError unless exactly one is given."""
     if sum(value is not None for value in (store, data_dir, segments)) != 1:
         raise GeneratorError("say where the log goes: one of --store, --data-dir and --segments")
     return store, data_dir, segments
@@ -97,7 +98,7 @@ def place_of(store: str | None, data_dir: Path | None, segments: Path | None) ->
 
 @asynccontextmanager
 async def open_sink(place: Place) -> AsyncIterator[Sink]:
-    """Raises GeneratorError, LogError."""
+    """Opens the sink for a place. Raises GeneratorError, LogError."""
     url, data_dir, segments = place
     if segments is not None:
         yield SegmentSink(segments)
@@ -116,7 +117,8 @@ async def open_sink(place: Place) -> AsyncIterator[Sink]:
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """Nothing here makes garbage in cycles that is worth the walks over what it keeps."""
+    """Switches the garbage collector off: the generator makes too few cycles to be worth its walks
+    over everything that is kept."""
     gc.disable()
     try:
         yield

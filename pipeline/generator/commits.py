@@ -1,8 +1,8 @@
-"""Commits of a group, many and quickly: nearly all of a log is that.
+"""Generates the commits of a group quickly; nearly all of a log is commits.
 
-Consumers go on as production allows and commit in even steps. Records are put together from pieces
-that were made once for a partition; what changes is offset and time. The layout is that of
-`protocol.records`, which the tests compare with it.
+Consumers advance as far as production allows and commit in even steps. Records are put together
+from pieces that are made once for each partition; only offset and time change. The layout is that
+of `protocol.records`; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_SEQUENCE = -1
 
 
 class Commits:
-    """The commits of one group; used once."""
+    """The commits of one group. An object is used once."""
 
     def __init__(self, plan: GroupPlan, world: GeneratedWorld, rng: Random) -> None:
         self._plan = plan
@@ -64,7 +64,7 @@ class Commits:
         self._tails = [_TOPIC_ID_FIELD + topic.topic_id + b"\x00" for topic in topics]
         value_bytes = _VALUE.size + len(self._tails[0]) - 1
         self._mids = [zigzag(len(key)) + key + zigzag(value_bytes) for key in self._keys]
-        # Attributes, time delta and offset delta stand before, the header count behind.
+        # Attributes, time delta and offset delta come before, the header count behind.
         sizes = [3 + len(mid) + value_bytes + 1 for mid in self._mids]
         self._heads = [zigzag(size) + b"\x00\x00" for size in sizes]
         self._long_heads = [zigzag(size + 1) + b"\x00\x00" for size in sizes]
@@ -80,8 +80,8 @@ class Commits:
     def turns(
         self, steps: Sequence[ScriptStep], records: int, *, exactly: bool
     ) -> list[ScriptTurn]:
-        """All of the group's writes, those of `steps` among them; about `records` of them are
-        commits and markers, or as many as that if `exactly`."""
+        """Returns all of the group's writes, those of `steps` included. About `records` of the
+        records are commits and markers; with `exactly`, just that many."""
         turns: list[ScriptTurn] = []
         left = records
         ends = [step.at_ms for step in steps[1:]] + [self._world.end_ms]
@@ -101,7 +101,7 @@ class Commits:
             if at_ms < step.at_ms:
                 at_ms = step.at_ms + self._interval_ms * self._rng.random() / 2
             while at_ms < until_ms and owned and left > 0:
-                # In even steps over all the time in which somebody reads.
+                # In even steps over the whole time in which some member reads.
                 ahead = yields[number] * (until_ms - at_ms) + later[number]
                 self._interval_ms = max(1.0, ahead / left)
                 made = self._tick(int(at_ms), owned, owners, left)
@@ -124,7 +124,8 @@ class Commits:
     def _later(
         steps: Sequence[ScriptStep], ends: Sequence[int], yields: Sequence[float]
     ) -> list[float]:
-        """By step, what ticks in every millisecond after it would come to."""
+        """For each step, how many records the rest of the log after it would have with a tick in
+        every millisecond."""
         found = [0.0]
         for step, end_ms, records in zip(steps[:0:-1], ends[:0:-1], yields[:0:-1], strict=True):
             found.append(found[-1] + records * (end_ms - step.at_ms))
@@ -139,7 +140,8 @@ class Commits:
     def _tick(
         self, at_ms: int, owned: list[int], owners: Sequence[int], room: int
     ) -> list[ScriptTurn]:
-        """Everybody commits; in a group with transactions one member ends one of its own."""
+        """Every member commits; in a group with transactions one member ends one of its
+        transactions."""
         if self._plan.producer_id >= 0 and room > 1:
             present = sorted({owners[place] for place in owned})
             member = present[self._laps % len(present)]
@@ -161,7 +163,7 @@ class Commits:
     def _batch(
         self, at_ms: int, places: Sequence[int], member: int, producer_id: int = -1
     ) -> ScriptTurn:
-        """`member`: who commits; 0 where all do so at once."""
+        """One batch of commits. `member`: the one that commits; 0 if all commit at once."""
         self._advance(at_ms, places, member)
         self._committed.update(places)
         positions, mids, tails = self._positions, self._mids, self._tails
@@ -196,14 +198,14 @@ class Commits:
             self._committed = known
             for place, position in zip(places, before, strict=True):
                 self._positions[place] = position
-        # Ended before the next one of this producer begins.
+        # The transaction ends before the next one of this producer begins.
         delay_ms = min(self._rng.randrange(*_MARKER_DELAY_MS), int(self._interval_ms / 2))
         marker_ms = min(at_ms + delay_ms, self._world.end_ms - 1)
         marker = encode_marker(0, 0, marker_ms, producer_id, 0, 0, commit=commit)
         return [batch, ScriptTurn(marker_ms, 1, marker)]
 
     def _act(self, op: Op) -> list[ScriptTurn]:
-        """An act on committed offsets."""
+        """Carries out an act on committed offsets."""
         places = list(op.places) or list(range(len(self._plan.places)))
         if op.act is Act.STICK:
             self._stuck.update(places)
@@ -221,7 +223,7 @@ class Commits:
                 back = max(0, self._positions[place] - op.amount)
                 self._positions[place] = end if op.act is Act.SKIP else back
             if op.member < 0:
-                # Nobody's: a tool commits the new place itself, without any production.
+                # Without an owner, a tool commits the new offset itself, independent of production.
                 self._stuck.update(places)
                 turn = self._batch(op.at_ms, places, 0)
                 self._stuck.difference_update(places)

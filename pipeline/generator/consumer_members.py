@@ -1,6 +1,5 @@
-"""Members of a KIP-848 group: the real coordinator's core answers their heartbeats, in virtual
-time, so that its records are what a coordinator writes.
-"""
+"""Members of a KIP-848 group. The real coordinator's core answers their heartbeats in virtual time,
+so its records are what a coordinator writes."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ _ROUNDS_MAX = 40
 
 
 class _Client:
-    """What a consumer knows of itself."""
+    """What a consumer knows about itself."""
 
     __slots__ = ("assignment", "epoch", "member_id", "next_ms", "number", "owned")
 
@@ -103,7 +102,7 @@ class ConsumerMembers:
                 yield self._step(self._send(client, epoch, op.at_ms), op.at_ms)
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
-        """Heartbeats until every member has what it shall have, or until time is up."""
+        """Sends heartbeats until every member has its target assignment, or until time is up."""
         clients = [c for c in self._clients.values() if c.number not in self._silent]
         for client in clients:
             client.next_ms = max(
@@ -142,7 +141,8 @@ class ConsumerMembers:
         client.next_ms = at_ms + HEARTBEAT_MS
         client.assignment = reply.assignment
         if reply.assignment is not None and reply.assignment != client.owned:
-            # Closing what it lost and opening what it got takes a moment; then it says so.
+            # Closing lost partitions and opening new ones takes a moment; then the member reports
+            # it.
             client.next_ms = at_ms + self._rng.randrange(80, 2500)
         return self._step(outcome, at_ms)
 

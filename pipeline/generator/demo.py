@@ -1,10 +1,11 @@
-"""The demo log: two days of five groups, each with a story that a report should tell.
+"""The demo log: two days of five groups, each with a story that a report should show.
 
-- `checkout`: healthy; static members, so that its two deployments move nothing, and one member
-  more over the busy hours.
-- `recommendations`: too slow for its session timeout on the second day: a rebalance storm.
-- `invoicing`: a record that cannot be processed keeps one partition since the first evening.
-- `warehouse-sync`: a classic group that seeks back twice and is reset by an operator once.
+- `checkout`: healthy. It has static members, so its two deployments move nothing, and one more
+  member over the busy hours.
+- `recommendations`: too slow for its session timeout on the second day, which causes a rebalance
+  storm.
+- `invoicing`: since the first evening one partition is stuck at a record that cannot be processed.
+- `warehouse-sync`: a classic group that seeks back twice and is once reset by an operator.
 - `ledger`: static members with transactions, some of which abort; one member crashes.
 """
 
@@ -22,7 +23,7 @@ DAYS = 2
 PARTITIONS = 50
 _RECORDS = 25_000
 _RECORDS_OF_STORM = 100_000
-"""More, since members that commit every few seconds tell best when they were gone."""
+"""More records than usual: members that commit every few seconds show best when they were gone."""
 
 _SLOWLY_MS = 6 * MINUTE_MS
 
@@ -34,7 +35,7 @@ ORDERS, VIEWS, INVOICES, STOCK = range(4)
 
 
 def demo_world(until_ms: int) -> tuple[GeneratedWorld, list[GroupPlan]]:
-    """The demo, which ends at `until_ms`."""
+    """The world and the groups of the demo, which ends at `until_ms`."""
     rng = Random(SEED)
     topics = [_topic(name, partitions, rate, rng) for name, partitions, rate in _TOPICS]
     world = GeneratedWorld(
@@ -105,7 +106,7 @@ def _joins(start: int, members: int) -> Iterator[Op]:
 
 
 def _deployment(at_ms: int, members: int) -> Iterator[Op]:
-    """Slowly: a member every few minutes."""
+    """A slow deployment: one member every few minutes."""
     for member in range(members):
         yield Op(at_ms, Act.LEAVE, member)
         yield Op(at_ms + 14_000, Act.JOIN, member)

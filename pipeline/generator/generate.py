@@ -1,4 +1,4 @@
-"""Makes a log and hands it to a sink, one partition of `__consumer_offsets` after the other."""
+"""Generates a log and hands it to a sink, one partition of `__consumer_offsets` after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from groupd.pipeline.generator.traffic import end_offsets, make_topics
 from groupd.protocol.records.batch import HEADER_BYTES
 
 UNTIL_MS = 1_768_176_000_000
-"""2026-01-12T00:00:00Z: fixed, so that a seed says everything."""
+"""2026-01-12T00:00:00Z. It is fixed, so that the seed alone determines the log."""
 
 PARTITIONS = 50
 PRODUCERS_A_GROUP = 100
@@ -25,11 +25,11 @@ _GROUPS_A_TOPIC = 8
 _OFFSET_BYTES = 8
 
 Progress = Callable[[int], None]
-"""Is told how many records are written so far."""
+"""Is called with the number of records written so far."""
 
 
 class Options(Struct, frozen=True):
-    """Equal options give equal logs, byte for byte."""
+    """The options of a run. Equal options give equal logs, byte for byte."""
 
     records: int
     groups: int
@@ -40,7 +40,7 @@ class Options(Struct, frozen=True):
 
 
 class Generated(Struct, frozen=True):
-    """What was written. `lifecycle`: records that are neither commits nor markers."""
+    """What was written. `lifecycle`: the number of records that are neither commits nor markers."""
 
     records: int
     batches: int
@@ -49,7 +49,7 @@ class Generated(Struct, frozen=True):
 
 
 def plan_world(options: Options) -> tuple[GeneratedWorld, list[GroupPlan]]:
-    """Topics and groups, nothing of which has happened yet."""
+    """The topics and groups, before anything has happened to them."""
     rng = Random(f"{options.seed}/world")
     topics = make_topics(max(3, options.groups // _GROUPS_A_TOPIC), rng)
     start_ms = options.until_ms - int(options.days * DAY_MS)
@@ -60,11 +60,12 @@ def plan_world(options: Options) -> tuple[GeneratedWorld, list[GroupPlan]]:
 async def generate(
     world: GeneratedWorld, plans: Sequence[GroupPlan], sink: Sink, progress: Progress | None = None
 ) -> Generated:
-    """Exactly as many records as the plans say in all. Raises GeneratorError, LogError."""
+    """Writes the log, with exactly as many records in all as the plans say. Raises GeneratorError,
+    LogError."""
     used = max((plan.producer_id for plan in plans), default=-1) + PRODUCERS_A_GROUP
     await sink.begin(world.partitions, world.topics, max(used, 1))
-    # Groups come out a little short or long; the next one makes up for it. The last one of all
-    # is exact, which needs members to the end: `plan_groups` sees to that.
+    # Groups come out a little short or long, and the next group makes up for it. The last one is
+    # exact, which needs members until the end: `plan_groups` sees to that.
     last = plans[-1]
     by_partition: dict[int, list[GroupPlan]] = {}
     for plan in plans:
@@ -91,7 +92,7 @@ async def generate(
 def turns_of(
     plan: GroupPlan, world: GeneratedWorld, owed: int, *, exactly: bool = False
 ) -> list[ScriptTurn]:
-    """All writes of one group, not in order; `owed`: records to make more than planned."""
+    """All writes of one group, not in order. `owed`: how many records to make beyond the plan."""
     rng = Random(f"{world.seed}/group/{plan.name}")
     steps = steps_of(plan, world, rng)
     commits = plan.records + owed - sum(len(step.records) for step in steps)
@@ -99,7 +100,7 @@ def turns_of(
 
 
 def _placed(turns: list[ScriptTurn]) -> list[PlacedBatch]:
-    """The turns by time, each at its offset."""
+    """The turns sorted by time, each with its offset."""
     turns.sort(key=lambda turn: turn.at_ms)
     placed = []
     offset = 0

@@ -1,4 +1,5 @@
-"""The members of a group follow its script: what the coordinator writes, and who reads what."""
+"""Makes the members of a group follow its script: what the coordinator writes, and which member
+reads which partition."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ class Members(Protocol):
     """The members of one group."""
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
-        """What an act of a member, or the deletion of the group, writes at once."""
+        """What the coordinator writes at once for an act of a member, or for the deletion of the
+        group."""
         ...
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
-        """What follows from it before `until_ms`."""
+        """What follows from the acts between `from_ms` and `until_ms`."""
         ...
 
     def close(self) -> None:
-        """Lets go of what would otherwise be garbage in cycles."""
+        """Releases objects that would otherwise be garbage in cycles."""
         ...
 
 
@@ -36,21 +38,22 @@ class _Nobody:
         self._owners = (0,) * len(plan.places)
 
     def apply(self, op: Op) -> Iterator[ScriptStep]:
-        """Of the deletion nothing but its offsets is in the log: the group had no record."""
+        """The deletion writes nothing here: such a group has offsets in the log, but no record of
+        its own."""
         yield ScriptStep(op.at_ms, (), (-1,) * len(self._owners))
 
     def settle(self, from_ms: int, until_ms: int) -> Iterator[ScriptStep]:
         return iter(())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def begin(self, at_ms: int) -> ScriptStep:
         return ScriptStep(at_ms, (), self._owners)
 
 
 def steps_of(plan: GroupPlan, world: GeneratedWorld, rng: Random) -> list[ScriptStep]:
-    """The life of a group without its commits, by time."""
+    """The life of a group without its commits, sorted by time."""
     steps: list[ScriptStep] = []
     members: Members
     if plan.kind is Kind.CONSUMER:
@@ -67,12 +70,12 @@ def steps_of(plan: GroupPlan, world: GeneratedWorld, rng: Random) -> list[Script
             steps += members.apply(op)
         else:
             if op.act is Act.DELETE:
-                # Offsets first: the group's own records end what the log knows of it.
+                # Offsets first: in the log, the group's own records are its end.
                 steps.append(ScriptStep(op.at_ms, (), nobody_owns, op._replace(act=Act.FORGET)))
                 steps += members.apply(op)
                 continue
             steps.append(ScriptStep(op.at_ms, (), steps[-1].owners if steps else nobody_owns, op))
-        # Also after an act on offsets: it may have come into an unfinished rebalance.
+        # Also after an act on offsets, which may fall into an unfinished rebalance.
         steps += members.settle(op.at_ms, following)
     members.close()
     return steps

@@ -1,4 +1,4 @@
-"""Ids and addresses that look like those of real clients, from a seeded source."""
+"""Ids and addresses that look like those of real clients, drawn from a seeded source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def member_uuid(rng: Random) -> str:
 
 
 def classic_member_id(client_id: str, rng: Random) -> str:
-    """As a broker makes one for a member of the classic protocol."""
+    """A member id such as a broker gives to a member of the classic protocol."""
     return f"{client_id}-{uuid.UUID(bytes=rng.randbytes(16), version=4)}"
 
 

@@ -1,7 +1,7 @@
-"""Groups of a generated world: what kinds there are, and what befalls them.
+"""The groups of a generated world: which kinds there are, and what happens to them.
 
-Time is cut into slots with one incident each, after which everybody is back: so incidents can be
-told apart in the log, and a script stays consistent by itself.
+Time is divided into slots with one incident each, after which all members are back. So incidents
+can be told apart in the log, and a script needs no further checks to be consistent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SESSION_MS = 45_000
 DAY_MS = 24 * HOUR_MS
 _RECORDS_A_MEMBER = 6
-"""What a rebalance writes for a member, about."""
+"""About how many records a rebalance writes for each member."""
 
 _LIFECYCLE_SHARE = 0.15
 _PRODUCERS_A_GROUP = 100
@@ -28,7 +28,7 @@ Incident = Callable[["IncidentSlot"], Iterator[Op]]
 
 
 class IncidentSlot(Struct, frozen=True):
-    """Room for one incident. `rewind`: records of ten minutes."""
+    """The time for one incident. `rewind`: the number of records of ten minutes."""
 
     start_ms: int
     length_ms: int
@@ -38,7 +38,7 @@ class IncidentSlot(Struct, frozen=True):
     rng: Random
 
     def soon(self, low_s: float, high_s: float) -> int:
-        """A length of time in milliseconds."""
+        """A random length of time in milliseconds."""
         return int(self.rng.uniform(low_s, high_s) * 1000)
 
 
@@ -52,7 +52,7 @@ def _restart(slot: IncidentSlot) -> Iterator[Op]:
 
 
 def _bounce(slot: IncidentSlot) -> Iterator[Op]:
-    """A deployment of static members, who keep what they read."""
+    """A deployment of static members, which keep their partitions."""
     at_ms = slot.start_ms
     for member in range(slot.members):
         yield Op(at_ms, Act.AWAY, member)
@@ -87,7 +87,7 @@ def _scale(slot: IncidentSlot) -> Iterator[Op]:
 
 
 def _storm(slot: IncidentSlot) -> Iterator[Op]:
-    """Members that are thrown out and come back, again and again."""
+    """Members are removed and come back, again and again."""
     at_ms = slot.start_ms
     for lap in range(slot.rng.randrange(8, 20)):
         member = lap % min(slot.members, 2)
@@ -125,9 +125,9 @@ def _forget(slot: IncidentSlot) -> Iterator[Op]:
 
 
 class Profile(Struct, frozen=True):
-    """`share`: of all groups. `incidents`: what may happen, and how likely each is; `a_day`:
-    how many. `members`: one of these numbers. `retires`: the group is deleted in the last
-    quarter of its time."""
+    """A kind of group. `share`: its part of all groups. `incidents`: what may happen, with weights.
+    `a_day`: the number of incidents. `members`: possible numbers of members. `retires`: the group
+    is deleted in the last quarter of its time."""
 
     name: str
     share: float
@@ -180,7 +180,7 @@ _TEAMS = ("billing", "search", "fraud", "mail", "reports", "stock", "web", "crm"
 def plan_groups(
     count: int, records: int, world: GeneratedWorld, rng: Random
 ) -> Iterator[GroupPlan]:
-    """`count` groups whose plans come to `records` in all; the last one is steady."""
+    """Plans `count` groups with `records` records in all; the last group is a steady one."""
     shares = [profile.share for profile in PROFILES]
     kinds = [*rng.choices(PROFILES, shares, k=count - 1), PROFILES[0]]
     weights = [(number + 1) ** -0.6 for number in range(count)]
@@ -198,7 +198,7 @@ def _group(
     number: int, profile: Profile, records: int, world: GeneratedWorld, rng: Random
 ) -> GroupPlan:
     topics = rng.sample(range(len(world.topics)), min(len(world.topics), rng.choice((1, 1, 1, 2))))
-    # A small budget must not be gone with the first commits.
+    # A small budget must not be used up by the first commits.
     room = max(1, records // 20)
     places = tuple(
         TopicPartition(topic, partition)

@@ -1,7 +1,7 @@
 """What happens to a group, in order: the script that its members and its commits follow.
 
-A script names members by number; an id is given when one joins, and a new one when it joins again,
-as consumers do. Times are milliseconds since 1970.
+A script refers to members by number. A member gets an id when it joins, and a new one when it joins
+again, as consumers do. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ EncodedRecord = tuple[bytes, bytes | None]
 
 
 class Act(Enum):
-    """What happens. The first ones concern a member, the others committed offsets."""
+    """What can happen: first the acts of a member, then those on committed offsets."""
 
     JOIN = "join"
     LEAVE = "leave"
     FENCE = "fence"
-    """Its session times out; it has been silent since then already (`MUTE`)."""
+    """The session times out; the member has been silent since its `MUTE`."""
     MUTE = "mute"
     AWAY = "away"
-    """A static member goes for a while; `JOIN` brings it back."""
+    """A static member leaves for a while; `JOIN` brings it back."""
     STICK = "stick"
     """Commits go on, but at the same offset."""
     FREE = "free"
-    """The end of `STICK`."""
+    """Ends `STICK`."""
     REWIND = "rewind"
-    """`amount` records back."""
+    """The offset goes back by `amount` records."""
     SKIP = "skip"
-    """On to the end."""
+    """The offset goes to the end of the partition."""
     FORGET = "forget"
     """Committed offsets are deleted."""
     DELETE = "delete"
-    """The group is deleted with its offsets; it has no members."""
+    """The group is deleted with its offsets; it has no members then."""
 
 
 class Op(NamedTuple):
-    """`places`: numbers of the group's places; () stands for all."""
+    """One thing that happens. `places`: indexes into the group's places; () stands for all."""
 
     at_ms: int
     act: Act
@@ -57,13 +57,14 @@ class Kind(Enum):
     CONSUMER = "consumer"
     CLASSIC = "classic"
     SIMPLE = "simple"
-    """No members: somebody commits by hand."""
+    """No members: offsets are committed by hand."""
 
 
 class GroupPlan(Struct, frozen=True):
-    """A group before it lives. `capacity`: what a consumer can do, in multiples of the mean rate
-    of its partitions. `static`: members have instance ids. `regex`: members subscribe by one.
-    `producer_id`: of the first member's transactions, -1 for a group without; the others follow."""
+    """A group before anything happens. `capacity`: how much a consumer can read, as a multiple of
+    the mean rate of its partitions. `static`: members have instance ids. `regex`: members subscribe
+    with a regular expression. `producer_id`: that of the first member's transactions, -1 for a
+    group without transactions; the other members have the following ids."""
 
     name: str
     kind: Kind
@@ -79,8 +80,8 @@ class GroupPlan(Struct, frozen=True):
 
 
 class ScriptStep(NamedTuple):
-    """A write of the coordinator, or only a change of who reads what. `owners`: by place the
-    member's number, -1 for nobody."""
+    """A write of the coordinator, or only a change of who reads what. `owners`: by place the number
+    of the member, -1 without an owner."""
 
     at_ms: int
     records: tuple[EncodedRecord, ...]
@@ -89,7 +90,7 @@ class ScriptStep(NamedTuple):
 
 
 class ScriptTurn(NamedTuple):
-    """One batch of a shard's log, at offset 0 until it has its place."""
+    """One batch of a shard's log, at offset 0 as long as it has no place in the log."""
 
     at_ms: int
     records: int
@@ -97,8 +98,9 @@ class ScriptTurn(NamedTuple):
 
 
 class GeneratedWorld(Struct, frozen=True):
-    """What the groups of a log share. `partitions`: of `__consumer_offsets`. `end_points`: how
-    often the ends of topics are written down."""
+    """What the groups of a log share. `partitions`: the number of partitions of
+    `__consumer_offsets`. `end_points`: how many times the end offsets of topics are written
+    down."""
 
     topics: Sequence[GeneratedTopic]
     start_ms: int

@@ -1,4 +1,4 @@
-"""Where a generated log goes: a store that a daemon can open, or segment files."""
+"""Where a generated log is written: a store that a daemon can open, or segment files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from groupd.protocol.records.batch_builder import new_header, pack_batch
 from groupd.storage.log import Append, Store, StoredTopic
 
 END_OFFSETS_FILE = "end-offsets.jsonl"
-"""Beside the segments: one object a line with the columns of `schema.END_OFFSETS`."""
+"""A file beside the segments: one object a line, with the columns of `schema.END_OFFSETS`."""
 
 _OFFSETS_PARTITIONS = (4, "", "offsets.topic.num.partitions")
-"""As the daemon keeps it (`coordinator.topics.names`)."""
+"""The key under which the daemon keeps it (`coordinator.topics.names`)."""
 
 _APPEND_BYTES = 8 * 1024 * 1024
 _APPEND_ROWS = 20_000
@@ -38,30 +38,30 @@ class PlacedBatch(NamedTuple):
 
 
 class GeneratorError(PipelineError):
-    """The log cannot be written there; one line."""
+    """The log cannot be written to that place; `str()` is one line."""
 
 
 class Sink(Protocol):
-    """Takes one log, made of whole partitions."""
+    """Takes one log, one whole partition after the other."""
 
     async def begin(
         self, partitions: int, topics: Sequence[GeneratedTopic], producer_ids: int
     ) -> None:
-        """Raises GeneratorError when something is there already. `producer_ids`: the first one
-        that the log does not use."""
+        """Called first. `producer_ids`: the first one that the log does not use. Raises
+        GeneratorError if the place already has something in it."""
         ...
 
     async def write(self, partition: int, batches: Sequence[PlacedBatch]) -> None:
-        """All batches of one partition of `__consumer_offsets`, in order."""
+        """Takes all batches of one partition of `__consumer_offsets`, in order."""
         ...
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
-        """What was produced to the topics, by topic, partition and time."""
+        """Takes the end offsets of the topics over time, sorted by topic, partition and time."""
         ...
 
 
 class StoreSink:
-    """A started store, which must be empty."""
+    """Writes to a started store, which must be empty."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -84,7 +84,8 @@ class StoreSink:
         await self._append(name, batches)
 
     async def ends(self, topics: Sequence[GeneratedTopic], ends: Sequence[EndOffset]) -> None:
-        """Bare batches, as if compaction had taken what was in them: offsets and times stay."""
+        """Writes empty batches, as if compaction had removed their records: offsets and times
+        stay."""
         ids = {topic.name: topic.topic_id for topic in topics}
         by_log: dict[str, list[PlacedBatch]] = {}
         for end in ends:
@@ -117,7 +118,7 @@ class StoreSink:
 
 
 class SegmentSink:
-    """Directories of segment files below `root`, and beside them what a store would know."""
+    """Writes directories of segment files below `root`, and beside them what a store would know."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -149,5 +150,5 @@ class SegmentSink:
 
 
 def _id_text(topic_id: bytes) -> str:
-    """Kafka's form: 22 characters of base64url."""
+    """The id in Kafka's form: 22 characters of base64url."""
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

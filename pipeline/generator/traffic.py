@@ -1,7 +1,7 @@
-"""Topics of the generated world and how fast they are written to.
+"""The topics of the generated world, and how fast they are written to.
 
-Production is a function of time, not a simulation: the end of a partition at any instant is known
-at once, and never falls. A day has a busy and a quiet half.
+Production is a function of time, not a simulation: the end offset of a partition at any instant can
+be computed at once, and never falls. A day has a busy and a quiet half.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ _KINDS = ("created", "updated", "events", "changes", "raw")
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic: `topic` is the topic's number in its world."""
+    """A partition of a topic. `topic` is the topic's index in its world."""
 
     topic: int
     partition: int
 
 
 class GeneratedTopic(Struct, frozen=True):
-    """`rates`: records a second by partition; `bases`: where partitions ended when time began.
-    `wave`: how much busier than the mean the busiest hour is, below 1; `peak_s`: when that is."""
+    """A topic. `rates`: records a second, by partition. `bases`: end offsets at the beginning, by
+    partition. `wave`: how much busier than the mean the busiest hour is, less than 1; `peak_s`:
+    when that hour is."""
 
     name: str
     topic_id: TopicId
@@ -55,20 +56,20 @@ class GeneratedTopic(Struct, frozen=True):
         return len(self.rates)
 
     def busy_seconds(self, elapsed_s: float) -> float:
-        """How many seconds at the mean rate would have produced what the time since the
-        beginning has."""
+        """How many seconds at the mean rate would have produced as much as the `elapsed_s` seconds
+        since the beginning."""
         turn = DAY_S / (2 * math.pi)
         swing = math.sin((elapsed_s - self.peak_s) / turn) + math.sin(self.peak_s / turn)
         return elapsed_s + self.wave * turn * swing
 
     def end(self, partition: int, elapsed_s: float) -> int:
-        """The end of a partition."""
+        """The end offset of a partition."""
         made = self.rates[partition] * self.busy_seconds(elapsed_s)
         return self.bases[partition] + int(made)
 
 
 def make_topics(count: int, rng: Random) -> list[GeneratedTopic]:
-    """Different names and ids; a few are much busier than the rest."""
+    """Topics with different names and ids; a few are much busier than the rest."""
     return [_topic(number, rng) for number in range(count)]
 
 
@@ -90,7 +91,7 @@ def _topic(number: int, rng: Random) -> GeneratedTopic:
 
 
 class EndOffset(NamedTuple):
-    """The end of a partition at an instant."""
+    """The end offset of a partition at an instant."""
 
     topic: str
     partition: int
@@ -101,7 +102,8 @@ class EndOffset(NamedTuple):
 def end_offsets(
     topics: list[GeneratedTopic], start_ms: int, end_ms: int, points: int
 ) -> Iterator[EndOffset]:
-    """Ends at `points` instants, the last one just before `end_ms`; by topic, partition, time."""
+    """End offsets at `points` instants, the last one just before `end_ms`, sorted by topic,
+    partition and time."""
     times = [start_ms + (end_ms - start_ms) * number // (points - 1) for number in range(points)]
     times[-1] = end_ms - 1
     for topic in topics:

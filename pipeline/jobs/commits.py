@@ -1,8 +1,8 @@
-"""The history of every commit: where it moved its partition from, how far, and who did it.
+"""The history of every commit: which offset it replaced, how far it moved, and who made it.
 
-The words are those of `groupd groups history` (docs/history.md), and so are the rules: a commit
-counts from its record on, in a transaction from the COMMIT marker on and only if no later record
-has replaced it by then; a tombstone takes what is committed and what is pending.
+Words and rules are those of `groupd groups history` (docs/history.md). A commit counts from its
+record on. In a transaction it counts from the COMMIT marker on, and only if no later record has
+replaced it by then. A tombstone removes what is committed and what is pending.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from groupd.pipeline.schema import OFFSET_COMMIT_TYPES
 from groupd.pipeline.transactions import resolve
 
 PLACE = ("log_partition", "group", "topic", "partition")
-"""What has one committed offset."""
+"""The columns that identify a committed offset."""
 
 _COLUMNS = (
     "log_partition",
@@ -40,7 +40,7 @@ _COLUMNS = (
     "offset_commit",
 )
 INPUT = (*_COLUMNS, "record_type", "key", "value")
-"""Columns of the log that are read."""
+"""The columns of the log that are read."""
 _TYPES = (MARKER, *(TYPE_NAMES[number] for number in (*OFFSET_COMMIT_TYPES, *MEMBERSHIP_TYPES)))
 _MS_PER_MINUTE = 60_000
 
@@ -51,11 +51,11 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> DataFrame:
-    """One row a commit record, whatever became of it, and one for each offset that a tombstone
-    removed. Columns: docs/pipeline-jobs.md."""
-    # By name: readers of logs leave the other types undecoded.
+    """One row for each commit record, whatever became of it, and one for each offset that a
+    tombstone removed. Columns: docs/pipeline-jobs.md."""
+    # Filtered by type name, so that the source leaves records of other types undecoded.
     entries = entries.where(f.col("record_type").isin(*_TYPES))
-    # Bytes are carried along only where they are read.
+    # Key and value bytes are kept only for membership records, which need them.
     raw = [f.when(is_membership(), f.col(name)).alias(name) for name in ("key", "value")]
     rows = with_authors(resolve(entries.select(*_COLUMNS, *raw)))
     rows = _in_order(rows).where(~f.col("tombstone") | f.col("before.log_offset").isNotNull())
@@ -88,11 +88,12 @@ def history(entries: DataFrame, retention_ms: int = DEFAULT_RETENTION_MS) -> Dat
 
 
 def _in_order(rows: DataFrame) -> DataFrame:
-    """`effective`: the row changed what is committed; `before`: what was committed until then.
+    """Adds `effective` (the row changed what is committed) and `before` (what was committed until
+    then).
 
-    In the order in which they count, a row counts only if no record of its partition that has
-    counted before it stands later in the log. Of one transaction's records the last one counts,
-    so it comes first among those that share a marker.
+    Rows are taken in the order in which they take effect. A row changes something only if no record
+    of the same partition that took effect earlier stands later in the log. Of the records of one
+    transaction the last one counts, so it is sorted first among those with the same marker.
     """
     earlier = (
         Window.partitionBy(*PLACE)
@@ -115,7 +116,7 @@ def _in_order(rows: DataFrame) -> DataFrame:
 
 
 def _kind(retention_ms: int) -> Column:
-    """As `coordinator.history.ledger` tells them apart."""
+    """The kind of change, told apart as in `coordinator.history.ledger`."""
     before, after = f.col("before.offset"), f.col("offset_commit.offset")
     by_nobody = f.col("author.actor") == Actor.ADMIN.value
     knows_members = f.col("author.protocol_type") != ""
@@ -131,7 +132,8 @@ def _kind(retention_ms: int) -> Column:
 
 
 def _is_over(retention_ms: int) -> Column:
-    """The log has tombstones, not reasons: an offset whose time was up has expired."""
+    """Whether the offset's time was up. The log has tombstones but no reasons; if so, it has
+    expired."""
     own = f.col("before.expire_time")
     since = f.coalesce("author.expiry_base", "before.commit_time", f.timestamp_millis(f.lit(0)))
     age_ms = f.unix_millis("timestamp") - f.unix_millis(since)
@@ -140,7 +142,8 @@ def _is_over(retention_ms: int) -> Column:
 
 
 def _author() -> list[Column]:
-    """Unknown is null. A tombstone names nobody: the sweep, or whoever may delete."""
+    """The columns of the author, null if unknown. A tombstone has no known author: an expired
+    offset counts as removed by the coordinator, any other as removed by an administrator."""
     expired = f.col("kind") == ChangeKind.EXPIRED.value
     removed = f.when(expired, Actor.COORDINATOR.value).otherwise(Actor.ADMIN.value)
     actor = f.when(f.col("tombstone"), removed).otherwise(f.col("author.actor"))

@@ -1,5 +1,5 @@
-"""The log itself as a table: a copy by day that outlives the log's retention, and that the other
-jobs read again (`--lake`)."""
+"""The log itself as a table: a copy by day that outlives the log's retention and that the other
+jobs can read (`--lake`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups ranked by what is wrong with them, with the evidence."""
+"""Ranks groups by what is wrong with them, with the evidence."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ TABLES = {"findings": FINDINGS, "group_states": _STATES}
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
-    """Raises PipelineError for a config that cannot be read."""
+    """Raises PipelineError if the thresholds file cannot be read."""
     return tables(checked_pass(inputs, options, TABLES))
 
 
 def checked_pass(
     inputs: Inputs, options: Mapping[str, Any], wanted: Mapping[str, StructType]
 ) -> dict[str, DataFrame]:
-    """The tables `wanted` of a pass that looks for findings on its way, with the options of this
-    job. Raises PipelineError."""
+    """The tables `wanted` of a pass that also looks for findings, with the options of this job.
+    Raises PipelineError."""
     limits = read_thresholds(str(options["config"]))
     if options["at"]:
         at_us = parse_time(str(options["at"]))
@@ -65,7 +65,7 @@ def checked_pass(
 
 
 def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
-    """Of a pass that gave `TABLES`."""
+    """The job's tables, out of a pass that gave `TABLES`."""
     return {
         "health": Table(_ranked(frames["group_states"], frames["findings"]), None, ("group",)),
         "findings": Table(
@@ -84,13 +84,14 @@ def _observers(limits: Thresholds, ends: Mapping[NamedPlace, int], now_ms: int) 
 
 
 def _end_ms(entries: DataFrame) -> int:
-    """When the log ends: the newest timestamp of any of its partitions."""
+    """When the log ends: the newest timestamp in any of its partitions."""
     row = entries.agg(f.max(f.unix_millis("timestamp")).alias("at_ms")).first()
     return 0 if row is None or row.at_ms is None else int(row.at_ms)
 
 
 def _end_offsets(table: DataFrame, now_ms: int) -> dict[NamedPlace, int]:
-    """The last ones known by then, on the driver: one number a partition."""
+    """The last known end offsets at `now_ms`, collected on the driver: one number for each
+    partition."""
     known = f.coalesce(f.unix_millis("time"), f.lit(0))
     rows = (
         table.where(known <= now_ms)
@@ -101,7 +102,7 @@ def _end_offsets(table: DataFrame, now_ms: int) -> dict[NamedPlace, int]:
 
 
 def _ranked(states: DataFrame, findings: DataFrame) -> DataFrame:
-    """One row a group; those with nothing wrong come last."""
+    """One row for each group; those with nothing wrong come last."""
     weight = f.create_map(*(f.lit(one) for pair in SEVERITIES.items() for one in pair))
     sums = findings.groupBy("group").agg(
         f.sum("score").alias("score"),
@@ -110,7 +111,8 @@ def _ranked(states: DataFrame, findings: DataFrame) -> DataFrame:
         f.sort_array(f.collect_set("finding")).alias("kinds"),
         f.max_by("summary", f.struct("score", "summary")).alias("summary"),
     )
-    # A group is in one partition of the log; copies of a log under other numbers count once.
+    # A group is in one partition of the log; if the log has copies under other numbers, it counts
+    # once.
     newest = states.groupBy("group").agg(f.max_by(f.struct("*"), "last_activity").alias("state"))
     rows = newest.select("state.*").join(sums, "group", "left")
     rank = f.row_number().over(Window.orderBy(f.desc("score"), "group"))

@@ -1,5 +1,5 @@
-"""How far each group is behind, over time: in records, and in seconds where the ends of topics are
-known over time."""
+"""The lag of each group over time: in records, and in seconds where end offsets are known over
+time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     windows = filled(moves_by_window(commits, window), inputs.end_offsets, window, until)
     rows = with_lag(windows.where(f.col("offset").isNotNull()), inputs.end_offsets)
     rows = with_lag_seconds(rows.withColumnRenamed("known_until", "at"), inputs.end_offsets)
-    # Both tables are made from it, and it is small against the log.
+    # Cached, because both tables are made from it and it is small compared with the log.
     rows = rows.select(*_COLUMNS, "is_last").persist(StorageLevel.MEMORY_AND_DISK)
     return {
         "lag": Table(rows.select(*_COLUMNS), "at", ("at", *PLACE)),

@@ -1,4 +1,4 @@
-"""The life of each member: when it joined, what it had, when and why it went."""
+"""The life of each member: when it joined, what it owned, when and why it was gone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
-    """Of a pass that gave `TABLES`."""
+    """The job's tables, out of a pass that gave `TABLES`."""
     place = ("log_partition", "log_offset")
     return {
         "members": Table(frames["members"], "joined", ("group", "member_id", *place)),

@@ -1,8 +1,8 @@
-"""The committed offsets as of an instant: row by row what the coordinator would have answered.
+"""The committed offsets as of an instant: the rows that the coordinator would have answered with.
 
-An OffsetFetch for all partitions of a group, by topic name, gives exactly these rows. One row a
-group, topic and partition; nothing that was deleted, has expired or belongs to a group that was
-deleted; of transactions only what was committed by then.
+An OffsetFetch for all partitions of a group, by topic name, gives exactly these rows. There is one
+row for each group, topic and partition. Offsets that were deleted or have expired, and those of
+deleted groups, are left out; of transactions only those committed by then count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from groupd.pipeline.options import parse_time
 from groupd.pipeline.transactions import OPEN, is_offset, resolve
 
 _GROUP_TYPES = (2, 3, 17)
-"""Types whose tombstone removes a group: classic, consumer, streams."""
+"""The record types whose tombstone removes a group: classic, consumer, streams."""
 
 _INPUT = (
     "log_partition",
@@ -45,8 +45,8 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def as_of(entries: DataFrame, at_us: int) -> DataFrame:
-    """The log up to the last record that was written at or before then: a clock that once stood
-    too far ahead then hides nothing."""
+    """The log up to the last record written at or before `at_us`. So records with a timestamp too
+    far ahead, from a wrong clock, do not hide the ones before."""
     cuts = (
         entries.where(f.col("timestamp") <= f.timestamp_micros(f.lit(at_us)))
         .groupBy("log_partition")
@@ -60,7 +60,7 @@ def as_of(entries: DataFrame, at_us: int) -> DataFrame:
 
 
 def latest(entries: DataFrame, topics: DataFrame) -> DataFrame:
-    """Columns: docs/pipeline-jobs.md."""
+    """The rows of the table. Columns: docs/pipeline-jobs.md."""
     rows = resolve(entries.select(*_INPUT)).where(f.col("group").isNotNull())
     states = rows.groupBy(*PLACE).agg(*_state())
     whole_group = Window.partitionBy("log_partition", "group")
@@ -93,8 +93,8 @@ def latest(entries: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _state() -> list[Column]:
-    """Of the records that count, a partition's last one in the log: whichever of them came into
-    force last, Kafka keeps the one whose record is the later."""
+    """The last record of each partition among those that count. Where it stands in the log decides,
+    as in Kafka, not when its transaction was committed."""
     offset, counts = f.col("log_offset"), f.col("effective_offset").isNotNull()
     ends_group = f.col("tombstone") & f.col("record_type_id").isin(*_GROUP_TYPES)
     state = f.struct("log_offset", "tombstone", "offset_commit")
@@ -110,9 +110,9 @@ def _state() -> list[Column]:
 
 
 def _with_topics(found: DataFrame, topics: DataFrame) -> DataFrame:
-    """`topic_is_current`: false if the topic was made anew since, so that a client that asks by
-    topic id gets no offset; null if that is not known. Topics without a number of partitions
-    are known from commits only, and may be gone."""
+    """Adds `topic_is_current`. It is false if the topic was deleted and created again since, so
+    that a client that asks by topic id gets no offset, and null if that is not known. Topics
+    without a number of partitions are known from commits only, and may not exist any more."""
     there = f.col("topic_id").isNotNull() & f.col("partitions").isNotNull()
     ids = topics.where(there).groupBy("topic").agg(f.collect_set("topic_id").alias("_ids"))
     current = f.when(f.col("topic_id").isNotNull(), f.array_contains("_ids", f.col("topic_id")))

@@ -1,6 +1,7 @@
-"""How groups got on: what was consumed in each window of time, how far behind, and where not.
+"""The progress of groups: what was consumed in each window of time, how large the lag was, and
+where nothing moved.
 
-Committed offsets are what a log tells; a consumer that commits rarely looks slow until it commits.
+The log tells committed offsets only, so a consumer that commits rarely looks slow between commits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
     rewound_by = _at_least_one(options, "rewound_by")
     until = parse_time(str(options["until"])) if options["until"] else None
     commits = history(inputs.entries, int(options["retention_minutes"]) * _MS_PER_MINUTE)
-    # Small against the log, and needed for both tables and for the end of time.
+    # Cached: small compared with the log, and needed for both tables and for the end of the input.
     moves = moves_by_window(commits, window).persist(StorageLevel.MEMORY_AND_DISK)
     windows = _per_window(moves, inputs.end_offsets, window, until)
     found = _stalls(windows, stalled_windows).unionByName(_rewinds(moves, rewound_by))

@@ -1,4 +1,5 @@
-"""Each rebalance of each group: why, how long, what it moved, and what that cost."""
+"""Each rebalance of each group: why it happened, how long it took, what it moved and what that
+cost."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def tables(frames: Mapping[str, DataFrame]) -> dict[str, Table]:
-    """Of a pass that gave `TABLES`."""
+    """The job's tables, out of a pass that gave `TABLES`."""
     return {
         "rebalances": Table(
             frames["rebalances"], "written_at", ("group", "epoch", "log_partition", "log_offset")

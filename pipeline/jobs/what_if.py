@@ -1,4 +1,4 @@
-"""What another assignor would have done with a group's recorded changes."""
+"""What another assignor would have done with the recorded changes of a group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MS = timedelta(milliseconds=1)
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
-    """Raises PipelineError for an assignor that there is not."""
+    """Raises PipelineError if there is no such assignor."""
     settings = Settings(session_timeout_ms=length(options["session_timeout"]) // _MS)
     name = str(options["assignor"])
     _load(name)

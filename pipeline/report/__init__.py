@@ -1,1 +1,2 @@
-"""One page about consumer groups, out of the tables of the jobs; it needs nothing but itself."""
+"""Makes one page about consumer groups from the tables of the jobs; the page needs no other
+file."""

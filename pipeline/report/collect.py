@@ -1,4 +1,5 @@
-"""From the tables of the jobs to a `Report`: what is ranked high, bounded while still in Spark."""
+"""Turns the tables of the jobs into a `Report`. Rows are ranked and limited in Spark, before they
+are collected."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TABLES = (
     "health",
     "findings",
 )
-"""Results of the jobs progress, members, rebalances and health."""
+"""The tables that are read: results of the jobs progress, members, rebalances and health."""
 
 FINDINGS_MAX = 300
 REWINDS_MAX = 100
@@ -45,7 +46,8 @@ def collect_report(
     step_ms: int,
     limits: ReportLimits = DEFAULT_LIMITS,
 ) -> Report:
-    """`tables`: those of `TABLES`. `step_ms`: the window with which `progress` was made."""
+    """The report. `tables`: those of `TABLES`. `step_ms`: the window with which `progress` was
+    made."""
     extent = _extent(tables, step_ms)
     rows, left_out = _group_rows(tables, extent, limits)
     findings = [*_findings(tables["findings"]), *_rewinds(tables["progress_findings"])]
@@ -85,7 +87,7 @@ def _sum(frame: DataFrame, column: str) -> int:
 
 
 def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> ReportExtent:
-    """From the first to the last thing that any table knows, in whole windows."""
+    """The time from the first to the last instant in any table, in whole windows."""
     found: list[int] = []
     for name, columns in (
         ("progress", ("window_start", "window_end")),
@@ -104,7 +106,7 @@ def _extent(tables: Mapping[str, DataFrame], step_ms: int) -> ReportExtent:
 def _group_rows(
     tables: Mapping[str, DataFrame], extent: ReportExtent, limits: ReportLimits
 ) -> tuple[list[GroupRow], int]:
-    """Groups by rank of their findings, then by lag; and how many did not fit."""
+    """Groups ranked by their findings, then by lag; and how many did not fit."""
     lag = (
         tables["progress"]
         .groupBy("group", "window_start")
@@ -154,7 +156,7 @@ def _group_row(row: Row, rank: int, trends: Mapping[str, Sequence[float | None]]
 def _trends(
     progress: DataFrame, extent: ReportExtent, groups: Sequence[str]
 ) -> dict[str, list[float | None]]:
-    """Of the lag, in few steps."""
+    """The course of the lag by group, in a few steps."""
     step = -(-extent.steps // _TREND_STEPS)
     at = ((f.unix_millis("window_start") - extent.start_ms) / (extent.step_ms * step)).cast("int")
     found = (
@@ -174,7 +176,7 @@ def _trends(
 
 
 def _findings(frame: DataFrame) -> list[ReportFinding]:
-    """The worst ones."""
+    """The worst findings."""
     order = f.when(f.col("severity") == "critical", 0).when(f.col("severity") == "warning", 1)
     rows = (
         frame.select(
@@ -211,8 +213,8 @@ def _finding(row: Row) -> ReportFinding:
 
 
 def _rewinds(frame: DataFrame) -> list[ReportFinding]:
-    """Not wrong as such, but worth knowing: the farthest ones, one for all partitions that went
-    back at the same time by the same hand."""
+    """Offsets that went back: not wrong as such, but worth knowing. The farthest ones, with one
+    entry for all partitions that the same author moved back at the same time."""
     one = (
         frame.where(f.col("finding") == REWOUND)
         .groupBy("group", "from_time", f.coalesce("actor", f.lit("")).alias("actor"), "evidence")

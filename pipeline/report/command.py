@@ -72,7 +72,7 @@ def report_command(
 
     The page needs no network and nothing beside itself.
     """
-    # Loads Spark, which --help need not wait for.
+    # This import loads Spark, which --help need not wait for.
     from groupd.pipeline.command import Request
 
     request = Request(

@@ -46,7 +46,7 @@ def details_of(
     groups: Sequence[GroupRow],
     findings: Sequence[ReportFinding],
 ) -> list[GroupDetail]:
-    """In the order of `groups`."""
+    """The details, in the order of `groups`."""
     names = [row.name for row in groups]
     if not names:
         return []
@@ -88,7 +88,7 @@ _REBALANCE_TIMES = ("started", "written_at", "stable_at")
 
 
 def _by_group(frame: DataFrame, times: Sequence[str]) -> dict[str, list[Row]]:
-    """Collected, times as milliseconds since 1970."""
+    """The collected rows by group, with times as milliseconds since 1970."""
     columns = [
         f.unix_millis(name).alias(name) if name in times else f.col(name) for name in frame.columns
     ]
@@ -99,7 +99,7 @@ def _by_group(frame: DataFrame, times: Sequence[str]) -> dict[str, list[Row]]:
 
 
 def _first(frame: DataFrame, order: Sequence[Any], most: int) -> DataFrame:
-    """Of each group the first `most` in an order."""
+    """The first `most` rows of each group in an order."""
     window = Window.partitionBy("group").orderBy(*order)
     numbered = frame.withColumn("_number", f.row_number().over(window))
     return numbered.where(f.col("_number") <= most).drop("_number")
@@ -142,7 +142,8 @@ def _nothing(extent: ReportExtent) -> Series:
 def _series(
     progress: DataFrame, extent: ReportExtent, findings: Sequence[ReportFinding]
 ) -> dict[str, tuple[Series, Series]]:
-    """Lag and rate: all partitions, and as lines those with most lag and those with findings."""
+    """Lag and rate by group: over all partitions, and one line each for the partitions with most
+    lag and those with findings."""
     totals = progress.groupBy("group", "window_start").agg(
         f.sum("lag").alias("lag"), f.sum("rate").alias("rate")
     )
@@ -232,7 +233,7 @@ def _life_row(row: Row) -> LifeRow:
 
 
 def _with_spans(lives: list[LifeBar], rows: Iterable[Row]) -> list[LifeBar]:
-    """Spans belong to the life of their member in which they begin."""
+    """Adds the spans: each belongs to the life of its member in which it begins."""
     by_member: dict[str, list[int]] = {}
     for number, life in enumerate(lives):
         by_member.setdefault(life.member_id, []).append(number)
@@ -249,7 +250,7 @@ def _with_spans(lives: list[LifeBar], rows: Iterable[Row]) -> list[LifeBar]:
 
 
 def _life_at(lives: Sequence[LifeBar], numbers: Sequence[int], at_ms: int) -> int | None:
-    """The last one that had begun by then."""
+    """The last life that had begun at `at_ms`."""
     begun = [number for number in numbers if lives[number].joined_ms <= at_ms]
     return begun[-1] if begun else (numbers[0] if numbers else None)
 
@@ -290,7 +291,7 @@ def _rebalance(row: Row) -> RebalanceBar:
 def _notes(
     row: GroupRow, lives: Sequence[Row], rebalances: Sequence[RebalanceBar], holdings: Sequence[Row]
 ) -> list[str]:
-    """What the limits have left out."""
+    """Notes about what the limits have left out."""
     notes = []
     if row.rebalances > len(rebalances):
         notes.append(

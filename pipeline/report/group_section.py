@@ -1,4 +1,4 @@
-"""The section of one group: facts, findings, the places of its charts, and its rebalances."""
+"""The section of one group: facts, findings, the places for its charts, and its rebalances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SLOW_MS = 60_000
 
 
 def group_section(report: Report, detail: GroupDetail, section: str) -> Element:
-    """Everything is drawn from the JSON at its end."""
+    """The section; its script draws the charts from the JSON at its end."""
     row = detail.row
     mine = [finding for finding in report.findings if finding.group == row.name]
     return tag(
@@ -175,7 +175,7 @@ def _rebalance(one: RebalanceBar) -> Element:
 
 
 def _json(report: Report, detail: GroupDetail) -> dict[str, Any]:
-    """As `charts.js` reads it."""
+    """The data in the form that `charts.js` reads."""
     lanes: dict[int, str] = {}
     for life in detail.lives:
         lanes.setdefault(life.lane, life.label)

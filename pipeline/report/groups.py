@@ -1,7 +1,7 @@
 """The tables of `members`, `rebalances` and `health` from one pass over the log.
 
-Each of these jobs follows every group along the log. A report wants all three, so here the log is
-followed once. With the defaults of all options the tables are those of the jobs.
+Each of these jobs follows every group along the log. The report needs all three, so here the log is
+read once. With the default options the tables are those of the jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from groupd.pipeline.jobs import health, members, rebalances
 
 
 def build(inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Table]:
-    """Raises PipelineError."""
+    """The tables of all three jobs. Raises PipelineError."""
     wanted = members.TABLES | rebalances.TABLES | health.TABLES
     frames = health.checked_pass(inputs, options, wanted)
     return members.tables(frames) | rebalances.tables(frames) | health.tables(frames)

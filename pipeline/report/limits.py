@@ -1,4 +1,4 @@
-"""How much of a log goes on the page; loads without Spark."""
+"""How much of a log goes on the page. This module loads without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the jobs that a report reads, and writes the page."""
+"""Runs the jobs that a report needs, and writes the page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _NICE_MS = tuple(
 
 
 def window_ms(span_ms: int) -> int:
-    """The window of `progress`: the time in at most `_STEPS_MAX` steps that people can name."""
+    """The window of `progress`: divides the time into at most `_STEPS_MAX` steps of a round
+    length."""
     for step in _NICE_MS:
         if span_ms <= step * _STEPS_MAX:
             return step
@@ -54,8 +55,8 @@ def make_report(
     title: str | None = None,
     watch: Watch = lambda _: nullcontext(),
 ) -> int:
-    """Writes the page to `out`; its size in bytes. `work`: where the tables of the jobs are left,
-    None for nowhere. Raises PipelineError."""
+    """Writes the page to `out` and returns its size in bytes. `work`: where the tables of the jobs
+    are kept, None to keep none. Raises PipelineError."""
     where = source_name(origin)
     with _directory(work) as directory:
         origin, step_ms = _prepared(spark, origin, directory, watch)
@@ -78,7 +79,7 @@ def read_tables(spark: SparkSession, directory: Path) -> Mapping[str, DataFrame]
 
 
 def source_name(origin: Origin) -> str:
-    """Where the log is, without what may be secret in a URL."""
+    """Where the log is, without the parts of a URL that may be secret."""
     text = origin.store or origin.kafka or origin.segments or origin.lake or ""
     if "@" in text:
         scheme, _, rest = text.partition("://")
@@ -99,8 +100,8 @@ def _directory(work: Path | None) -> Iterator[Path]:
 def _prepared(
     spark: SparkSession, origin: Origin, directory: Path, watch: Watch
 ) -> tuple[Origin, int]:
-    """The log as a table that is decoded once, with what the source knows beside it; and the
-    window of the report."""
+    """Returns the log as a table that is decoded once, together with what the source knows besides,
+    and the window of the report."""
     if origin.lake is None:
         _run(spark, job_named(ENTRIES_TABLE), origin, directory, {}, watch)
     lake = origin.lake or str(directory)

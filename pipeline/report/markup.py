@@ -1,6 +1,7 @@
-"""HTML from Python values: whatever is a string is escaped, there is no way around that.
+"""Makes HTML from Python values. Every string is escaped, without exception.
 
-Group names, client ids and metadata are anybody's; a page that shows them must never run them.
+Anybody may choose group names, client ids and metadata, and a page that shows them must never run
+them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class Element(Struct, frozen=True):
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Element:
-    """`<name attributes>children</name>`. A trailing underscore of an attribute's name is dropped,
-    others become hyphens; None and False leave it out, True gives it no value."""
+    """`<name attributes>children</name>`. In the name of an attribute a trailing underscore is
+    dropped and other underscores become hyphens. None and False omit the attribute, True gives it
+    no value."""
     head = f"<{name}{_attributes(attributes)}>"
     if name in _VOID:
         return Element(head)
@@ -38,14 +40,15 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Element:
 
 
 def own_text(name: str, text: str, **attributes: Any) -> Element:
-    """A script or style of ours. Raises ValueError if it could end early."""
+    """An element with a script or style of our own. Raises ValueError if the text could end it
+    early."""
     if name not in _RAW or f"</{name}" in text.lower():
         raise ValueError(f"no text for a {name}")
     return Element(f"<{name}{_attributes(attributes)}>{text}</{name}>")
 
 
 def data(value: Any, **attributes: Any) -> Element:
-    """JSON that no browser runs and that cannot leave its element."""
+    """JSON that no browser runs and that cannot end its element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character, escaped in _NOT_IN_SCRIPTS.items():
         text = text.replace(character, escaped)

@@ -1,4 +1,4 @@
-"""What the page shows, as plain data of bounded size. Times are milliseconds since 1970."""
+"""What the page shows, as plain data of limited size. Times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 SEVERITIES = ("critical", "warning", "info")
-"""The worst first."""
+"""The severities, the worst first."""
 
 
 class ReportExtent(Struct, frozen=True):
@@ -24,7 +24,8 @@ class ReportExtent(Struct, frozen=True):
 
 
 class ReportFinding(Struct, frozen=True):
-    """`table`: the job's table that has the evidence; `since_ms`, `until_ms`: when it was."""
+    """A finding. `table`: the job's table with the evidence. `since_ms`, `until_ms`: when it
+    was."""
 
     group: str
     kind: str
@@ -42,9 +43,9 @@ class ReportFinding(Struct, frozen=True):
 
 
 class Series(Struct, frozen=True):
-    """Values in even steps from the report's beginning on; None where nothing is known. `lines`:
-    (topic, partition, values) of the partitions that stand out; `others`: how many more there
-    are."""
+    """Values in even steps from the beginning of the report; None where nothing is known. `lines`:
+    (topic, partition, values) of the partitions that stand out. `others`: how many partitions there
+    are besides."""
 
     total: Sequence[float | None]
     lines: Sequence[tuple[str, int, Sequence[float | None]]] = ()
@@ -52,7 +53,7 @@ class Series(Struct, frozen=True):
 
 
 class EpochSpan(Struct, frozen=True):
-    """A time in which a member had one epoch and state. `until_ms` None: to the end."""
+    """An interval in which a member had one epoch and state. `until_ms` None: until the end."""
 
     since_ms: int
     until_ms: int | None
@@ -62,8 +63,8 @@ class EpochSpan(Struct, frozen=True):
 
 
 class LifeBar(Struct, frozen=True):
-    """A member under one id. `lane`: members that follow each other as the same process share
-    one. `ended_by`: None while it lives."""
+    """The life of a member under one id. `lane`: lives that follow each other and seem to be the
+    same process share a lane. `ended_by`: None while the member lives."""
 
     member_id: str
     lane: int
@@ -77,8 +78,8 @@ class LifeBar(Struct, frozen=True):
 
 
 class HoldingBar(Struct, frozen=True):
-    """A partition in the hands of a member: `place` and `life` are positions in the lists of
-    their group."""
+    """An interval in which a member held a partition. `place` and `life` are indexes into the lists
+    of the group."""
 
     place: int
     life: int
@@ -87,7 +88,7 @@ class HoldingBar(Struct, frozen=True):
 
 
 class RebalanceBar(Struct, frozen=True):
-    """`started_ms` is when its first record was written where the beginning is not known."""
+    """A rebalance. If its start is not known, `started_ms` is when its first record was written."""
 
     epoch: int
     started_ms: int
@@ -103,7 +104,7 @@ class RebalanceBar(Struct, frozen=True):
 
 
 class GroupRow(Struct, frozen=True):
-    """A line of the list of groups. `lag`: at the end; `trend`: of the lag, in few steps."""
+    """A row in the list of groups. `lag`: at the end; `trend`: its course in a few steps."""
 
     name: str
     rank: int
@@ -136,8 +137,8 @@ class GroupDetail(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """`steps`: of every series. `counts`: figures of the whole input by label; `severities`:
-    of all its findings."""
+    """`steps`: the number of values in every series. `counts`: figures of the whole input by label.
+    `severities`: those of all findings."""
 
     source: str
     start_ms: int

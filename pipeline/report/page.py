@@ -1,7 +1,7 @@
-"""The page out of a `Report`: static tables and text here, charts by the page's own script.
+"""Renders a `Report` as a page: tables and text are made here, charts by the page's own script.
 
-Nothing on it comes from elsewhere, and a content policy with the hashes of its script and style
-sees to it that nothing else could run, whatever a group is called.
+The page loads nothing from elsewhere. A content policy with the hashes of its script and style
+makes sure that nothing else can run, whatever the name of a group is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What several parts of the page are made of."""
+"""Elements that several parts of the page use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _SECTIONS = {
     "members": "lanes",
     "member_epochs": "lanes",
 }
-"""Which part of a group's section shows the rows of a table; all others are about offsets."""
+"""The part of a group's section that shows the rows of a table; the other tables are about
+offsets."""
 
 _OFFSETS_SECTION = "lag"
 _SPARK_WIDTH, _SPARK_HEIGHT = 132, 24
@@ -27,12 +28,12 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1,
 
 
 def section_ids(report: Report) -> dict[str, str]:
-    """The id of each group's section: a name may be anything, an id is ours."""
+    """The id of each group's section. Ids are generated, because a group name may be anything."""
     return {detail.row.name: f"g{number}" for number, detail in enumerate(report.details, 1)}
 
 
 def when(at_ms: int | None, *, seconds: bool = False) -> str:
-    """UTC."""
+    """An instant as text, in UTC."""
     if at_ms is None:
         return "–"
     moment = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -40,7 +41,7 @@ def when(at_ms: int | None, *, seconds: bool = False) -> str:
 
 
 def length(ms: int | None) -> str:
-    """`2 d 3 h`: the two largest units."""
+    """A length of time in its two largest units: `2 d 3 h`."""
     if ms is None:
         return "–"
     for number, (size, unit) in enumerate(_UNITS):
@@ -58,7 +59,7 @@ def count(value: int | None) -> str:
 
 
 def number(value: int) -> str:
-    """Short, for figures that are looked at from afar."""
+    """A number in short form, for figures read at a glance."""
     for size, unit in ((1_000_000_000, " G"), (1_000_000, " M"), (10_000, " k")):
         if value >= size:
             return f"{value / (1000 if unit == ' k' else size):.3g}{unit}"
@@ -66,7 +67,7 @@ def number(value: int) -> str:
 
 
 def chip(severity: str | None, text: str = "") -> Element:
-    """The severity as a sign, a word and a colour."""
+    """The severity as a symbol, a word and a colour."""
     known = severity if severity in _SYMBOLS else "info"
     label = _SYMBOLS[known]
     return tag("span", f"{label.split()[0]} {text}" if text else label, class_=f"chip {known}")
@@ -75,8 +76,8 @@ def chip(severity: str | None, text: str = "") -> Element:
 def scrolled(
     label: str, head: Sequence[str], rows: Iterable[Element], *, numbers: Collection[int] = ()
 ) -> Element:
-    """A table in a box of its own, which scrolls if it is too wide; `page.js` says so above it.
-    `label`: its name for screen readers. `numbers`: columns that are aligned right."""
+    """A table in a box that scrolls if the table is too wide; `page.js` then adds a note above it.
+    `label`: the name for screen readers. `numbers`: the columns that are aligned right."""
     titles = [
         tag("th", title, scope="col", class_="number" if column in numbers else None)
         for column, title in enumerate(head)
@@ -86,7 +87,7 @@ def scrolled(
 
 
 def spark(values: Sequence[float | None]) -> Element | None:
-    """A line without axes."""
+    """A small line chart without axes."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return None

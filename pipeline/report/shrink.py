@@ -1,6 +1,7 @@
-"""Many facts made few enough to be drawn: nothing that could be seen is left out.
+"""Reduces many facts to few enough to be drawn, without losing anything that could be seen.
 
-Without Spark: rows come bounded from `collect`, and here they are made what the page holds.
+This module works without Spark: `collect` limits the rows, and this module reduces them to what the
+page can hold.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from groupd.pipeline.report.model import HoldingBar, LifeBar
 
 LANES_MAX = 40
 _FINEST_PARTS = 1500
-"""Of the whole time: what is shorter would be less than a pixel."""
+"""As a part of the whole time: what is shorter than this is less than a pixel wide."""
 
 
 class LifeRow(NamedTuple):
-    """A row of `members`, of which the page needs this."""
+    """The fields of a row of `members` that the page needs."""
 
     member_id: str
     instance_id: str | None
@@ -31,8 +32,8 @@ class LifeRow(NamedTuple):
 
 
 def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[LifeBar]:
-    """Lives by time, in lanes: members of one name that follow each other are taken for the same
-    process. Beyond `LANES_MAX` lanes the rest share the last one."""
+    """Lives sorted by time, in lanes: lives with the same name that follow each other are taken for
+    the same process. Beyond `LANES_MAX` lanes the rest share the last one."""
     lives: list[tuple[str, int, LifeRow]] = []
     free: dict[str, list[int]] = {}
     for row in sorted(rows, key=lambda row: (row.joined_ms, row.member_id)):
@@ -71,7 +72,7 @@ def lives_in_lanes(rows: Iterable[LifeRow], end_ms: int) -> list[LifeBar]:
 
 
 def _natural(key: tuple[str, int]) -> tuple[str, int, str, int]:
-    """`worker-2` before `worker-10`."""
+    """A sort key that puts `worker-2` before `worker-10`."""
     name, number = key
     head = name.rstrip("0123456789")
     tail = name[len(head) :]
@@ -83,9 +84,9 @@ def finest_ms(start_ms: int, end_ms: int) -> int:
 
 
 def fewer_holdings(holdings: Iterable[HoldingBar], most: int, finest: int) -> list[HoldingBar]:
-    """By place and time. If there are more than `most`: those shorter than `finest` become part
-    of the one before, and gaps shorter than that are closed, coarser and coarser until they are
-    few enough."""
+    """Holdings sorted by place and time. If there are more than `most`, those shorter than `finest`
+    become part of the one before and gaps shorter than that are closed. The limit grows until they
+    are few enough."""
     found = sorted(holdings, key=lambda one: (one.place, one.since_ms))
     while len(found) > most:
         found = _coarser(found, finest)
@@ -110,7 +111,7 @@ def _coarser(holdings: Sequence[HoldingBar], finest: int) -> list[HoldingBar]:
 
 
 def fewer_marks(marks: Iterable[tuple[int, int]], finest: int) -> list[tuple[int, int]]:
-    """Times that overlap or nearly touch become one."""
+    """Merges times that overlap or nearly touch."""
     found: list[tuple[int, int]] = []
     for since, until in sorted(marks):
         if found and since - found[-1][1] < finest:
@@ -121,7 +122,7 @@ def fewer_marks(marks: Iterable[tuple[int, int]], finest: int) -> list[tuple[int
 
 
 def fewer_values(values: Sequence[float | None], most: int) -> list[float | None]:
-    """The largest of each stretch."""
+    """Keeps the largest value of each stretch."""
     if len(values) <= most:
         return list(values)
     found: list[float | None] = []

@@ -1,8 +1,8 @@
-"""Version-free requests and replies: plain frozen data, no behaviour.
+"""Requests and replies independent of versions: plain frozen data, no behaviour.
 
-One request class per API; `wire/api` maps bytes of any version to it and back. A field that a
-version lacks has the default that Kafka's message definition gives. Units stand in the names
-(`_ms`); topic ids are 16 raw bytes (`TopicId`), because bytes hash and compare in C.
+There is one request class for each API; `wire/api` maps bytes of any version to it and back. A
+field that a version lacks has the default that Kafka's message definition gives. Names say the
+units (`_ms`). Topic ids are 16 raw bytes (`TopicId`), because bytes hash and compare in C.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ NO_TOPIC_ID: TopicId = bytes(16)
 
 @lru_cache(maxsize=4096)
 def shared_topic_id(topic_id: TopicId) -> TopicId:
-    """The same object for equal ids: a log of a million commits names few topics."""
+    """Returns the same object for equal ids: a log of a million commits names few topics."""
     return topic_id

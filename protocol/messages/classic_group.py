@@ -8,14 +8,15 @@ from groupd.protocol.errors import ErrorCode
 
 
 class JoinProtocol(Struct, frozen=True):
-    """One offered protocol; `metadata` is opaque (a subscription for type "consumer")."""
+    """A protocol that a member offers. `metadata` is opaque (a subscription for type
+    "consumer")."""
 
     name: str
     metadata: bytes
 
 
 class JoinGroupRequest(Struct, frozen=True):
-    """`rebalance_timeout_ms` equals the session timeout for v0, which has no such field."""
+    """In v0, which has no such field, `rebalance_timeout_ms` equals the session timeout."""
 
     group_id: str
     session_timeout_ms: int
@@ -34,7 +35,7 @@ class JoinGroupMember(Struct, frozen=True):
 
 
 class JoinGroupReply(Struct, frozen=True):
-    """`protocol_name` None is written as "" where the version has no null for it."""
+    """`protocol_name` None is written as "" in versions without a null for it."""
 
     error: ErrorCode = ErrorCode.NONE
     generation_id: int = -1
@@ -86,7 +87,7 @@ class LeavingMember(Struct, frozen=True):
 
 
 class LeaveGroupRequest(Struct, frozen=True):
-    """v0-2 carry one member; it stands here as the only entry."""
+    """v0-2 carry one member, which is the only entry here."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -99,7 +100,7 @@ class LeftMember(Struct, frozen=True):
 
 
 class LeaveGroupReply(Struct, frozen=True):
-    """For v0-2 the encoder lifts the only member's error to the top."""
+    """For v0-2 the encoder writes the only member's error as the top-level error."""
 
     error: ErrorCode = ErrorCode.NONE
     members: tuple[LeftMember, ...] = ()

@@ -11,8 +11,8 @@ from groupd.protocol.messages.groups import OPERATIONS_NOT_ASKED
 
 
 class ApiVersionsRequest(Struct, frozen=True):
-    """`cluster_id`, `node_id`: whom the client means to have reached; None and -1: nobody in
-    particular."""
+    """`cluster_id`, `node_id`: the cluster and node that the client means to have reached; None and
+    -1 if the client does not say."""
 
     client_software_name: str = ""
     client_software_version: str = ""
@@ -70,7 +70,7 @@ class PartitionInfo(Struct, frozen=True):
 
 
 class TopicInfo(Struct, frozen=True):
-    """`name` None only where a topic was asked for by an unknown id."""
+    """`name` is None only if the topic was asked for by an unknown id."""
 
     name: str | None
     topic_id: TopicId = NO_TOPIC_ID

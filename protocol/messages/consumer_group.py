@@ -74,7 +74,7 @@ class DescribedConsumerMember(Struct, frozen=True):
 
 
 class DescribedConsumerGroup(Struct, frozen=True):
-    """`members`: many are a `Lazily`."""
+    """`members` is a `Lazily` if there are many."""
 
     group_id: str
     error: ErrorCode = ErrorCode.NONE

@@ -1,7 +1,7 @@
 """Records in and out: Produce (0), Fetch (1), ListOffsets (2), OffsetForLeaderEpoch (23),
 DeleteRecords (21), InitProducerId (22).
 
-A topic is given by name up to a version and by id from then on; the other one is "" or zero.
+Older versions give a topic by name, newer ones by id; the other field is then "" or zero.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProduceTopic(Struct, frozen=True):
 
 
 class ProduceRequest(Struct, frozen=True):
-    """`acks`: 0 none (no reply at all), 1, -1."""
+    """`acks`: 0 no reply at all, 1 the leader, -1 all in-sync replicas."""
 
     topics: tuple[ProduceTopic, ...]
     acks: int = -1

@@ -10,7 +10,7 @@ from msgspec import Struct
 from groupd.protocol.errors import ErrorCode
 
 OPERATIONS_NOT_ASKED = -2147483648
-"""`authorized_operations` when the request did not ask for them."""
+"""The value of `authorized_operations` if the request did not ask for them."""
 
 
 class FindCoordinatorRequest(Struct, frozen=True):
@@ -63,7 +63,7 @@ class DescribeGroupsReply(Struct, frozen=True):
 
 
 class ListGroupsRequest(Struct, frozen=True):
-    """Empty filters match all; a shard answers for its own groups."""
+    """Empty filters match everything; a shard answers for its own groups."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()

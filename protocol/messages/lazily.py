@@ -1,8 +1,8 @@
 """A long part of a reply whose items are made when they are read.
 
-A reply of a hundred thousand entries takes longer to make than others should wait. So what is known
-of it at once, a snapshot, stands behind a `Lazily`, and its items come into being as they are
-encoded, some at a time. `make` must only read what does not change any more.
+Making a reply of a hundred thousand entries takes longer than other requests should wait. So a
+`Lazily` holds a snapshot of the data, and the items are made from it, some at a time, when they are
+encoded. `make` must only read what does not change any more.
 """
 
 from __future__ import annotations

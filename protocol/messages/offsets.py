@@ -1,6 +1,6 @@
 """Committed offsets: OffsetCommit (8), OffsetFetch (9), OffsetDelete (47), TxnOffsetCommit (28).
 
-A topic is named by `name`, by `topic_id`, or (after the front end resolved it) by both.
+A topic is given by `name` or by `topic_id`; after the front end has resolved it, by both.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class OffsetFetchGroup(Struct, frozen=True):
 
 
 class OffsetFetchRequest(Struct, frozen=True):
-    """v1-7 carry one group; it stands here as the only entry.
+    """v1-7 carry one group, which is the only entry here.
 
-    The dispatcher splits it: a shard handles one `OffsetFetchGroup` and answers with one
+    The dispatcher splits the request: a shard handles one `OffsetFetchGroup` and answers with one
     `FetchedGroup`.
     """
 
@@ -100,7 +100,7 @@ class FetchedOffset(Struct, frozen=True):
 
 
 class FetchedTopic(Struct, frozen=True):
-    """`partitions`: many are a `Lazily`."""
+    """`partitions` is a `Lazily` if there are many."""
 
     name: str
     partitions: Sequence[FetchedOffset]
@@ -108,8 +108,8 @@ class FetchedTopic(Struct, frozen=True):
 
 
 class FetchedGroup(Struct, frozen=True):
-    """`topics` of a group-level error are empty here; v1 wants the error on each partition
-    asked for, which the dispatcher fills in."""
+    """With an error of the group `topics` is empty. v1 needs the error on each requested partition;
+    the dispatcher fills those in."""
 
     group_id: str
     topics: tuple[FetchedTopic, ...] = ()

@@ -1,4 +1,4 @@
-"""Producers and the ends of their transactions: WriteTxnMarkers (27), DescribeProducers (61)."""
+"""Producers and the markers of their transactions: WriteTxnMarkers (27), DescribeProducers (61)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DescribeProducersRequest(Struct, frozen=True):
 
 
 class ActiveProducer(Struct, frozen=True):
-    """-1 = none, in every field but the first two."""
+    """In every field but the first two -1 means none."""
 
     producer_id: int
     producer_epoch: int

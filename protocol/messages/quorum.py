@@ -1,4 +1,4 @@
-"""What concerns the controller: DescribeQuorum (55), UpdateFeatures (57)."""
+"""The controller: DescribeQuorum (55), UpdateFeatures (57)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class UpdateFeaturesRequest(Struct, frozen=True):
 
 
 class UpdateFeaturesReply(Struct, frozen=True):
-    """`features`: those that were updated, which versions below 2 name."""
+    """`features`: the updated features; only versions below 2 name them."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

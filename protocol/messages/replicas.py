@@ -1,5 +1,5 @@
-"""Where replicas lie and who leads: DescribeLogDirs (35), AlterReplicaLogDirs (34), ElectLeaders
-(43), AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
+"""Where replicas are stored and who leads: DescribeLogDirs (35), AlterReplicaLogDirs (34),
+ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class DescribeLogDirsRequest(Struct, frozen=True):
 
 
 class LogDir(Struct, frozen=True):
-    """`topics`: (name, ((partition, size in bytes), ...)). Bytes of the volume: -1 = not known."""
+    """`topics`: (name, ((partition, size in bytes), ...)). The sizes of the volume are bytes, -1 =
+    not known."""
 
     path: str
     topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
@@ -33,7 +34,7 @@ class DescribeLogDirsReply(Struct, frozen=True):
 
 
 class AlterReplicaLogDirsRequest(Struct, frozen=True):
-    """`dirs`: (path, partitions that shall lie there)."""
+    """`dirs`: (path, partitions that should be stored there)."""
 
     dirs: tuple[tuple[str, AskedPartitions], ...]
 
@@ -69,7 +70,8 @@ class ElectLeadersReply(Struct, frozen=True):
 
 
 class ReassignedTopic(Struct, frozen=True):
-    """`partitions`: (partition, its new replicas); None = end what is under way."""
+    """`partitions`: (partition, its new replicas); replicas None = cancel the present
+    reassignment."""
 
     name: str
     partitions: tuple[tuple[int, tuple[int, ...] | None], ...]
@@ -96,7 +98,7 @@ class ListPartitionReassignmentsRequest(Struct, frozen=True):
 
 
 class ListPartitionReassignmentsReply(Struct, frozen=True):
-    """Nothing is ever under way with one node, so there is no room for it."""
+    """The list of reassignments has no field: with one node it is always empty."""
 
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None

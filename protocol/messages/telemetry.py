@@ -11,14 +11,14 @@ NO_CLIENT = bytes(16)
 
 
 class GetTelemetrySubscriptionsRequest(Struct, frozen=True):
-    """`client`: 16 bytes, `NO_CLIENT` in the first request of a client."""
+    """`client`: 16 bytes; `NO_CLIENT` in a client's first request."""
 
     client: bytes
 
 
 class GetTelemetrySubscriptionsReply(Struct, frozen=True):
-    """`compressions`: codecs of record batches by number. `metrics`: prefixes of names, `*` = all,
-    none = nothing is to be pushed."""
+    """`compressions`: codecs of record batches, by number. `metrics`: prefixes of metric names; `*`
+    means all, an empty list means that nothing is to be pushed."""
 
     error: ErrorCode = ErrorCode.NONE
     client: bytes = NO_CLIENT

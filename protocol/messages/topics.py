@@ -18,7 +18,7 @@ RESOURCE_GROUP = 32
 class NewTopic(Struct, frozen=True):
     """`partitions` and `replication_factor` -1 = the broker's default.
 
-    `assignments`: partition -> node ids, as given by hand; empty otherwise.
+    `assignments`: partition -> node ids, if the request gives them; otherwise empty.
     """
 
     name: str
@@ -35,7 +35,7 @@ class CreateTopicsRequest(Struct, frozen=True):
 
 
 class ConfigSynonym(Struct, frozen=True):
-    """A place where a value comes from, or would come from; `source` as of `ConfigValue`."""
+    """A place that a value comes from, or would come from. `source`: as in `ConfigValue`."""
 
     name: str
     value: str | None
@@ -43,9 +43,9 @@ class ConfigSynonym(Struct, frozen=True):
 
 
 class ConfigValue(Struct, frozen=True):
-    """`source` as in DescribeConfigs: 1 topic, 2/3 dynamic broker, 4 static broker, 5 default,
-    8 group. `config_type`: 1 boolean, 2 string, 3 int, 5 long, 7 list, 8 class. `synonyms`: the
-    one that counts first."""
+    """`source` as in DescribeConfigs: 1 topic, 2/3 dynamic broker, 4 static broker, 5 default, 8
+    group. `config_type`: 1 boolean, 2 string, 3 int, 5 long, 7 list, 8 class. `synonyms`: in the
+    order of precedence."""
 
     name: str
     value: str | None
@@ -67,7 +67,7 @@ class CreatedTopic(Struct, frozen=True):
     replication_factor: int = -1
     configs: tuple[ConfigValue, ...] = ()
     config_error: ErrorCode = ErrorCode.NONE
-    """Why `configs` are not given although the topic was created."""
+    """The error code that explains why `configs` are missing although the topic was created."""
 
 
 class CreateTopicsReply(Struct, frozen=True):
@@ -93,7 +93,7 @@ class DeleteTopicsReply(Struct, frozen=True):
 
 
 class GrownTopic(Struct, frozen=True):
-    """`assignments`: replica node ids for each added partition; None = broker decides."""
+    """`assignments`: replica node ids for each added partition; None = the broker decides."""
 
     name: str
     count: int
@@ -117,7 +117,7 @@ class CreatePartitionsReply(Struct, frozen=True):
 
 
 class ConfigResource(Struct, frozen=True):
-    """`keys` None = all."""
+    """`keys` None = all keys."""
 
     resource_type: int
     name: str
@@ -151,7 +151,7 @@ class AlterConfig(Struct, frozen=True):
 
 
 class AlterResource(Struct, frozen=True):
-    """`replace`: what is not named goes back to its default (AlterConfigs)."""
+    """`replace`: keys that are not named go back to their defaults (AlterConfigs)."""
 
     resource_type: int
     name: str
@@ -165,7 +165,7 @@ class IncrementalAlterConfigsRequest(Struct, frozen=True):
 
 
 class AlterConfigsRequest(Struct, frozen=True):
-    """Sets are all there is, and every resource is replaced."""
+    """Every operation is a set, and every resource is replaced."""
 
     resources: tuple[AlterResource, ...]
     validate_only: bool = False
@@ -179,13 +179,13 @@ class AlteredResource(Struct, frozen=True):
 
 
 class AlterConfigsReply(Struct, frozen=True):
-    """Of both APIs."""
+    """The reply of AlterConfigs and of IncrementalAlterConfigs."""
 
     results: tuple[AlteredResource, ...]
 
 
 class ListConfigResourcesRequest(Struct, frozen=True):
-    """No `resource_types` = all."""
+    """Empty `resource_types` = all types."""
 
     resource_types: tuple[int, ...] = ()
 

@@ -15,7 +15,7 @@ class TxnTopic(Struct, frozen=True):
 
 
 class AddPartitionsTransaction(Struct, frozen=True):
-    """`verify_only`: ask whether the partitions are in the transaction, add nothing."""
+    """`verify_only`: only ask whether the partitions are in the transaction; add nothing."""
 
     transactional_id: str
     producer_id: int
@@ -25,7 +25,7 @@ class AddPartitionsTransaction(Struct, frozen=True):
 
 
 class AddPartitionsToTxnRequest(Struct, frozen=True):
-    """Exactly one transaction in v0-3, which come from clients."""
+    """v0-3, which come from clients, carry exactly one transaction."""
 
     transactions: tuple[AddPartitionsTransaction, ...]
 
@@ -43,7 +43,8 @@ class AddedTransaction(Struct, frozen=True):
 
 
 class AddPartitionsToTxnReply(Struct, frozen=True):
-    """`error` is of the whole request, v4 and later; then there are no results."""
+    """`error` is that of the whole request (v4 and later); with such an error there are no
+    results."""
 
     transactions: tuple[AddedTransaction, ...] = ()
     error: ErrorCode = ErrorCode.NONE
@@ -68,7 +69,7 @@ class EndTxnRequest(Struct, frozen=True):
 
 
 class EndTxnReply(Struct, frozen=True):
-    """Id and epoch for the next transaction, v5 and later."""
+    """Producer id and epoch for the next transaction, in v5 and later."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = -1
@@ -80,7 +81,7 @@ class DescribeTransactionsRequest(Struct, frozen=True):
 
 
 class DescribedTransaction(Struct, frozen=True):
-    """`topics`: while a transaction ends, only partitions without their marker yet."""
+    """`topics`: while a transaction ends, only partitions that have no marker yet."""
 
     transactional_id: str
     error: ErrorCode = ErrorCode.NONE
@@ -97,8 +98,8 @@ class DescribeTransactionsReply(Struct, frozen=True):
 
 
 class ListTransactionsRequest(Struct, frozen=True):
-    """Empty filters let everything pass. `duration_ms`: only those that run for longer, < 0 all;
-    `pattern`: a regular expression over the whole transactional id, None or "" for all."""
+    """Empty filters match everything. `duration_ms`: only transactions that have run longer, < 0 =
+    all. `pattern`: a regular expression over the whole transactional id, None or "" = all."""
 
     states: tuple[str, ...] = ()
     producer_ids: tuple[int, ...] = ()

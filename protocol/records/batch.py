@@ -57,7 +57,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class CorruptBatch(Exception):
-    """The bytes are no valid record batch."""
+    """The bytes are not a valid record batch."""
 
 
 class UnsupportedMagic(CorruptBatch):
@@ -83,7 +83,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes of the batch."""
+        """The size of the whole batch in bytes."""
         return self.length + _LENGTH_PREFIX_BYTES
 
     @property
@@ -127,8 +127,8 @@ class BatchRecord(NamedTuple):
 
 
 RawRecord = tuple[int, int, bytes | None, bytes | None, int, int, int]
-"""One record as it lies in its batch: offset delta, timestamp delta in ms, key, value, and where
-in the uncompressed records it starts, where its headers start and where it ends."""
+"""One record as it is in its batch: offset delta, timestamp delta in ms, key, value, and three
+positions in the uncompressed records: where it starts, where its headers start, where it ends."""
 
 
 class MarkerRecord(NamedTuple):
@@ -151,7 +151,7 @@ def decode_marker(record: BatchRecord) -> MarkerRecord | None:
 
 
 def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
-    """The header of the batch that starts at `offset`. Its records may be missing or wrong: see
+    """The header of the batch that starts at `offset`. Its records may be missing or wrong, see
     `check`. Raises UnsupportedMagic, CorruptBatch."""
     available = len(data) - offset
     if available > _MAGIC_AT and data[offset + _MAGIC_AT] != MAGIC:
@@ -165,7 +165,7 @@ def parse_header(data: Buffer, offset: int = 0) -> BatchHeader:
 
 
 def is_transactional(data: Buffer) -> bool:
-    """Whether a batch starts here that says so; cheap. False where `parse_header` would raise."""
+    """Whether a transactional batch starts here; cheap. False where `parse_header` would raise."""
     if len(data) < HEADER_BYTES or not data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL:
         return False
     (length,) = _INT32.unpack_from(data, 8)
@@ -180,15 +180,15 @@ def verify_crc(payload: Buffer, header: BatchHeader | None = None) -> bool:
 
 
 def check(payload: Buffer) -> BatchHeader:
-    """The header of exactly one whole batch with the right checksum and sane counts. Raises
-    CorruptBatch."""
+    """Checks that the bytes are exactly one whole batch with the right checksum and plausible
+    counts. Returns its header. Raises CorruptBatch."""
     header = parse_header(payload)
     check_whole(payload, header)
     return header
 
 
 def check_whole(payload: Buffer, header: BatchHeader) -> None:
-    """`check`, given the header."""
+    """Like `check`, for a header that was already parsed."""
     if header.size != len(payload):
         raise CorruptBatch(f"batch of {header.size} bytes in {len(payload)}")
     if not verify_crc(payload, header):
@@ -200,8 +200,8 @@ def check_whole(payload: Buffer, header: BatchHeader) -> None:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[Batch]:
-    """The batches of `buffer`, which must end with a whole one; checksums are not looked at.
-    Raises CorruptBatch."""
+    """The batches of `buffer`, which must end with a whole one. Does not check checksums. Raises
+    CorruptBatch."""
     position = 0
     while position < len(buffer):
         header = parse_header(buffer, position)
@@ -213,7 +213,7 @@ def iter_batches(buffer: Buffer) -> Iterator[Batch]:
 
 
 def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> bytes:
-    """The same batch at another place of the log; the checksum stays right."""
+    """The same batch with another base offset and leader epoch; the checksum stays right."""
     with memoryview(payload) as view:
         return b"".join(
             (
@@ -226,19 +226,19 @@ def with_base_offset(payload: Buffer, base_offset: int, leader_epoch: int) -> by
 
 
 def with_log_append_time(payload: Buffer, timestamp_ms: int) -> bytes:
-    """The same batch under `message.timestamp.type=LogAppendTime`: every record counts as
-    written at `timestamp_ms`."""
+    """The same batch under `message.timestamp.type=LogAppendTime`: every record counts as written
+    at `timestamp_ms`."""
     return _with_max_timestamp(payload, timestamp_ms, LOG_APPEND_TIME)
 
 
 def with_create_time(payload: Buffer, max_timestamp_ms: int) -> bytes:
-    """The same batch under `message.timestamp.type=CreateTime`: records have the times that they
-    say themselves, the latest of which is `max_timestamp_ms`."""
+    """The same batch under `message.timestamp.type=CreateTime`: each record has its own timestamp,
+    the latest of which is `max_timestamp_ms`."""
     return _with_max_timestamp(payload, max_timestamp_ms, 0)
 
 
 def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int) -> bytes:
-    """With a new checksum."""
+    """The batch with another max timestamp and timestamp type, and a new checksum."""
     out = bytearray(payload)
     (attributes,) = _ATTRIBUTES.unpack_from(out, _ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(out, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME | timestamp_type)
@@ -250,7 +250,7 @@ def _with_max_timestamp(payload: Buffer, timestamp_ms: int, timestamp_type: int)
 def records_data(header: BatchHeader, payload: bytes) -> bytes:
     """The records of a whole batch, uncompressed. Raises CorruptBatch, UnsupportedCodec."""
     if header.record_count == 0 and header.size == HEADER_BYTES:
-        return b""  # what compaction leaves of a batch whose records are all gone
+        return b""  # compaction leaves a bare header if it has removed all records
     try:
         return decompress(header.codec, payload[HEADER_BYTES : header.size])
     except BadCompression as error:
@@ -258,8 +258,8 @@ def records_data(header: BatchHeader, payload: bytes) -> bytes:
 
 
 def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
-    """The records of one batch in order. Bytes of a header's name that are not UTF-8 are
-    replaced, as Java does. Raises CorruptBatch, UnsupportedCodec."""
+    """The records of one batch in order. Bytes of a header's name that are not UTF-8 are replaced,
+    as Java does. Raises CorruptBatch, UnsupportedCodec."""
     if isinstance(batch, Batch):
         header, payload = batch
     else:
@@ -270,26 +270,26 @@ def iter_records(batch: Batch | Buffer) -> Iterator[BatchRecord]:
     for delta, time_delta, key, value, _, headers_at, end in read_records(header, data):
         headers = () if headers_at + 1 == end else _read_headers(data, headers_at)[0]
         timestamp_ms = base_ms + time_delta if append_ms is None else append_ms
-        # A tuple made as such is made without a call of Python.
+        # `tuple.__new__` makes the record without a call of Python.
         yield tuple.__new__(BatchRecord, (base_offset + delta, timestamp_ms, key, value, headers))
 
 
 def read_records(
     header: BatchHeader, data: bytes, position: int = 0, first: int = 0
 ) -> Iterator[RawRecord]:
-    """The records in `data`, which is what `records_data` gives, from the one with the index
-    `first` on, which starts at `position`. Every reader of records comes through here, so this is
-    where a record's format is checked. Raises CorruptBatch."""
+    """The records in `data` (see `records_data`), beginning with the one with the index `first`,
+    which starts at `position`. Every reader of records uses this function, so a record's format is
+    checked here. Raises CorruptBatch."""
     index, end = first, position
     try:
         for index in range(first, header.record_count):  # noqa: B007
-            # Varints of one byte are read in place: calls would take twice the time of all this.
+            # Varints of one byte are read here: with calls the whole loop would take twice as long.
             start = end
             size, position = data[start], start + 1
             if size >= 0x80:
                 size, position = read_zigzag(data, start)
             end = position + (size >> 1)
-            position += 1  # attributes, which Kafka does not use
+            position += 1  # skips the attributes, which Kafka does not use
             time, position = data[position], position + 1
             if time >= 0x80:
                 time, position = read_zigzag(data, position - 1, bits=64)

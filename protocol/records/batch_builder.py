@@ -1,4 +1,4 @@
-"""Building record batches, magic 2; `batch` says what their bytes are."""
+"""Builds record batches, magic 2; `batch` describes their bytes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from groupd.protocol.records.varints import SMALL, SMALL_ZIGZAGS, zigzag
 KeyValue = tuple[bytes | None, bytes | None]
 
 NO_HEADERS = b"\x00"
-"""The headers of a record that has none: their number."""
+"""The headers of a record without any: just their number."""
 
 _NULL = b"\x01"
 _ATTRIBUTES_AND_TIME = b"\x00\x00"
-"""Of a record without attributes, at the timestamp of its batch."""
+"""The fields of a record without attributes at the timestamp of its batch."""
 _RECORD_FIELDS_BYTES = 16
-"""At most, of the fields beside key and value of a record without headers."""
+"""The largest size of all fields except key and value, in a record without headers."""
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
 _LENGTH_WITHOUT_TAIL = 9
-"""Leader epoch, magic and checksum: what the length counts beside the bytes after the checksum."""
+"""Leader epoch, magic and checksum: counted by the length besides the bytes behind the checksum."""
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 
@@ -65,8 +65,8 @@ def new_header(
 
 
 def pack_batch(header: BatchHeader, records: bytes) -> bytes:
-    """A batch of `header` and `records` (encoded, and compressed as the header says); its length
-    and checksum are computed."""
+    """The batch of `header` and `records` (encoded, and compressed as the header says). Length and
+    checksum are computed."""
     tail = _AFTER_CRC.pack(*header[5:]) + records
     length = _LENGTH_WITHOUT_TAIL + len(tail)
     start = _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(tail))
@@ -80,7 +80,7 @@ def encode_record(
     timestamp_delta_ms: int = 0,
     headers: bytes = NO_HEADERS,
 ) -> bytes:
-    """One record. `headers`: encoded, see `encode_headers`."""
+    """One encoded record. `headers`: encoded, see `encode_headers`."""
     time = b"\x00" if timestamp_delta_ms == 0 else zigzag(timestamp_delta_ms)
     body = b"\x00" + time + zigzag(offset_delta) + _sized(key) + _sized(value) + headers
     return zigzag(len(body)) + body
@@ -102,15 +102,16 @@ def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
 
 
 def encode_records(records: Iterable[KeyValue], first_delta: int = 0) -> bytes:
-    """Records without headers, at consecutive offsets and the timestamp of their batch.
-    `first_delta`: the offset of the first one minus that of the batch."""
+    """Encodes records without headers, at consecutive offsets and with the timestamp of their
+    batch. `first_delta`: the first record's offset minus the batch's base offset."""
     parts: list[bytes] = []
     small, most = SMALL_ZIGZAGS, len(SMALL_ZIGZAGS) - _RECORD_FIELDS_BYTES
     for delta, (key, value) in enumerate(records, first_delta):
         if key is None or value is None or delta >= most or len(key) + len(value) >= most:
             parts.append(encode_record(delta, key, value))
             continue
-        # As `encode_record`, without its calls: a commit has as many records as partitions.
+        # Does what `encode_record` does, without the calls: a commit has a record for each
+        # partition.
         body = (
             _ATTRIBUTES_AND_TIME
             + small[delta]
@@ -136,7 +137,7 @@ def encode_batch(
     *,
     control: bool = False,
 ) -> bytes:
-    """An uncompressed create-time batch at consecutive offsets, all at `timestamp_ms`."""
+    """An uncompressed create-time batch with consecutive offsets, all records at `timestamp_ms`."""
     if not records:
         raise ValueError("a batch needs a record")
     header = new_header(
@@ -178,16 +179,16 @@ def encode_marker(
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
-    """The batch of `header` with just these records, uncompressed: its place, first and last
-    offset, times, producer and kind stay. Gaps between offsets are legal, as compaction leaves
-    them. Without records it is a bare header."""
+    """The batch of `header` with just these records, uncompressed. Base and last offset, times,
+    producer and kind of the batch stay. Gaps between offsets are allowed, as after compaction.
+    Without records it is a bare header."""
     base_ms = header.base_timestamp_ms
     body = b"".join(
         encode_record(
             record.offset - header.base_offset,
             record.key,
             record.value,
-            # Under log append time the header's time counts; what is stored here does not.
+            # Under log append time the header's time counts; the stored time of a record does not.
             0 if header.is_log_append_time else record.timestamp_ms - base_ms,
             encode_headers(record.headers) if record.headers else NO_HEADERS,
         )
@@ -198,7 +199,7 @@ def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
 
 
 def plain_batch(records: Sequence[BatchRecord]) -> bytes:
-    """A create-time batch of these records, at least one, in the order of their offsets, without a
+    """A create-time batch of these records (at least one, in the order of their offsets) without a
     producer; it ends with the last record."""
     times = [record.timestamp_ms for record in records]
     first, last = records[0].offset, records[-1].offset
@@ -206,5 +207,5 @@ def plain_batch(records: Sequence[BatchRecord]) -> bytes:
 
 
 def empty_batch(base_offset: int, last_offset: int) -> bytes:
-    """What compaction leaves of a batch whose records are all gone: a bare header."""
+    """A bare header, as compaction leaves of a batch whose records are all gone."""
     return pack_batch(new_header(base_offset, last_offset, -1, -1), b"")

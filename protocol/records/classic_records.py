@@ -1,7 +1,7 @@
 """GroupMetadata, type 2: a classic group with its members (docs/spec/offsets-and-log.md#5.1).
 
-v1 adds the rebalance timeout, v2 the current state timestamp, v3 the group instance id, v4 is
-flexible. v3 is written.
+v1 adds the rebalance timeout, v2 the current state timestamp, v3 the group instance id; v4 is
+flexible. groupd writes v3.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Coordinator records <-> the keys and values of `__consumer_offsets`
+"""Encodes and decodes the keys and values of coordinator records in `__consumer_offsets`
 (docs/spec/offsets-and-log.md#5.1).
 
 A key is an int16 type and its fields, a value an int16 version and its fields; a null value is a
-tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 16 are known;
-share and streams records (10-15, 17, 19-23) raise `UnknownRecordType`, which a loader answers with
-a warning, while `CorruptRecord` ends a load. Bytes after the end of a key or value are corruption;
+tombstone. `RECORD_TYPES` says how each type is read and written. Key types 0-8 and 16 are known.
+Share and streams records (10-15, 17, 19-23) raise `UnknownRecordType`, for which a loader logs a
+warning, while `CorruptRecord` ends the load. Bytes after the end of a key or value are corruption;
 unknown tagged fields are not.
 """
 
@@ -40,13 +40,13 @@ OFFSET_COMMIT = 1
 
 NAMES_MAX = 50_000
 DESCRIPTIONS_MAX = 1000
-"""So many are remembered by a `RecordDecoder`; then it starts anew."""
+"""At most this many are remembered by a `RecordDecoder`; then it forgets them all."""
 
 _PARTITION = Struct(">i")
 
 
 class UnknownRecordType(Exception):
-    """A key of a type that this coordinator does not hold. Loaders pass over it."""
+    """The key has a type that this coordinator does not store. Loaders skip such records."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"unknown record type {record_type}")
@@ -54,13 +54,13 @@ class UnknownRecordType(Exception):
 
 
 class CorruptRecord(Exception):
-    """A value version that is not known, or bytes that do not decode."""
+    """The version of a value is unknown, or bytes cannot be decoded."""
 
 
 class RecordType(NamedTuple):
-    """How the records of one type are read and written. `names`: the strings of its key, as fields
-    of the class `key`; behind them an offset commit's key has the partition. `decode` raises
-    READ_ERRORS. `repeats`: many values of a log are equal, and a `RecordDecoder` keeps one."""
+    """How the records of one type are read and written. `names`: the strings of its key, which are
+    fields of the class `key`; in an offset commit's key the partition follows them. `decode` raises
+    READ_ERRORS. `repeats`: many values in a log are equal, so a `RecordDecoder` keeps them."""
 
     number: int
     key: type[Any]
@@ -82,7 +82,7 @@ def make_record_type(
     *,
     repeats: bool = False,
 ) -> RecordType:
-    """`read` and `write`: a value behind its version, one of `versions`."""
+    """`read` and `write` handle a value behind its version, which is one of `versions`."""
 
     def encode(value: RecordValue) -> bytes:
         writer = Writer(written_version >= flexible_from, written_version)
@@ -185,12 +185,12 @@ RECORD_TYPES = (
 )
 TYPES_BY_PREFIX = {kind.number.to_bytes(2, "big"): kind for kind in RECORD_TYPES}
 TYPES_BY_KEY = {kind.key: kind for kind in RECORD_TYPES}
-"""By the first two bytes of a key, and by its class. An OffsetCommitKey is written as type 1, the
-later one."""
+"""The record types by the first two bytes of a key, and by its class. An OffsetCommitKey is written
+as type 1, the newer one."""
 
 
 def encode_key(key: RecordKey) -> bytes:
-    """Raises ValueError when a string is longer than the format holds (32767 bytes)."""
+    """Raises ValueError if a string is longer than the format allows (32767 bytes)."""
     if type(key) is OffsetCommitKey:
         return offset_records.encode_key(key)
     kind = TYPES_BY_KEY[type(key)]
@@ -203,7 +203,7 @@ def encode_key(key: RecordKey) -> bytes:
 
 def encode_value(record: Record, *, offset_value_version: int | None = None) -> bytes | None:
     """The value's bytes; None for a tombstone. `offset_value_version` (1, 3 or 4) overrides the
-    version of offset commits, for readers that predate v4."""
+    version of offset commits, for readers older than v4."""
     value = record.value
     if value is None:
         return None
@@ -223,7 +223,7 @@ def encode_pairs(records: Iterable[Record]) -> list[KeyValue]:
     for record in records:
         key, value = record
         if type(key) is OffsetCommitKey and type(value) is OffsetCommitValue:
-            # Without the look-up: a commit has as many records as partitions.
+            # Skips the look-up of the type: a commit has a record for each partition.
             group, topic, partition = key
             pairs.append((key_start(group, topic) + pack(partition), encode_commit(value)))
         else:
@@ -244,19 +244,20 @@ def decode_key(data: bytes) -> RecordKey:
 
 
 def decode_value(key: RecordKey, data: bytes | None) -> RecordValue | None:
-    """The value that belongs to `key`; None (a tombstone) stays None. Raises CorruptRecord."""
+    """Decodes the value that belongs to `key`; None (a tombstone) stays None. Raises
+    CorruptRecord."""
     return None if data is None else _decode_value(TYPES_BY_KEY[type(key)], key, data)
 
 
 def decode_record(key: bytes, value: bytes | None) -> Record:
-    """Key and value together. Raises UnknownRecordType, CorruptRecord."""
+    """Decodes key and value together. Raises UnknownRecordType, CorruptRecord."""
     return RecordDecoder().decode(key, value)
 
 
 class RecordDecoder:
-    """Decodes the records of one log. The records of a member name it three times, neighbouring
-    commits mostly share group and topic, and the members of a group mostly describe themselves
-    alike: what repeats is decoded once and stands in memory once."""
+    """Decodes the records of one log. A member's records name it three times, neighbouring commits
+    mostly have the same group and topic, and the members of a group mostly describe themselves
+    alike. So repeated parts are decoded once and kept in memory once."""
 
     __slots__ = ("_commit_start", "_descriptions", "_group", "_names", "_topic")
 
@@ -271,7 +272,7 @@ class RecordDecoder:
         kind = TYPES_BY_PREFIX.get(key[:2])
         if kind is None:
             raise UnknownRecordType(record_type(key))
-        # Tuples made as such are made without a call of Python.
+        # `tuple.__new__` makes them without a call of Python.
         if kind.key is OffsetCommitKey:
             start = key[:-4]
             if start != self._commit_start:
@@ -305,7 +306,7 @@ class RecordDecoder:
 
 
 def _read_names(kind: RecordType, data: bytes) -> tuple[str, ...]:
-    """The strings that `data`, the middle of a key, consists of."""
+    """The strings in `data`, the middle part of a key."""
     names, at = [], 0
     try:
         for _ in kind.names:

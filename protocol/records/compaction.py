@@ -1,19 +1,21 @@
 """Compaction of a log: which records and batches stay (docs/spec/offsets-and-log.md#8).
 
-A `Survey` goes over the batches from the clean offset on and knows the newest record per key, the
-transactions and their outcome, and each producer's last batch. Aborted records count for nothing.
-Then a `Compaction` takes the batches from the start of the log in order and gives what is left:
+A `Survey` reads the batches from the clean offset on and notes the newest record of each key, the
+transactions and their outcome, and each producer's last batch. Records of aborted transactions do
+not count. Then a `Compaction` takes the batches from the start of the log in order and gives what
+is left:
 
-The newest record of every key stays, with its offset and timestamp, and batches keep their
-base and last offset. Aborted records go. A tombstone stays until a delete horizon has passed that
-its first cleaning sets (attribute bit 6, in the base timestamp); so does a marker, counted from
-the cleaning that finds its transaction without batches. An emptied batch leaves its bare header if
-it is the last of the log or the last data of a producer that may come back; the last marker of a
-producer does, if its epoch has no data. A batch of which nothing
-goes is not touched; another is compressed as it was.
+- The newest record of every key stays, with its offset and timestamp. Batches keep their base and
+  last offset. Records of aborted transactions are removed.
+- A tombstone stays until a delete horizon has passed, which its first cleaning sets (attribute bit
+  6, in the base timestamp). So does a marker; there the horizon is set by the cleaning that finds
+  its transaction without batches.
+- An emptied batch leaves its bare header if it is the last of the log or the last data of a
+  producer that may come back. The last marker of a producer does so if its epoch has no data.
+- A batch that loses nothing is not touched; any other is compressed as it was.
 
-Nothing here does I/O. Long work comes as generators that yield now and then, so that the caller
-can let others have a turn.
+Nothing here does I/O. Long work comes as generators that yield now and then, so that the caller can
+run other work.
 """
 
 from __future__ import annotations
@@ -38,38 +40,38 @@ from groupd.protocol.records.batch_builder import encode_record, pack_batch
 from groupd.protocol.records.compression import compress
 
 TURN_RECORDS = 250
-"""Records between two turns for others: below a millisecond."""
+"""Records between two yields: takes less than a millisecond."""
 
 KEY_BYTES = 150
-"""Memory that a key takes beside its own bytes."""
+"""The memory that a key takes besides its own bytes."""
 
 Identity = Callable[[bytes], bytes]
-"""What the record of a key is about: equal for records that replace each other."""
+"""Maps a key to what it is about; records with equal results replace each other."""
 
 _LEGACY = b"\x00\x00"
 _CURRENT = b"\x00\x01"
 
 
 def plain_identity(key: bytes) -> bytes:
-    """Topics: the key itself."""
+    """For topics: the key itself."""
     return key
 
 
 def offsets_identity(key: bytes) -> bytes:
-    """`__consumer_offsets`: keys of type 0 mean the same offset as those of type 1."""
+    """For `__consumer_offsets`: keys of type 0 mean the same offset as those of type 1."""
     return _CURRENT + key[2:] if key[:2] == _LEGACY else key
 
 
 class LastBatch(Struct, frozen=True):
-    """What a producer wrote last: its epoch, and the last offset of its last data batch of that
-    epoch; None if there are only markers of it."""
+    """A producer's last epoch, and the last offset of its last data batch in that epoch; None if
+    that epoch has only markers."""
 
     epoch: int
     data_offset: int | None
 
 
 class Transaction(Struct, frozen=True):
-    """The batches of a producer from `first` on up to its marker; None: it is still open."""
+    """The batches of a producer from `first` up to its marker. `marker` None: it is still open."""
 
     producer_id: int
     first: int
@@ -78,20 +80,21 @@ class Transaction(Struct, frozen=True):
 
 
 class Survey:
-    """Newest offsets and transactions of the batches that were added, in the order of the log."""
+    """The newest offsets and the transactions in the added batches, which come in the order of the
+    log."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.keys: dict[bytes, int] = {}
         self.size = 0
-        """Memory of the keys, roughly, in bytes."""
+        """The memory that the keys take, in bytes, estimated."""
         self.producers: dict[int, LastBatch] = {}
         self._open: dict[int, tuple[int, dict[bytes, int]]] = {}
         self._ended: list[Transaction] = []
         self._aborted: dict[int, list[Transaction]] = {}
 
     def add(self, batch: Batch) -> Generator[None, None, None]:
-        """Generator, see the module. Raises CorruptBatch."""
+        """Adds a batch; a generator, see the module. Raises CorruptBatch."""
         header = batch.header
         if header.producer_id >= 0:
             self._producer(header)
@@ -125,8 +128,8 @@ class Survey:
             self.producers[header.producer_id] = LastBatch(header.producer_epoch, None)
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether a log without this batch would have forgotten the producer's last sequence or,
-        where that has begun anew, its epoch."""
+        """Whether the log needs this batch to remember the producer's last sequence or, if the
+        sequence has begun again, its epoch."""
         if header.producer_id < 0:
             return False
         last = self.producers.get(header.producer_id)
@@ -155,8 +158,8 @@ class Survey:
                     self.keys[key] = offset
 
     def stable_end(self, end: int) -> int:
-        """The largest offset up to `end` that lies in no transaction: whatever began before it
-        has its marker before it too."""
+        """The largest offset up to `end` that lies in no transaction: every transaction that began
+        before it also has its marker before it."""
         spans = [(t.first, t.marker) for t in self._ended]
         spans += [(first, None) for first, _ in self._open.values()]
         moved = True
@@ -168,7 +171,7 @@ class Survey:
         return end
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the data batch belongs to a transaction that was aborted."""
+        """Whether the data batch belongs to an aborted transaction."""
         return any(
             ended.first <= header.base_offset and (ended.marker or 0) > header.base_offset
             for ended in self._aborted.get(header.producer_id, ())
@@ -179,10 +182,10 @@ NOWHERE = 2**63 - 1
 
 
 class Rules(Struct, frozen=True):
-    """`last_offset`: of the log; its last batch is never dropped whole. `producer_expiration_ms`: a
-    producer that is silent for so long needs no batch that tells of it. `aborted_from`: from here
-    on aborted batches leave their headers, and their markers stay, because the records can still
-    be read elsewhere and readers must be told of them."""
+    """`last_offset`: that of the log, whose last batch is never removed completely.
+    `producer_expiration_ms`: after this time without a batch a producer need not be remembered.
+    `aborted_from`: from this offset on aborted batches leave their headers, and their markers stay.
+    The records can still be read elsewhere, and readers must know that they are aborted."""
 
     now_ms: int
     delete_retention_ms: int
@@ -192,23 +195,23 @@ class Rules(Struct, frozen=True):
 
 
 class Compaction:
-    """One cleaning: takes the batches of a log from its start in order, gives what is left.
+    """One cleaning: takes the batches of a log from its start in order and gives what is left.
 
-    `survey` knows everything from the clean offset up to where this cleaning ends.
+    `survey` covers everything from the clean offset up to where this cleaning ends.
     """
 
     def __init__(self, survey: Survey, rules: Rules) -> None:
         self._keys = survey.keys
         self._survey = survey
         self._rules = rules
-        # Producers whose transaction still has batches, until its marker.
+        # Producers whose transaction still has batches; they stay here until its marker.
         self._with_batches: set[int] = set()
         self.records_read = 0
         self.records_kept = 0
 
     def clean(self, batch: Batch) -> Generator[None, None, bytes | None]:
-        """The batch as it stays; None: nothing of it. Yields now and then, see `survey`. Raises
-        CorruptBatch."""
+        """The batch as it stays, or None if nothing of it does. Yields now and then, see the
+        module. Raises CorruptBatch."""
         header = batch.header
         self.records_read += header.record_count
         if header.is_control:
@@ -223,7 +226,7 @@ class Compaction:
         if transactional and self._survey.is_aborted(header):
             return self._aborted(header)
         if transactional and header.record_count == 0:
-            return self._aborted(header)  # one that was cleaned before
+            return self._aborted(header)  # an earlier cleaning has emptied it
         data = records_data(header, batch.payload)
         over = self._horizon_passed(header)
         newest, base_offset = self._keys.get, header.base_offset
@@ -293,7 +296,7 @@ class Compaction:
         if not is_last and not remembered:
             return None
         if header.is_transactional and not header.is_control:
-            # Who reads it takes it for the begin of a transaction, so there must be an end.
+            # Readers take this header for the beginning of a transaction, so its end must stay.
             self._with_batches.add(header.producer_id)
         return _bare(header)
 
@@ -310,8 +313,8 @@ def _bare(header: BatchHeader) -> bytes:
 def _rewritten(
     header: BatchHeader, data: bytes, kept: list[RawRecord], base_ms: int, horizon: bool
 ) -> bytes:
-    """The batch with the records `kept` only. With a new base timestamp the records keep their
-    time by other deltas."""
+    """The batch with the records `kept` only. If the base timestamp changes, the records keep their
+    times by other deltas."""
     shift_ms = header.base_timestamp_ms - base_ms
     parts, latest = [], -(2**63)
     for delta, time_delta, key, value, start, headers_at, end in kept:

@@ -1,8 +1,8 @@
-"""Compression of record batches, by codec id (attributes bits 0-2).
+"""Compresses and decompresses record batches, by codec id (attributes bits 0-2).
 
-Nothing is unpacked beyond the limit that the caller gives: 65 KB of zstd may stand for gigabytes.
-gzip is in the standard library; snappy, lz4 and zstd are in the package `cramjam`, which
-is loaded when a batch first needs it: that takes 10 ms, and most daemons never do.
+Nothing is unpacked beyond the limit that the caller gives: 65 KB of zstd may unpack to gigabytes.
+gzip is in the standard library. snappy, lz4 and zstd are in the package `cramjam`, which is loaded
+when a batch first needs it: that takes 10 ms, and most daemons never need it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "
 UNLIMITED = sys.maxsize
 
 Decompress = Callable[[bytes, int], bytes]
-"""`(data, limit)`: the unpacked bytes."""
+"""Called with (data, limit); returns the unpacked bytes."""
 
 _FIRST_ROOM_MIN = 4096
 _ROOM_GROWTH = 8
-"""Lz4 and zstd do not say what they unpack to: there is room for eight times their size, then for
-eight times that, and so on."""
+"""Lz4 and zstd do not say how large the result is. The buffer has eight times their size at first,
+then eight times that, and so on."""
 _GZIP_WINDOW_BITS = 31
 _FULL = "failed to write whole buffer"
-"""What cramjam says when the room is too small."""
+"""The message of cramjam's error if the buffer is too small."""
 
 # snappy-java's stream: this magic, two int32 versions, then blocks with an int32 length each.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -39,7 +39,7 @@ _BLOCK_LENGTH = Struct(">i")
 
 
 class UnsupportedCodec(Exception):
-    """The codec id is none of Kafka's."""
+    """The codec id is not one of Kafka's."""
 
     def __init__(self, codec: int) -> None:
         super().__init__(f"unknown compression codec {codec}")
@@ -47,19 +47,19 @@ class UnsupportedCodec(Exception):
 
 
 class BadCompression(ValueError):
-    """The bytes are not what their codec says."""
+    """The bytes are not in the format of their codec."""
 
 
 class UnpacksTooLarge(BadCompression):
-    """More than the limit comes out."""
+    """The unpacked bytes exceed the limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit} bytes when unpacked")
 
 
 def decompress(codec: int, data: bytes, limit: int = UNLIMITED) -> bytes:
-    """Raises UnsupportedCodec, BadCompression, UnpacksTooLarge where more than `limit` bytes would
-    come out."""
+    """The unpacked bytes. Raises UnsupportedCodec, BadCompression, and UnpacksTooLarge if there
+    would be more than `limit`."""
     if codec == NONE:
         return data
     function = _function(codec)
@@ -72,8 +72,8 @@ def decompress(codec: int, data: bytes, limit: int = UNLIMITED) -> bytes:
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """As Kafka's clients expect it: snappy in the blocks of snappy-java, lz4 in independent ones
-    (KIP-57). Raises UnsupportedCodec."""
+    """Compresses as Kafka's clients expect it: snappy in the blocks of snappy-java, lz4 in
+    independent blocks (KIP-57). Raises UnsupportedCodec."""
     if codec == NONE:
         return data
     if codec == GZIP:
@@ -95,12 +95,12 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    """All members of a gzip stream."""
+    """Unpacks all members of a gzip stream."""
     parts = []
     room = limit
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        # A byte more than there may be shows that there is too much.
+        # One byte more than allowed is enough to show that there is too much.
         part = member.decompress(data, min(room, UNLIMITED - 1) + 1)
         if len(part) > room:
             raise UnpacksTooLarge(limit)

@@ -41,7 +41,7 @@ def _end_with_int64(writer: Writer, tag: int, value: int) -> None:
 
 
 def _end_with_tagged_int64(reader: Reader, tag: int) -> int:
-    """Ends a struct with at most the tagged int64 `tag`, else 0."""
+    """Ends a struct that may have the tagged int64 `tag`, and returns it; 0 if it is not there."""
     payload = reader.tagged_fields().get(tag)
     reader.end()
     value: int = 0
@@ -62,7 +62,7 @@ def read_group_metadata(reader: Reader) -> ConsumerGroupMetadataValue:
 
 
 def write_partition_metadata(writer: Writer, value: ConsumerGroupPartitionMetadataValue) -> None:
-    """Only for logs made in tests: KIP-1101 left nothing but its tombstone to be written."""
+    """Only for logs made in tests: since KIP-1101 only its tombstone is written."""
     writer.buffer += value.raw
 
 
@@ -191,7 +191,7 @@ def _read_owned(reader: Reader) -> OwnedTopic:
         tagged = Reader(payload, 0, 0, flexible=True)
         epochs = tagged.nullable_int32_array()
         tagged.finish()
-    # Epochs of a wrong length say nothing about any partition: treated as missing.
+    # If the number of epochs is wrong, none can be matched to a partition: treated as missing.
     if epochs is not None and len(epochs) != len(partitions):
         epochs = None
     return OwnedTopic(topic_id, partitions, epochs)

@@ -22,7 +22,7 @@ FLEXIBLE_FROM = 4
 _KEY_TYPE = 1
 _PARTITION = Struct(">i")
 # A value v4 without metadata: version, offset, leader epoch, length of the metadata + 1, commit
-# timestamp, number of tagged fields. The field of the topic id: that number, tag, size.
+# timestamp, number of tagged fields. The topic id's field: number of tagged fields, tag, size.
 _BARE = Struct(">hqiBqB")
 _BARE_WITH_ID = Struct(">hqiBq3s16s")
 _VERSION_0 = b"\0\0"
@@ -46,7 +46,8 @@ def encode_key(key: OffsetCommitKey) -> bytes:
 
 @lru_cache(maxsize=256)
 def key_start(group: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with: a commit has many of them."""
+    """The bytes with which the keys of all partitions of a topic begin: a commit has many such
+    keys."""
     writer = Writer(flexible=False)
     writer.int16(_KEY_TYPE)
     writer.string(group)
@@ -55,8 +56,8 @@ def key_start(group: str, topic: str) -> bytes:
 
 
 def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
-    """`version` 1, 3 or 4; what a version cannot hold is dropped. Without one it is 4, or 1 for a
-    value with an expire timestamp, which later versions do not have."""
+    """`version` is 1, 3 or 4; what that version cannot hold is dropped. Without `version` it is 4,
+    or 1 for a value with an expire timestamp, which later versions do not have."""
     offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id = value
     if version is None:
         version = 4 if expire_ms < 0 else 1
@@ -84,10 +85,10 @@ def encode_value(value: OffsetCommitValue, version: int | None = None) -> bytes:
 def decode_value(data: bytes) -> OffsetCommitValue:
     """Raises READ_ERRORS."""
     if len(data) >= _BARE.size:
-        # A log holds millions of commits, nearly all of this form.
+        # A log has millions of commits, nearly all in this form.
         version, offset, leader_epoch, length, commit_ms, tags = _BARE.unpack_from(data)
         if version == 4 and length == _EMPTY:
-            # Tuples made as such are made without a call of Python.
+            # `tuple.__new__` makes them without a call of Python.
             if not tags and len(data) == _BARE.size:
                 fields = (offset, leader_epoch, "", commit_ms, -1, NO_TOPIC_ID)
                 return tuple.__new__(OffsetCommitValue, fields)
@@ -118,7 +119,7 @@ def _read_value(reader: Reader) -> OffsetCommitValue:
 
 
 def decode_legacy_value(data: bytes) -> OffsetCommitValue:
-    """A value that belongs to a key of type 0: v0 only. Raises READ_ERRORS."""
+    """Decodes the value of a key of type 0: v0 only. Raises READ_ERRORS."""
     if data[:2] != _VERSION_0:
         raise UnknownVersion(int.from_bytes(data[:2], "big", signed=True))
     return decode_value(data)

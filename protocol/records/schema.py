@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets` as plain data (docs/spec/offsets-and-log.md#5.1).
 
-A `Record` is a key and a value; value None is a tombstone. Keys are hashable. Written value
-versions are chosen by the codec: OffsetCommit v4 (v1 when `expire_timestamp_ms` is set),
-GroupMetadata v3, all others v0. Older versions are read into the same classes.
+A `Record` is a key and a value; value None is a tombstone. Keys are hashable. The codec chooses the
+versions of written values: OffsetCommit v4 (v1 if `expire_timestamp_ms` is set), GroupMetadata v3,
+all others v0. Older versions are read into the same classes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from groupd.protocol.messages import NO_TOPIC_ID, TopicId
 
 
 class OffsetCommitKey(NamedTuple):
-    """Type 1; type 0 (legacy) is read into it too. A tuple, as its value and the record are: every
-    partition of every commit makes one of each."""
+    """Type 1; type 0 (legacy) is read into it too. It is a tuple, as its value and the record are,
+    because every partition of every commit makes one of each."""
 
     group: str
     topic: str
@@ -24,7 +24,7 @@ class OffsetCommitKey(NamedTuple):
 
 
 class OffsetCommitValue(NamedTuple):
-    """A tuple, since a log makes millions of them."""
+    """A tuple, because a log makes millions of them."""
 
     offset: int
     leader_epoch: int = -1
@@ -78,7 +78,7 @@ class ConsumerGroupPartitionMetadataKey(Struct, frozen=True):
 
 
 class ConsumerGroupPartitionMetadataValue(Struct, frozen=True):
-    """Read only as "present"; `raw` is the undecoded value after the version."""
+    """Only its presence matters; `raw` is the undecoded value behind the version."""
 
     raw: bytes = b""
 
@@ -96,14 +96,14 @@ class ClassicProtocol(Struct, frozen=True):
 
 
 class ClassicMemberMetadata(Struct, frozen=True):
-    """Present while a member of a consumer group speaks the classic protocol."""
+    """Present as long as a member of a consumer group uses the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...] = ()
 
 
 class ConsumerGroupMemberMetadataValue(Struct, frozen=True):
-    """`subscribed_topic_names` are sorted."""
+    """`subscribed_topic_names` is sorted."""
 
     instance_id: str | None
     rack_id: str | None
@@ -135,14 +135,14 @@ class ConsumerGroupTargetMemberKey(Struct, frozen=True):
 
 
 class AssignedTopic(Struct, frozen=True):
-    """Partitions ascending."""
+    """`partitions` ascend."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
 
 
 class ConsumerGroupTargetMemberValue(Struct, frozen=True):
-    """Topics ascending by id."""
+    """Topics ascend by id."""
 
     topics: tuple[AssignedTopic, ...] = ()
 
@@ -155,7 +155,7 @@ class ConsumerGroupCurrentMemberKey(Struct, frozen=True):
 
 
 class OwnedTopic(Struct, frozen=True):
-    """`assignment_epochs` one per partition, or None when the record has none."""
+    """`assignment_epochs`: one for each partition, or None if the record has none."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
@@ -178,7 +178,7 @@ class ConsumerGroupRegexKey(Struct, frozen=True):
 
 
 class ConsumerGroupRegexValue(Struct, frozen=True):
-    """`topics` sorted."""
+    """`topics` is sorted."""
 
     topics: tuple[str, ...]
     version: int
@@ -210,7 +210,7 @@ RecordValue = (
 
 
 class Record(NamedTuple):
-    """A change to hard state; `value` None = tombstone."""
+    """A change to hard state. `value` None = tombstone."""
 
     key: RecordKey
     value: RecordValue | None = None

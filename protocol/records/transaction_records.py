@@ -1,9 +1,9 @@
 """Records of `__transaction_state`: Kafka's TransactionLogKey and TransactionLogValue.
 
 Key: type 0, transactional id. Value v0: producer id int64, epoch int16, timeout int32, state int8,
-partitions by topic (null in state Empty), last update and start int64. v1 is flexible and has tags
-0 previous producer id, 1 next producer id, 2 the client's transaction version, 3 a next epoch
-that Kafka defines and does not use; tags at their default are left out.
+partitions by topic (null in state Empty), last update and start int64. v1 is flexible and has the
+tags 0 previous producer id, 1 next producer id, 2 the client's transaction version, 3 a next epoch
+that Kafka defines but does not use. Tags at their default are left out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def decode_key(data: bytes) -> str:
 
 
 def encode_value(value: TransactionLogValue, version: int) -> bytes:
-    """`version` 0 or 1; version 0 drops what it cannot hold."""
+    """`version` is 0 or 1; version 0 drops what it cannot hold."""
     writer = Writer(version >= FLEXIBLE_FROM, version)
     writer.buffer += _FIXED.pack(
         version, value.producer_id, value.producer_epoch, value.timeout_ms, value.state
@@ -93,7 +93,7 @@ def _write_tags(writer: Writer, value: TransactionLogValue) -> None:
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
-    """Raises CorruptRecord, also for a version that is not known."""
+    """Raises CorruptRecord, also for an unknown version."""
     try:
         reader = Reader(data, 0, 0, flexible=False)
         version = reader.int16()

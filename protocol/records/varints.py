@@ -1,6 +1,5 @@
-"""Varints of record batches, which are signed: the zigzag number 2n stands for n >= 0, 2n - 1 for
--n < 0. A number takes seven bits a byte, low bits first.
-"""
+"""The signed varints of record batches. The zigzag number 2n stands for n >= 0, 2n - 1 for -n < 0.
+A number is stored in groups of seven bits, one a byte, low bits first."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ SMALL = 2048
 
 
 class BadVarint(ValueError):
-    """More bytes than such a number has."""
+    """The varint has more bytes than such a number can have."""
 
 
 def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
@@ -21,7 +20,7 @@ def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
 
 
 def read_zigzag(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
-    """`read_varint` before the sign is taken out of the number: odd is negative."""
+    """Like `read_varint`, but returns the zigzag number: an odd one is negative."""
     number, shift = data[position], 7
     position += 1
     if number < 0x80:
@@ -42,7 +41,7 @@ def read_zigzag(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
 
 
 SMALL_ZIGZAGS = [uvarint(2 * value) for value in range(SMALL)]
-"""Most lengths and deltas are small."""
+"""The encodings of small numbers, which most lengths and deltas are."""
 
 
 def zigzag(value: int) -> bytes:

@@ -1,1 +1,1 @@
-"""Bytes to messages and back. Only this package knows version numbers' layouts."""
+"""Maps bytes to messages and back. Only this package knows the layouts of API versions."""

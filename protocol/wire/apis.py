@@ -1,6 +1,6 @@
 """The table of all served APIs.
 
-A module under `api/` is served once its name stands in `_MODULES`.
+A module under `api/` is served if its name is in `_MODULES`.
 """
 
 from __future__ import annotations
@@ -74,4 +74,4 @@ API_RANGES: tuple[ApiRange, ...] = tuple(
     ApiRange(key, API_BY_KEY[key].min_version, API_BY_KEY[key].max_version)
     for key in sorted(API_BY_KEY)
 )
-"""What ApiVersions advertises, ascending by key."""
+"""The version ranges that ApiVersions advertises, ascending by key."""

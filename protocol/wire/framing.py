@@ -1,8 +1,8 @@
 """Cuts a byte stream into frames: a 4-byte length, then that many bytes.
 
-Sans-I/O: the connection feeds what the socket gave. Bytes of an unfinished frame are kept in
-one growing buffer, so a frame that arrives in many pieces costs linear time, and memory grows
-with what has arrived, never with what a length announces.
+It does no I/O: the connection passes in what it received. Bytes of an unfinished frame are kept in
+one growing buffer. So a frame that arrives in many pieces costs linear time, and memory grows with
+what has arrived, never with an announced length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LENGTH = Struct(">i")
 class FrameError(Exception):
     """The stream cannot be cut any further; the connection has to be closed.
 
-    `frames`: the whole frames that stood before the bad one in the same chunk.
+    `frames`: the whole frames before the bad one in the same chunk.
     """
 
     def __init__(self, reason: str, frames: list[bytes]) -> None:
@@ -32,8 +32,8 @@ class MalformedFrame(FrameError):
 
 
 class FrameSplitter:
-    """One direction of one connection. `max_frame_bytes` does not count the length field; `buffer`:
-    the beginning of a frame, always the same object."""
+    """Cuts one direction of one connection. `max_frame_bytes` does not count the length field.
+    `buffer`: the beginning of an unfinished frame, always the same object."""
 
     __slots__ = ("buffer", "max_frame_bytes")
 
@@ -42,9 +42,9 @@ class FrameSplitter:
         self.buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes, without their length fields, possibly none.
+        """Returns the frames that `data` completes, without their length fields, possibly none.
 
-        Raises FrameTooLarge or MalformedFrame. No further call makes sense after that.
+        Raises FrameTooLarge or MalformedFrame; after that no further call makes sense.
         """
         buffer = self.buffer
         if not buffer:
@@ -59,7 +59,7 @@ class FrameSplitter:
         return frames
 
     def _cut(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
-        """Whole frames of `data`, and how many of its bytes they took."""
+        """Returns the whole frames in `data`, and how many of its bytes they take."""
         frames: list[bytes] = []
         at = 0
         available = len(data)

@@ -37,7 +37,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int, apis: Mapping[int, Api]) -> int:
-    """0, 1 or 2; 1 for an unknown API key, which no body can follow anyway."""
+    """The version, 0 to 2; 1 for an unknown API key, whose body cannot be read anyway."""
     api = apis.get(api_key)
     if api is not None and api_version >= api.flexible_from:
         return 2
@@ -64,7 +64,7 @@ def parse_request_header(frame: bytes, apis: Mapping[int, Api]) -> RequestHeader
         elif end > len(frame):
             raise MalformedRequest(f"client id of {length} bytes, {len(frame) - 10} left")
         else:
-            # Members and events keep it: one for all that have the same.
+            # Members and events keep the client id: equal ones share one object.
             client_id = intern(frame[10:end].decode())
         if version == 2:
             if frame[end] == 0:

@@ -29,12 +29,12 @@ _BARE_COMMIT = Struct(">iqiBB")
 
 
 def read_named_partitions(reader: Reader) -> tuple[str, tuple[int, ...]]:
-    """A topic with some of its partitions."""
+    """Reads a topic with some of its partitions."""
     return reader.string(), reader.int32_array()
 
 
 def write_altered(writer: Writer, reply: AlterConfigsReply) -> None:
-    """The reply to AlterConfigs and to IncrementalAlterConfigs."""
+    """Writes the reply to AlterConfigs or IncrementalAlterConfigs."""
     writer.int32(0)
     for result in writer.structs(reply.results):
         writer.int16(result.error)
@@ -58,8 +58,8 @@ def alter_failure(
 
 
 def write_topic_outcomes(writer: Writer, topics: Sequence[TopicOutcomes]) -> None:
-    """Topics with an error for each partition, as ElectLeaders and AlterPartitionReassignments
-    answer."""
+    """Writes topics with an error for each partition, as ElectLeaders and
+    AlterPartitionReassignments answer."""
     for topic in writer.structs(topics):
         writer.string(topic.name)
         for outcome in writer.structs(topic.partitions):
@@ -69,8 +69,8 @@ def write_topic_outcomes(writer: Writer, topics: Sequence[TopicOutcomes]) -> Non
 
 
 def read_commit_topics(reader: Reader, *, epoch_from: int, id_from: int) -> tuple[CommitTopic, ...]:
-    """The topics of OffsetCommit and TxnOffsetCommit. `epoch_from`, `id_from`: the versions from
-    which partitions have a leader epoch, and topics an id instead of a name."""
+    """Reads the topics of OffsetCommit and TxnOffsetCommit. `epoch_from`, `id_from`: the versions
+    from which partitions have a leader epoch, and topics an id instead of a name."""
     with_epoch = reader.version >= epoch_from
     by_id = reader.version >= id_from
 
@@ -95,9 +95,9 @@ def _read_partition_without_epoch(reader: Reader) -> CommitPartition:
 
 
 def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
-    """All partitions of a topic in one go if they have no metadata, as nearly always: then they are
-    of one size. Else nothing has been read. (Both APIs have leader epochs where they are
-    flexible.)"""
+    """Reads all partitions of a topic at once if none has metadata, which is the usual case: then
+    all have the same size. Otherwise it returns nothing and leaves the reader as it was. (Both APIs
+    have leader epochs where they are flexible.)"""
     start = reader.at
     count = reader.length()
     at = reader.at
@@ -118,7 +118,7 @@ def _read_bare_partitions(reader: Reader) -> tuple[CommitPartition, ...]:
 
 
 def write_commit_topics(writer: Writer, topics: Sequence[TopicErrors], *, id_from: int) -> None:
-    """What became of each partition, in the replies to the same two."""
+    """Writes the result of each partition, in the replies to the same two APIs."""
     pack = writer.packer("ih")
     for topic in writer.structs(topics):
         if writer.version >= id_from:
@@ -130,7 +130,7 @@ def write_commit_topics(writer: Writer, topics: Sequence[TopicErrors], *, id_fro
 
 
 def commit_failure(topics: Sequence[CommitTopic], code: ErrorCode) -> tuple[TopicErrors, ...]:
-    """The same error on every partition: there is none above them."""
+    """The same error on every partition: these APIs have no error of the whole request."""
     return tuple(
         TopicErrors(
             topic.name,

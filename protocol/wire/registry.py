@@ -1,14 +1,14 @@
 """What an API is, and how its bodies are read and written.
 
 Each `api/<name>.py` defines one `API`. ApiVersions is derived from the table of all of them
-(`apis`), so what is advertised is exactly what can be decoded and answered.
+(`apis`), so groupd advertises exactly what it can decode and answer.
 
-Requests are read by hand, not with kio, because kio 0.6 does not survive hostile bytes: it
-reserves memory for an announced array length before looking at what is left of the frame (a
-30-byte frame aborts the process), rejects unknown tagged fields, which KIP-482 says to skip,
-turns a null array into None where the schema forbids null, rejects booleans other than 0 and 1
-and 64-bit durations beyond a timedelta. kio stays the oracle of the tests. Bytes after the body
-are tolerated, as Kafka does.
+Requests are read by hand, not with kio, because kio 0.6 fails on hostile bytes. It reserves memory
+for an announced array length before it looks at what is left of the frame (a 30-byte frame aborts
+the process). It rejects unknown tagged fields, which KIP-482 says to skip, turns a null array into
+None where the schema forbids null, and rejects booleans other than 0 and 1 and 64-bit durations
+beyond a timedelta. The tests still compare with kio. Bytes after the body are tolerated, as in
+Kafka.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ Request = Any
 Reply = Any
 
 Steps = Generator[None, None, bytearray]
-"""Makes the body of a reply, with stops where it is long."""
+"""Makes the body of a reply, with stops if it is long."""
 
 T = TypeVar("T")
 
 
 class MalformedRequest(Exception):
-    """The bytes are no valid request of the version that their header names."""
+    """The bytes are not a valid request of the version in their header."""
 
 
 class Api(Struct, frozen=True):
     """One API key.
 
-    `decode(frame, offset, version)` reads the body at `offset` (after the header) and raises
-    MalformedRequest. `encode(reply, version)` gives the body without the header.
-    `failure(request, code, message)` is the reply that carries an error of the whole request in
-    the place where this API has room for it. `steps(reply, version)` is `encode` with stops, where
-    a reply may be long.
+    `decode(frame, offset, version)` reads the body at `offset` (behind the header) and raises
+    MalformedRequest. `encode(reply, version)` gives the body without the header. `failure(request,
+    code, message)` is the reply with an error of the whole request, in the place that this API has
+    for it. `steps(reply, version)` is `encode` with stops, for APIs with long replies.
     """
 
     key: int
@@ -73,10 +72,10 @@ def api(
     write: Callable[[Writer, Any], Any],
     failure: Failure,
 ) -> Api:
-    """One API. `versions` and `flexible` are as in Kafka's message definitions, such as "0-4" and
-    "4+" or "none". `read` takes the fields of a request off a reader, `write` gives those of a
-    reply to a writer; the tagged fields behind them are none of their business. A `write` that is a
-    generator is for long replies: it yields where others may have a turn."""
+    """Makes one API. `versions` and `flexible` are as in Kafka's message definitions, such as "0-4"
+    and "4+" or "none". `read` reads the fields of a request, `write` writes those of a reply;
+    neither handles the tagged fields at their end. A `write` that is a generator is for long
+    replies: it yields where other work may run."""
     first, _, last = versions.partition("-")
     max_version = int(last or first)
     flexible_from = max_version + 1 if flexible == "none" else int(flexible.removesuffix("+"))
@@ -102,8 +101,8 @@ def api(
 def decoder(
     read: Callable[[Reader], T], flexible_from: int, *, whole: bool = True
 ) -> Callable[[bytes, int, int], T]:
-    """Makes `decode(frame, offset, version)` of a function that reads the fields of a request;
-    only the first ones unless it is `whole`."""
+    """Makes `decode(frame, offset, version)` from a function that reads the fields of a request;
+    with `whole` false, only the first fields."""
 
     def decode(frame: bytes, offset: int, version: int) -> T:
         try:
@@ -131,7 +130,7 @@ def _encoder(write: Callable[[Writer, Any], None], flexible_from: int) -> Encode
 def _encoders_in_steps(
     write: Callable[[Writer, Any], Generator[None, None, None]], flexible_from: int
 ) -> tuple[Encode, Callable[[Reply, int], Steps]]:
-    """`encode` and `steps` of an API with long replies."""
+    """`encode` and `steps` for an API with long replies."""
 
     def steps(reply: Reply, version: int) -> Steps:
         writer = Writer(version >= flexible_from, version)

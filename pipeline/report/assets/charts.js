@@ -59,7 +59,7 @@ class Chart {
     node.textContent = text.length > room ? "…" + text.slice(text.length - room + 1) : text;
   }
 
-  // Where findings lie in time, behind what they are about.
+  // Marks the times of findings, behind the lines and bars of the chart.
   findings(matches) {
     for (const finding of this.group.data.findings) {
       if (!matches(finding) || finding.since === null) continue;

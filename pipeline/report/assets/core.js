@@ -91,5 +91,5 @@ function clamp(value, low, high) {
   return Math.max(low, Math.min(high, value));
 }
 
-// Eight hues for members; the ninth starts anew. Names stand beside and in the tooltips.
+// Eight hues for members, used in turn. Names are also shown beside the bars and in the tooltips.
 const hue = (lane) => `hue${lane % 8}`;

@@ -127,7 +127,7 @@ function fillTable(details, chart) {
   if (more > 0) details.append(html("p", { class: "note" }, `${more} more rows are left out.`));
 }
 
-// A table that is wider than its box says so, as some systems show no scrollbar.
+// Adds a note to a table that is wider than its box, as some systems show no scrollbar.
 const widths = new ResizeObserver((entries) => {
   for (const { target } of entries) target.previousElementSibling.hidden = target.scrollWidth <= target.clientWidth;
 });
@@ -152,7 +152,7 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "600px" });
 for (const section of document.querySelectorAll("section.group")) watcher.observe(section);
 
-// A finding's link also zooms to when it was.
+// A finding's link also zooms to the time of the finding.
 for (const link of document.querySelectorAll("a[data-group]"))
   link.addEventListener("click", () => {
     const group = shown(document.getElementById(link.dataset.group));

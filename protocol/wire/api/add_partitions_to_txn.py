@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (24), v0-5. v2 allows PRODUCER_FENCED, v3 is flexible, v4 carries several
-transactions, a verify-only flag and an error of the whole request (from brokers only, KIP-890),
-v5 allows TRANSACTION_ABORTABLE.
+transactions, a verify-only flag and an error of the whole request (from brokers only, KIP-890), v5
+allows TRANSACTION_ABORTABLE.
 
-v0-3 know one transaction, which is read into the form of v4.
+v0-3 carry one transaction, which is read into the form of v4.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def _write_topics(writer: Writer, topics: tuple[AddedTopic, ...]) -> None:
 def failure(
     request: AddPartitionsToTxnRequest, code: ErrorCode, _: str | None
 ) -> AddPartitionsToTxnReply:
-    """On every partition for v0-3, on the whole for later ones."""
+    """The error on every partition in v0-3, on the whole request in later versions."""
     return AddPartitionsToTxnReply(
         tuple(all_failed(transaction, code) for transaction in request.transactions), code
     )
 
 
 def all_failed(transaction: AddPartitionsTransaction, code: ErrorCode) -> AddedTransaction:
-    """`code` on each partition of one transaction."""
+    """The error `code` on each partition of one transaction."""
     return AddedTransaction(
         transaction.transactional_id,
         tuple(

@@ -1,6 +1,6 @@
 """AlterConfigs (33), v0-2. v1 changes throttling only, v2 is flexible.
 
-A resource is replaced: what is not named goes back to its default.
+A resource is replaced: keys that are not named go back to their defaults.
 """
 
 from __future__ import annotations

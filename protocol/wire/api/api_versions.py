@@ -1,11 +1,11 @@
-"""ApiVersions (18), v0-5. v1 adds throttle time, v3 is flexible and adds the client's software
-in the request and features in the reply, v4 may carry features whose minimum is 0, v5 says in the
+"""ApiVersions (18), v0-5. v1 adds throttle time, v3 is flexible and adds the client's software in
+the request and features in the reply, v4 may carry features whose minimum is 0, v5 says in the
 request which node of which cluster the client means to have reached (KIP-1242).
 
-Rules: the reply header is always v0. A request of an unknown version is answered with a v0 body
+The reply header is always v0. A request of an unknown version is answered with a v0 body
 (`unsupported_version_body`), because the client cannot know our versions yet (KIP-511). Older
-clients fail on a supported feature whose minimum is 0, so v3 leaves it out (KAFKA-17011).
-A finalized feature at level 0 means "disabled" and is left out in every version.
+clients fail on a supported feature whose minimum is 0, so v3 leaves it out (KAFKA-17011). A
+finalized feature at level 0 means "disabled" and is left out in every version.
 """
 
 from __future__ import annotations
@@ -71,14 +71,15 @@ def _finalized_features(features: list[Feature]) -> bytes:
 
 
 def failure(_: ApiVersionsRequest, code: ErrorCode, __: str | None) -> ApiVersionsReply:
-    """UNSUPPORTED_VERSION carries the range of ApiVersions itself, other errors nothing."""
+    """UNSUPPORTED_VERSION carries the version range of ApiVersions itself, other errors carry
+    nothing."""
     own = ApiRange(API.key, API.min_version, API.max_version)
     ranges = (own,) if code == ErrorCode.UNSUPPORTED_VERSION else ()
     return ApiVersionsReply(code, ranges, features_epoch=_NO_FEATURES_EPOCH)
 
 
 def unsupported_version_body() -> bytes | bytearray:
-    """The v0 body that answers a request of a version we do not serve."""
+    """The v0 body that answers a request of a version that groupd does not serve."""
     refusal = failure(ApiVersionsRequest(), ErrorCode.UNSUPPORTED_VERSION, None)
     return API.encode(refusal, 0)
 

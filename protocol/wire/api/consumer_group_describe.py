@@ -64,7 +64,7 @@ def _write_assignment(writer: Writer, topics: tuple[NamedTopicPartitions, ...]) 
 def failure(
     request: ConsumerGroupDescribeRequest, code: ErrorCode, message: str | None
 ) -> ConsumerGroupDescribeReply:
-    """The error stands on every group asked for."""
+    """Puts the error on every requested group."""
     return ConsumerGroupDescribeReply(
         tuple(DescribedConsumerGroup(group_id, code, message) for group_id in request.group_ids)
     )

@@ -38,7 +38,7 @@ def _read_topic(reader: Reader) -> TopicPartitions:
 
 
 def write(writer: Writer, reply: ConsumerGroupHeartbeatReply) -> None:
-    """v0 and v1 answer with the same bytes."""
+    """v0 and v1 have the same reply."""
     buffer = writer.buffer
     buffer += _HEAD.pack(reply.error)
     writer.nullable_string(reply.error_message)

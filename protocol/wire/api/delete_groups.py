@@ -24,7 +24,7 @@ def write(writer: Writer, reply: DeleteGroupsReply) -> None:
 def failure(
     request: DeleteGroupsRequest, code: ErrorCode, message: str | None
 ) -> DeleteGroupsReply:
-    """The error stands on every group asked for."""
+    """Puts the error on every requested group."""
     return DeleteGroupsReply(
         tuple(DeletedGroup(group_id, code, message) for group_id in request.group_ids)
     )

@@ -1,5 +1,5 @@
 """DescribeCluster (60), v0-2. Always flexible; v1 adds the endpoint type (KIP-919), v2 fenced
-brokers (KIP-1073): none is ever fenced here."""
+brokers (KIP-1073); here no broker is ever fenced."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DescribeConfigs (32), v1-4.
 
 v1 replaces the default flag by the source of a value and adds synonyms, v3 adds type and
-documentation, v4 is flexible. Whether synonyms were asked for is the handler's matter.
+documentation, v4 is flexible. The handler decides whether to give synonyms.
 """
 
 from __future__ import annotations

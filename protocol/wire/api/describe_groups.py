@@ -56,7 +56,7 @@ def _write_member(writer: Writer, member: DescribedMember) -> None:
 def failure(
     request: DescribeGroupsRequest, code: ErrorCode, message: str | None
 ) -> DescribeGroupsReply:
-    """The error stands on every group asked for."""
+    """Puts the error on every requested group."""
     return DescribeGroupsReply(
         tuple(DescribedGroup(group_id, code, message) for group_id in request.groups)
     )

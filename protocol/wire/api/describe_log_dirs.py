@@ -1,5 +1,5 @@
-"""DescribeLogDirs (35), v1-5. v2 is flexible, v3 adds an error of the whole, v4 the size of the
-volume, v5 whether new partitions may come (KIP-1066)."""
+"""DescribeLogDirs (35), v1-5. v2 is flexible, v3 adds an error of the whole request, v4 the size of
+the volume, v5 whether new partitions may be placed there (KIP-1066)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), v0: who writes to a partition, and whose transactions hang there."""
+"""DescribeProducers (61), v0: who writes to a partition, and whose transactions are open there."""
 
 from __future__ import annotations
 

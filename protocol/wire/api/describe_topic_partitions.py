@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75), v0 (KIP-966). Flexible; cursors are nullable structs (KIP-893).
 
-Eligible leader replicas need a replicated log: both arrays are empty, as in a Kafka cluster
-with the feature switched off, never null.
+Eligible leader replicas exist only in a replicated log. Both arrays are empty, never null, as in a
+Kafka cluster with the feature switched off.
 """
 
 from __future__ import annotations

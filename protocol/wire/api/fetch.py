@@ -1,14 +1,14 @@
 """Fetch (1), v4-18.
 
-v5 adds the log start offset, v7 sessions and the top-level error, v9 the current leader epoch,
-v11 rack and preferred read replica, v12 is flexible and adds the last fetched epoch and the
-diverging epoch, v13 names topics by id, v15 moves the replica id into a tagged field, v16 adds
-node endpoints to the reply, v17 and v18 only tagged fields that replicas send.
+v5 adds the log start offset, v7 sessions and the top-level error, v9 the current leader epoch, v11
+rack and preferred read replica, v12 is flexible and adds the last fetched epoch and the diverging
+epoch, v13 names topics by id, v15 moves the replica id into a tagged field, v16 adds node endpoints
+to the reply, v17 and v18 only tagged fields that replicas send.
 
-A hot path. Records are appended to the reply as
-they come from the log, in one copy. Cluster id, replica directory id and a replica's high
-watermark are skipped: only replicas send them, and this broker leads alone.
-The preferred read replica is always -1 and a snapshot id is never given (KRaft logs only).
+This is a hot path: records are appended to the reply as they come from the log, in one copy.
+Cluster id, replica directory id and a replica's high watermark are skipped: only replicas send
+them, and this broker is the only one. The preferred read replica is always -1, and there is never a
+snapshot id (KRaft logs only).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _name_or_id(reader: Reader) -> tuple[str, bytes]:
 
 
 def _partitions(reader: Reader) -> tuple[FetchPartition, ...]:
-    """All partitions of a topic in one go: a consumer names hundreds in each request."""
+    """Reads all partitions of a topic at once: a consumer names hundreds in each request."""
     if reader.version >= 12:
         return tuple(
             [
@@ -151,7 +151,8 @@ def _write_partition(writer: Writer, partition: FetchedPartition) -> None:
 
 
 def failure(request: FetchRequest, code: ErrorCode, _: str | None) -> FetchReply:
-    """The code at the top, for v7+, and at every partition, for what has no top-level error."""
+    """The error code at the top, for v7+, and on every partition, for versions without a top-level
+    error."""
     return FetchReply(
         error=code,
         topics=tuple(

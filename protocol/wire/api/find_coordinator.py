@@ -46,7 +46,7 @@ def _write_node(writer: Writer, found: FoundCoordinator) -> None:
 def failure(
     request: FindCoordinatorRequest, code: ErrorCode, message: str | None
 ) -> FindCoordinatorReply:
-    """The error stands on every key asked for."""
+    """Puts the error on every requested key."""
     return FindCoordinatorReply(
         tuple(FoundCoordinator(key, error=code, error_message=message) for key in request.keys)
     )

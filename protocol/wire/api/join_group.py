@@ -51,7 +51,7 @@ def write(writer: Writer, reply: JoinGroupReply) -> None:
 
 
 def failure(_: JoinGroupRequest, code: ErrorCode, __: str | None) -> JoinGroupReply:
-    """The member id stays "": a reply that has to echo it is built by the handler."""
+    """The member id stays "". If a reply has to echo it, the handler builds that reply."""
     return JoinGroupReply(code)
 
 

@@ -1,7 +1,7 @@
-"""LeaveGroup (13), v0-5. v1 adds throttle time, v3 many members with instance ids, v4 is
-flexible, v5 adds the reason (KIP-800).
+"""LeaveGroup (13), v0-5. v1 adds throttle time, v3 many members with instance ids, v4 is flexible,
+v5 adds the reason (KIP-800).
 
-v0-2 name one member and answer its error at the top.
+v0-2 name one member and give its error at the top.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """ListConfigResources (74), v0-1. Always flexible. v0 lists client metrics only; v1 (KIP-1142) says
-which types, none = all, and shows the type of each resource."""
+which types to list (none = all) and gives the type of each resource."""
 
 from __future__ import annotations
 

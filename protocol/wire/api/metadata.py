@@ -1,13 +1,13 @@
 """Metadata (3), v0-13.
 
-v1 adds rack, controller id, the internal flag, and null (not empty) as "all topics"; v2 the
-cluster id, v3 throttle time, v4 the switch for automatic creation, v5 offline replicas, v7 the
-leader epoch, v8 authorized operations, v9 is flexible, v10 adds topic ids, v11 drops the
-cluster's authorized operations, v12 lets a topic be asked for by id (name null), v13 adds the
-top-level error.
+v1 adds rack, controller id, the internal flag, and null (not empty) as "all topics"; v2 the cluster
+id, v3 throttle time, v4 the switch for automatic creation, v5 offline replicas, v7 the leader
+epoch, v8 authorized operations, v9 is flexible, v10 adds topic ids, v11 drops the cluster's
+authorized operations, v12 lets a topic be asked for by id (name null), v13 adds the top-level
+error.
 
-The layout of v10 and v11 has ids and null names already, and Kafka answers INVALID_REQUEST where
-a client uses them. They are decoded alike here, so the handler may serve them.
+The layout of v10 and v11 already has ids and null names, but Kafka answers INVALID_REQUEST if a
+client uses them. Here they are decoded as in later versions, so the handler may serve them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _write_topic(writer: Writer, topic: TopicInfo) -> None:
         writer.int32(topic.authorized_operations)
 
 
-# A reply may list thousands of partitions, and the same few node lists stand at all of them.
+# A reply may list thousands of partitions, and all of them have the same few node lists.
 @lru_cache(maxsize=1024)
 def _node_ids(node_ids: tuple[int, ...], flexible: bool) -> bytes:
     writer = Writer(flexible)
@@ -117,7 +117,7 @@ def _write_partition(writer: Writer, partition: PartitionInfo) -> None:
 
 
 def failure(request: MetadataRequest, code: ErrorCode, _: str | None) -> MetadataReply:
-    """The code at each topic asked for by name or id, and at the top, which v13 has."""
+    """The error code on each topic asked for by name or id, and at the top, which v13 has."""
     topics = tuple(TopicInfo(name, topic_id, code) for name, topic_id in request.topics or ())
     return MetadataReply((), None, -1, topics, error=code)
 

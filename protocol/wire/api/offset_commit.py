@@ -1,8 +1,8 @@
-"""OffsetCommit (8), v2-10. v2-4 carry a retention time, v3 adds throttle time, v6 the leader
-epoch, v7 the instance id, v8 is flexible, v9 allows member epochs (KIP-848), v10 names topics by
-id instead of name.
+"""OffsetCommit (8), v2-10. v2-4 carry a retention time, v3 adds throttle time, v6 the leader epoch,
+v7 the instance id, v8 is flexible, v9 allows member epochs (KIP-848), v10 names topics by id
+instead of name.
 
-There is no error above the partition: an error of the whole request stands on each.
+There are only errors of partitions: an error of the whole request is put on each partition.
 """
 
 from __future__ import annotations

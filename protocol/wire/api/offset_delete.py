@@ -1,4 +1,4 @@
-"""OffsetDelete (47), v0, never flexible (KIP-496). The error precedes the throttle time."""
+"""OffsetDelete (47), v0, never flexible (KIP-496). The error comes before the throttle time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def read(reader: Reader) -> OffsetDeleteRequest:
 
 
 def _read_topic(reader: Reader) -> FetchTopic:
-    # The structs of the array hold nothing but the partition, so they read as an int32 array.
+    # The structs of the array have only the partition, so they can be read as an int32 array.
     return FetchTopic(reader.string(), reader.int32_array())
 
 

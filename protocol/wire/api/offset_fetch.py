@@ -1,10 +1,10 @@
-"""OffsetFetch (9), v1-10. v2 adds the top-level error and null topics for "all", v3 throttle
-time, v5 the leader epoch, v6 is flexible, v7 adds require_stable (KIP-447), v8 asks for many
-groups (KIP-709), v9 adds member id and epoch (KIP-848), v10 names topics by id instead of name.
+"""OffsetFetch (9), v1-10. v2 adds the top-level error and null topics for "all", v3 throttle time,
+v5 the leader epoch, v6 is flexible, v7 adds require_stable (KIP-447), v8 asks for many groups
+(KIP-709), v9 adds member id and epoch (KIP-848), v10 names topics by id instead of name.
 
-Where a group's error stands: v1 on each partition asked for, v2-7 at the top, v8+ on the group,
-from v2 on without topics. Only the request knows what was asked for, so a failed group carries
-both (`group_failure`), and the encoder drops what its version has no use for.
+Where the error of a group is put: in v1 on each requested partition, in v2-7 at the top, from v8 on
+on the group; from v2 on without topics. Only the request knows what was asked for, so a failed
+group carries both (`group_failure`), and the encoder drops what its version does not use.
 """
 
 from __future__ import annotations
@@ -99,8 +99,9 @@ def write(writer: Writer, reply: OffsetFetchReply) -> Generator[None, None, None
 
 
 def _write_topics(writer: Writer, group: FetchedGroup, written: int) -> Generator[None, None, int]:
-    """`written`: what has been since the last stop; gives the same, later. Nothing stops behind
-    the last one: most replies fit in one step, and go out at once."""
+    """Writes the topics of a group. `written`: the number of items written since the last stop;
+    returns the same number at the end. It does not stop behind the last topic: most replies fit in
+    one step and are sent at once."""
     topics = group.topics if group.error == ErrorCode.NONE or writer.version == 1 else ()
     for topic in writer.structs(topics):
         if written > STEP:
@@ -142,7 +143,7 @@ def _write_offsets(writer: Writer, offsets: Sequence[FetchedOffset]) -> None:
 
 
 def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
-    """The answer to one group that failed as a whole, fit for every version."""
+    """The answer for one group that failed as a whole, suitable for every version."""
     topics = tuple(
         FetchedTopic(
             topic.name,
@@ -155,7 +156,7 @@ def group_failure(group: OffsetFetchGroup, code: ErrorCode) -> FetchedGroup:
 
 
 def failure(request: OffsetFetchRequest, code: ErrorCode, _: str | None) -> OffsetFetchReply:
-    """The error stands on every group asked for."""
+    """Puts the error on every requested group."""
     return OffsetFetchReply(tuple(group_failure(group, code) for group in request.groups))
 
 

@@ -1,15 +1,15 @@
 """Produce (0), v0-13.
 
-v1 adds throttle time, v2 the log append time, v3 the transactional id, v5 the log start offset,
-v8 error message and record errors, v9 is flexible, v10 adds the current leader and node endpoints
+v1 adds throttle time, v2 the log append time, v3 the transactional id, v5 the log start offset, v8
+error message and record errors, v9 is flexible, v10 adds the current leader and node endpoints
 (KIP-951), v11 and v12 change error codes and transactions only (KIP-890), v13 names topics by id.
 
-A hot path: record batches are taken as raw bytes, in one copy; who appends them checks them,
-and they are stored byte for byte.
+This is a hot path: record batches are taken as raw bytes, in one copy. They are checked when they
+are appended, and stored byte for byte.
 
-v0-2 date from before record batches. They are served because librdkafka up to 2.8 turns
-compression off unless version 0 is advertised (KAFKA-18659); older message formats inside are
-refused per partition, by whoever appends.
+v0-2 are older than record batches. They are served because librdkafka up to 2.8 turns compression
+off unless version 0 is advertised (KAFKA-18659). Older message formats in them are refused for each
+partition, when they are appended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def _transactional_id(reader: Reader) -> str | None:
 
 
 transactional_id_of = decoder(_transactional_id, flexible_from=9, whole=False)
-"""(frame, offset, version) -> the transactional id, without decoding what comes behind it."""
+"""Called with (frame, offset, version); gives the transactional id without decoding what follows
+it."""
 
 
 def read(reader: Reader) -> ProduceRequest:

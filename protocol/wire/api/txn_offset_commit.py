@@ -1,8 +1,8 @@
-"""TxnOffsetCommit (28), v0-6. v2 adds the leader epoch, v3 is flexible and adds generation,
-member id and instance id, v4 and v5 change errors and transactions only (KIP-890), v6 names topics
-by id (KIP-1319).
+"""TxnOffsetCommit (28), v0-6. v2 adds the leader epoch, v3 is flexible and adds generation, member
+id and instance id, v4 and v5 change errors and transactions only (KIP-890), v6 names topics by id
+(KIP-1319).
 
-There is no error above the partition: an error of the whole request stands on each.
+There are only errors of partitions: an error of the whole request is put on each partition.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """UpdateFeatures (57), v0-2. Always flexible. v1 adds validate-only and the kind of a downgrade, v2
-leaves out the results of single features."""
+drops the results of single features."""
 
 from __future__ import annotations
 

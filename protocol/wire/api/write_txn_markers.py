@@ -1,6 +1,5 @@
-"""WriteTxnMarkers (27), v1-2: the transaction coordinator's word to the logs. v2 adds the
-transaction version (KIP-1228). Both are flexible.
-"""
+"""WriteTxnMarkers (27), v1-2: the transaction coordinator tells the logs how a transaction ended.
+v2 adds the transaction version (KIP-1228). Both are flexible."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ def write(writer: Writer, reply: WriteTxnMarkersReply) -> None:
 def failure(
     request: WriteTxnMarkersRequest, code: ErrorCode, _: str | None
 ) -> WriteTxnMarkersReply:
-    """The code at every partition."""
+    """The error code on every partition."""
     return WriteTxnMarkersReply(
         tuple(
             WrittenMarker(
